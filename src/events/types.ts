@@ -1,0 +1,218 @@
+/**
+ * The closed vocabulary of facts. One union per kind of stream, past tense, nothing ever rewritten; every fold handles
+ * its union by one exhaustive `switch`. Block numbers are numbers, amounts and ids decimal strings or bigints.
+ */
+import type { Address, Hash } from "../core/hex.ts";
+
+export interface BlockRef {
+  readonly number: number;
+  readonly hash: Hash;
+}
+
+/** A header as the chain stream keeps it; `timestamp` in seconds. */
+export interface HeaderRef extends BlockRef {
+  readonly parentHash: Hash;
+  readonly timestamp: number;
+}
+
+// ── nft/<chainId>/<address> ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** The shapes of event that are read as NFT transfers of a contract; which ones is decided once, by identification. */
+export type TransferForm =
+  /** ERC-721 `Transfer` with three indexed arguments. */
+  | "erc721"
+  /** `Transfer` with the token id in the data: from and to indexed. */
+  | "erc721-id-in-data"
+  /** `Transfer` with nothing indexed (CryptoKitties). */
+  | "erc721-unindexed"
+  /** ERC-2309 `ConsecutiveTransfer`. */
+  | "erc2309"
+  /** ERC-1155 `TransferSingle` and `TransferBatch`. */
+  | "erc1155"
+  /** CryptoPunks' `Assign`, `PunkTransfer`, `PunkBought`. */
+  | "cryptopunks";
+
+/** Somebody asked for the collection. */
+export interface IndexingRequested {
+  readonly type: "IndexingRequested";
+}
+
+/**
+ * What the contract is. `kind` is `nft` when `forms` says how its transfers read; `not_nft` when there is code but no
+ * NFT standard and no NFT log up to `block`; `not_a_contract` when there is neither code nor an NFT log.
+ */
+export interface ContractIdentified {
+  readonly type: "ContractIdentified";
+  readonly kind: "nft" | "not_nft" | "not_a_contract";
+  readonly forms: readonly TransferForm[];
+  readonly name: string;
+  readonly symbol: string;
+  /** First block that can hold a transfer: the deployment, or the first log found. */
+  readonly startBlock: number;
+  /** Head when asked. */
+  readonly block: number;
+}
+
+/**
+ * All transfers of a contiguous block range, in chain order, in columns (see `events/columns.ts`). `fromBlock` is the
+ * previous end + 1. The event may hold no transfer when it only moves the end.
+ */
+export interface TransfersCommitted {
+  readonly type: "TransfersCommitted";
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly toHash: Hash;
+  readonly count: number;
+  readonly transfers: Uint8Array;
+}
+
+/** Everything above the common ancestor is gone from the canonical chain. */
+export interface BlocksReverted {
+  readonly type: "BlocksReverted";
+  readonly ancestor: BlockRef;
+}
+
+/** The backfill reached the head the chain's follower stands at; from here on the stream follows. */
+export interface IndexingCompleted {
+  readonly type: "IndexingCompleted";
+  readonly block: number;
+  readonly hash: Hash;
+}
+
+/** An attempt failed; the next starts at `retryAt` (ms since the epoch). */
+export interface IndexingFailed {
+  readonly type: "IndexingFailed";
+  readonly reason: string;
+  readonly attempt: number;
+  readonly retryAt: number;
+}
+
+/** Spam or verification changed, by a named rule; `rule` is "" when the flag was lifted since no rule fires any more. */
+export interface FlagsChanged {
+  readonly type: "FlagsChanged";
+  readonly possibleSpam: boolean;
+  readonly verifiedCollection: boolean;
+  readonly rule: string;
+}
+
+export type NftEvent =
+  | IndexingRequested
+  | ContractIdentified
+  | TransfersCommitted
+  | BlocksReverted
+  | IndexingCompleted
+  | IndexingFailed
+  | FlagsChanged;
+
+// ── price/<chainId>/<address> ───────────────────────────────────────────────────────────────────────────────────────
+
+/** The token's own words. `decimals` undefined: the contract does not say, no price can be given. */
+export interface TokenIdentified {
+  readonly type: "TokenIdentified";
+  readonly name: string;
+  readonly symbol: string;
+  readonly decimals?: number;
+  readonly isContract: boolean;
+  readonly block: number;
+}
+
+/** A pool of the token with a quote token, found by asking `factory`. */
+export interface PoolDiscovered {
+  readonly type: "PoolDiscovered";
+  readonly pool: Address;
+  readonly factory: Address;
+  readonly style: "v2" | "v3" | "v2-camelot";
+  /** v3: hundredths of a basis point. v2: basis points times 100. */
+  readonly fee: number;
+  readonly token0: Address;
+  readonly token1: Address;
+  readonly block: number;
+}
+
+/** State of a pool at a block: decimal strings in the tokens' smallest units. */
+export type PoolState =
+  | { readonly style: "v2"; readonly reserve0: string; readonly reserve1: string }
+  | { readonly style: "v3"; readonly sqrtPriceX96: string; readonly liquidity: string; readonly tick: number };
+
+/** The pool's state after a block; `balance0`/`balance1` are the pool's real token balances where they were read. */
+export interface PriceObserved {
+  readonly type: "PriceObserved";
+  readonly pool: Address;
+  readonly state: PoolState;
+  readonly balance0?: string;
+  readonly balance1?: string;
+  readonly block: number;
+  readonly blockHash: Hash;
+  readonly timestamp: number;
+  readonly transactionHash?: Hash;
+  readonly logIndex?: number;
+}
+
+export type PriceEvent = TokenIdentified | PoolDiscovered | PriceObserved | BlocksReverted;
+
+// ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * The follower reached `headers.at(-1)`. `headers` are the unfinalised ones, linked by parent; below them `fromBlock`
+ * reaches back to the previous head + 1.
+ */
+export interface HeadAdvanced {
+  readonly type: "HeadAdvanced";
+  readonly fromBlock: number;
+  readonly headers: readonly HeaderRef[];
+}
+
+/** The blocks in `orphaned` left the canonical chain; `ancestor` is the newest that stayed. */
+export interface ChainReverted {
+  readonly type: "ChainReverted";
+  readonly ancestor: BlockRef;
+  readonly orphaned: readonly BlockRef[];
+}
+
+/** No block at or below can be reverted any more. */
+export interface ChainFinalized {
+  readonly type: "ChainFinalized";
+  readonly block: BlockRef;
+}
+
+/** The fold of the stream so far, so that a reader needs only the newest of these and what follows. */
+export interface ChainCheckpointed {
+  readonly type: "ChainCheckpointed";
+  readonly headers: readonly HeaderRef[];
+  readonly finalized: BlockRef;
+  readonly orphaned: readonly BlockRef[];
+}
+
+export type ChainEvent = HeadAdvanced | ChainReverted | ChainFinalized | ChainCheckpointed;
+
+export type DomainEvent = NftEvent | PriceEvent | ChainEvent;
+
+/** A fact once it is in the log. `time` is when it was appended, ms since the epoch. */
+export interface Recorded<E extends DomainEvent = DomainEvent> {
+  readonly stream: StreamName;
+  readonly version: number;
+  readonly time: number;
+  readonly event: E;
+}
+
+// ── stream names ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type StreamName = string & { readonly __stream: true };
+
+export const nftStream = (chainId: number, address: Address): StreamName => `nft/${chainId}/${address}` as StreamName;
+export const priceStream = (chainId: number, address: Address): StreamName =>
+  `price/${chainId}/${address}` as StreamName;
+export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
+
+/** The parts of a stream's name; throws on a name that is none of ours. */
+export function parseStream(
+  stream: string,
+): { kind: "nft" | "price"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {
+  const [kind, chainId, address] = stream.split("/");
+  const id = Number(chainId);
+  if (kind === "chain" && Number.isSafeInteger(id)) return { kind, chainId: id };
+  if ((kind === "nft" || kind === "price") && Number.isSafeInteger(id) && address !== undefined) {
+    return { kind, chainId: id, address: address as Address };
+  }
+  throw new TypeError(`not a stream: ${stream}`);
+}

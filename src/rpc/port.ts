@@ -1,0 +1,85 @@
+/**
+ * The chain-reader port: what the rest of the program may ask of a chain. Implemented over ethers and an endpoint pool
+ * (`rpc/reader.ts`) and by the simulated chain of the tests. Everything it returns has passed `verify`: lower case,
+ * inside the asked range, of the asked addresses.
+ */
+import type { Address, Hash } from "../core/hex.ts";
+import type { HeaderRef } from "../events/types.ts";
+
+export interface BlockHeader extends HeaderRef {
+  /** 256 bytes of bloom filter over addresses and topics of the block's logs, hex with 0x. */
+  readonly logsBloom: string;
+}
+
+export interface ChainLog {
+  readonly address: Address;
+  readonly topics: readonly Hash[];
+  /** Hex with 0x. */
+  readonly data: string;
+  readonly blockNumber: number;
+  readonly blockHash: Hash;
+  readonly transactionHash: Hash;
+  readonly logIndex: number;
+}
+
+export interface LogFilter {
+  /** Any of these; an empty list means any address. */
+  readonly addresses: readonly Address[];
+  /** Any of these as the first topic; an empty list means any. */
+  readonly topics: readonly Hash[];
+  readonly fromBlock: number;
+  /** Inclusive. */
+  readonly toBlock: number;
+}
+
+export interface Call {
+  readonly to: Address;
+  /** Hex with 0x. */
+  readonly data: string;
+}
+
+/** A call's outcome; `ok` false: it reverted, or ran out of gas. */
+export interface CallResult {
+  readonly ok: boolean;
+  /** Return data, or revert data, hex with 0x. */
+  readonly data: string;
+}
+
+/** Where a state read looks: a block's number, or the newest block. */
+export type BlockTag = number | "latest";
+
+export interface ChainReader {
+  readonly chainId: number;
+
+  /** The newest block. @throws AppError `chain_unavailable` when no endpoint answers (as all of these) */
+  head(): Promise<BlockHeader>;
+
+  /** The newest finalised block by the node's tag, or by depth where the tag is refused or the operator set one. */
+  finalized(head: BlockHeader): Promise<BlockHeader>;
+
+  /** The canonical block of that number; undefined above the node's head. */
+  header(number: number): Promise<BlockHeader | undefined>;
+
+  /** Many headers in one round trip, in the order asked. */
+  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
+
+  /**
+   * All matching logs in chain order. Splits the range as the provider demands; one `eth_getLogs` when it does not.
+   * Small ranges only: the backfill has a path of its own that decodes off this thread.
+   */
+  logs(filter: LogFilter): Promise<ChainLog[]>;
+
+  /**
+   * Many calls against one block in one round trip: through Multicall3 where the chain has it, else a JSON-RPC batch.
+   * @throws AppError code `state_unavailable` when the node does not have that block's state
+   */
+  calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]>;
+
+  /**
+   * As `calls` at the newest block, with the header of the very block they were answered at, in the same round trip.
+   */
+  callsAtHead(calls: readonly Call[]): Promise<{ header: BlockHeader; results: CallResult[] }>;
+
+  /** Contract code, hex with 0x; `0x` when there is none. @throws AppError `state_unavailable` as `calls` */
+  code(address: Address, block: BlockTag): Promise<string>;
+}

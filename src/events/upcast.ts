@@ -1,0 +1,48 @@
+/**
+ * Lifts stored fields of any released schema to today's. A new field or meaning raises the type's number in `SCHEMAS`
+ * and adds a step to `STEPS`; nothing in a log is ever rewritten. The frozen logs in `test/fixtures` prove every step.
+ */
+import { invariant } from "../core/errors.ts";
+import type { DomainEvent } from "./types.ts";
+
+type Fields = Record<string, unknown>;
+
+/** The schema that is written today, by type. */
+export const SCHEMAS = {
+  IndexingRequested: 1,
+  ContractIdentified: 1,
+  TransfersCommitted: 1,
+  BlocksReverted: 1,
+  IndexingCompleted: 1,
+  IndexingFailed: 1,
+  FlagsChanged: 1,
+  TokenIdentified: 1,
+  PoolDiscovered: 1,
+  PriceObserved: 1,
+  HeadAdvanced: 1,
+  ChainReverted: 1,
+  ChainFinalized: 1,
+  ChainCheckpointed: 1,
+} as const satisfies Record<DomainEvent["type"], number>;
+
+/** `STEPS[type][n]` lifts schema n to n + 1. */
+const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {};
+
+function isType(type: string): type is DomainEvent["type"] {
+  return Object.hasOwn(SCHEMAS, type);
+}
+
+/** Today's event from stored fields. @throws InvariantError on a type or schema this program does not know */
+export function upcast(type: string, schema: number, fields: Fields, attachment: Uint8Array): DomainEvent {
+  invariant(isType(type), `unknown event type ${type}: written by a newer release?`);
+  const today = SCHEMAS[type];
+  invariant(schema >= 1 && schema <= today, `event ${type} has schema ${schema}, this release knows 1 to ${today}`);
+  let lifted = fields;
+  for (let step = schema; step < today; step++) {
+    const lift = STEPS[type]?.[step];
+    invariant(lift !== undefined, `event ${type} cannot be lifted from schema ${step}`);
+    lifted = lift(lifted);
+  }
+  if (type === "TransfersCommitted") return { ...lifted, type, transfers: attachment } as unknown as DomainEvent;
+  return { ...lifted, type } as unknown as DomainEvent;
+}

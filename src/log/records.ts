@@ -1,0 +1,93 @@
+/**
+ * What both engines share: domain events to stored rows and back (with the checksum proved), sizes of reads, and the
+ * fan-out of wake-ups.
+ */
+import { InvariantError } from "../core/errors.ts";
+import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
+import type { Recorded, StreamName } from "../events/types.ts";
+import type { Append, Headline } from "./port.ts";
+
+/** One event as a row; `crc` covers stream, version, type, time and data. */
+export interface StoredEvent {
+  readonly version: number;
+  readonly type: string;
+  readonly time: number;
+  readonly crc: number;
+  readonly data: Uint8Array;
+}
+
+/** An append ready for an engine. */
+export interface StoredAppend {
+  readonly stream: StreamName;
+  readonly expectedVersion: number;
+  /** JSON, or undefined to keep the one that is there. */
+  readonly headline: string | undefined;
+  readonly events: readonly StoredEvent[];
+}
+
+/** Default bounds of one read: enough to hydrate quickly, small enough to be a slice of the event loop. */
+export const READ_LIMIT = 1_000;
+export const READ_MAX_BYTES = 8 * 1024 * 1024;
+
+/** Rows of an append; `time` is the moment of appending in ms. */
+export function toStored(append: Append, time: number): StoredAppend {
+  const { stream, expectedVersion, headline } = append;
+  return {
+    stream,
+    expectedVersion,
+    headline: headline === undefined ? undefined : JSON.stringify(headline),
+    events: append.events.map((event, index) => {
+      const version = expectedVersion + index + 1;
+      const data = encodeEvent(event);
+      return { version, type: event.type, time, crc: checksum(stream, version, event.type, time, data), data };
+    }),
+  };
+}
+
+/** The event of a row. @throws InvariantError that names stream and version when the checksum does not match */
+export function fromStored(stream: StreamName, row: StoredEvent): Recorded {
+  const { version, type, time, data } = row;
+  if (checksum(stream, version, type, time, data) !== row.crc) {
+    throw new InvariantError("a record of the event log is damaged: its checksum does not match", { stream, version });
+  }
+  return { stream, version, time, event: decodeEvent(type, data) };
+}
+
+/** Asserts that versions follow each other, starting at `first`. */
+export function assertGapless(stream: StreamName, rows: readonly { version: number }[], first: number): void {
+  rows.forEach((row, index) => {
+    if (row.version !== first + index) {
+      throw new InvariantError("a record of the event log is missing", { stream, version: first + index });
+    }
+  });
+}
+
+/** A headline from its JSON. */
+export function parseHeadline(json: string | null): Headline | undefined {
+  return json === null ? undefined : (JSON.parse(json) as Headline);
+}
+
+/** Names of listeners with one hint each; a listener that throws does not silence the others. */
+export class WakeUps {
+  readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
+  readonly #onError: (error: unknown) => void;
+
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError;
+  }
+
+  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  notify(stream: StreamName, version: number): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(stream, version);
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+  }
+}

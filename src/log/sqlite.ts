@@ -1,0 +1,265 @@
+/**
+ * The event log on SQLite, the embedded default. Writes go through the writer worker, reads use a read-only connection
+ * of this thread: WAL lets both proceed. Why not Bun.SQL: on SQLite all its statements share one connection, so a write
+ * joins whatever transaction happens to be open.
+ */
+import { Database } from "bun:sqlite";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
+import { bytesToHex, hexToBytes, type Hash } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Recorded, StreamName } from "../events/types.ts";
+import type { Append, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
+import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
+
+/** The tail is polled for what other processes wrote. */
+const POLL_MS = 1_000;
+
+interface EventRow {
+  version: number;
+  type: string;
+  time: number;
+  crc: number;
+  data: Uint8Array;
+}
+
+interface HeadRow {
+  name: string;
+  version: number;
+  headline: string | null;
+}
+
+export interface SqliteOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Opens (creating it when missing) the log at `path`. @throws AppError `log_unavailable` */
+export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
+  if (options.path !== ":memory:") mkdirSync(dirname(options.path), { recursive: true });
+  const writer = new WriterClient();
+  try {
+    await writer.call({ op: "open", path: options.path });
+    return new SqliteLog(options, writer);
+  } catch (error) {
+    writer.terminate();
+    throw error;
+  }
+}
+
+/** Talks to the writer worker: one promise a request. */
+class WriterClient {
+  readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
+  readonly #pending = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
+  #nextId = 1;
+  #dead: Error | undefined;
+
+  constructor() {
+    this.#worker.onmessage = (message: MessageEvent<WriterReply>) => {
+      const reply = message.data;
+      const waiting = this.#pending.get(reply.id);
+      this.#pending.delete(reply.id);
+      if ("error" in reply) waiting?.reject(writerError(reply.error, reply.sqliteCode));
+      else waiting?.resolve(reply.result);
+    };
+    this.#worker.onerror = (event: ErrorEvent) => {
+      this.#dead = new AppError(`the log's writer died: ${event.message}`, { code: "log_unavailable" });
+      for (const { reject } of this.#pending.values()) reject(this.#dead);
+      this.#pending.clear();
+    };
+  }
+
+  call(operation: WriterOperation): Promise<unknown> {
+    if (this.#dead !== undefined) return Promise.reject(this.#dead);
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject });
+      this.#worker.postMessage({ ...operation, id });
+    });
+  }
+
+  terminate(): void {
+    this.#worker.terminate();
+  }
+}
+
+function writerError(message: string, sqliteCode: string | undefined): AppError {
+  if (sqliteCode === "SQLITE_CORRUPT" || sqliteCode === "SQLITE_NOTADB") {
+    return new InvariantError(`the event log's database file is damaged: ${message}`);
+  }
+  const retryable = sqliteCode?.startsWith("SQLITE_BUSY") === true || sqliteCode === "SQLITE_FULL";
+  return new AppError(`the event log could not be written: ${message}`, {
+    code: "log_unavailable",
+    retryable,
+    meta: { sqliteCode },
+  });
+}
+
+class SqliteLog implements EventLog {
+  readonly engine = "sqlite";
+  readonly #clock: Clock;
+  readonly #writer: WriterClient;
+  readonly #reader: Database;
+  readonly #wakeUps: WakeUps;
+  #seenSeq: number;
+  #dataVersion = -1;
+  #cancelPoll: () => void;
+  #closed = false;
+
+  constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
+    this.#clock = clock;
+    this.#writer = writer;
+    this.#reader = new Database(path, { readonly: true, strict: true });
+    this.#reader.run("PRAGMA busy_timeout = 5000");
+    this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
+    this.#seenSeq = this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;
+    this.#cancelPoll = this.#schedulePoll(logger);
+  }
+
+  #schedulePoll(logger: Logger): () => void {
+    return this.#clock.after(POLL_MS, () => {
+      if (this.#closed) return;
+      try {
+        this.#poll();
+      } catch (error) {
+        logger.warn({ err: error }, "polling the log's tail failed");
+      }
+      this.#cancelPoll = this.#schedulePoll(logger);
+    });
+  }
+
+  /** Hints for every stream that grew since the last poll, whoever wrote it. */
+  #poll(): void {
+    const version = this.#reader.query<{ data_version: number }, []>("PRAGMA data_version").get()?.data_version ?? 0;
+    if (version === this.#dataVersion) return;
+    this.#dataVersion = version;
+    const rows = this.#reader
+      .query<{ name: string; version: number; seq: number }, [number]>(
+        "SELECT name, version, seq FROM streams WHERE seq > ? ORDER BY seq",
+      )
+      .all(this.#seenSeq);
+    for (const row of rows) {
+      this.#seenSeq = row.seq;
+      this.#wakeUps.notify(row.name as StreamName, row.version);
+    }
+  }
+
+  async append(append: Append): Promise<number> {
+    const [outcome] = await this.appendAll([append]);
+    if (outcome === undefined || "error" in outcome) throw outcome?.error ?? new InvariantError("no append outcome");
+    return outcome.version;
+  }
+
+  async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
+    const time = this.#clock.now();
+    const stored = appends.map((append) => toStored(append, time));
+    const replies = (await this.#writer.call({ op: "append", appends: stored })) as AppendReply;
+    return appends.map(({ stream, expectedVersion, events }, index) => {
+      const reply = replies[index];
+      if (reply === undefined) return { error: new InvariantError("the writer lost an append", { stream }) };
+      if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
+      if (events.length > 0) this.#wakeUps.notify(stream, reply.version);
+      return { version: reply.version };
+    });
+  }
+
+  async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
+    const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
+    const query = this.#reader.query<EventRow, [string, number, number]>(
+      `SELECT version, type, time, crc, data FROM events
+       WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version >= ? ORDER BY version LIMIT ?`,
+    );
+    const rows: EventRow[] = [];
+    let bytes = 0;
+    for (const row of query.iterate(stream, from, limit)) {
+      rows.push(row);
+      bytes += row.data.length;
+      if (bytes >= maxBytes) break;
+    }
+    assertGapless(stream, rows, from);
+    return rows.map((row) => fromStored(stream, row));
+  }
+
+  async readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]> {
+    const rows = this.#reader
+      .query<EventRow, [string, number, number]>(
+        `SELECT version, type, time, crc, data FROM events
+         WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version < ? ORDER BY version DESC LIMIT ?`,
+      )
+      .all(stream, options.before ?? Number.MAX_SAFE_INTEGER, options.limit);
+    return rows.map((row) => fromStored(stream, row));
+  }
+
+  async head(stream: StreamName): Promise<StreamHead> {
+    const row = this.#reader
+      .query<HeadRow, [string]>("SELECT name, version, headline FROM streams WHERE name = ?")
+      .get(stream);
+    return { stream, version: row?.version ?? 0, headline: parseHeadline(row?.headline ?? null) };
+  }
+
+  async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
+    const query = this.#reader.query<HeadRow, [string]>(
+      "SELECT name, version, headline FROM streams WHERE name IN (SELECT value FROM json_each(?))",
+    );
+    return query.all(JSON.stringify(streams)).map(toHead);
+  }
+
+  async streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]> {
+    // The upper bound is the prefix with its last character raised: a range of the name's index, no LIKE.
+    const last = prefix.length - 1;
+    const end = prefix.slice(0, last) + String.fromCharCode(prefix.charCodeAt(last) + 1);
+    const query = this.#reader.query<HeadRow, [string, string, string, number]>(
+      "SELECT name, version, headline FROM streams WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
+    );
+    return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
+  }
+
+  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+    return this.#wakeUps.subscribe(listener);
+  }
+
+  async putBlob(bytes: Uint8Array): Promise<Hash> {
+    const hash = new Uint8Array(new Bun.CryptoHasher("sha256").update(bytes).digest());
+    await this.#writer.call({ op: "blob", hash, bytes });
+    return bytesToHex(hash) as Hash;
+  }
+
+  async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
+    const row = this.#reader
+      .query<{ bytes: Uint8Array }, [Uint8Array]>("SELECT bytes FROM blobs WHERE hash = ?")
+      .get(hexToBytes(hash));
+    return row?.bytes;
+  }
+
+  async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
+    return (await this.#writer.call({ op: "lease", name, holder, ttlMs })) as boolean;
+  }
+
+  async releaseLease(name: string, holder: string): Promise<void> {
+    await this.#writer.call({ op: "release", name, holder });
+  }
+
+  async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+    const row = this.#reader.query<{ value: string }, [string]>("SELECT value FROM settings WHERE name = ?").get(name);
+    if (row !== null) return { value: row.value, created: false };
+    const written = await this.#writer.call({ op: "setting", name, value: initial() });
+    return written as { value: string; created: boolean };
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#cancelPoll();
+    await this.#writer.call({ op: "close" });
+    this.#writer.terminate();
+    this.#reader.close();
+  }
+}
+
+function toHead(row: HeadRow): StreamHead {
+  return { stream: row.name as StreamName, version: row.version, headline: parseHeadline(row.headline) };
+}

@@ -1,0 +1,213 @@
+/**
+ * The suite every event-log engine passes: expected versions, gapless reads, races, wake-ups, leases, settings, blobs.
+ * `open` may be called several times: each call is another process's view of the same log.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ConcurrencyError } from "../../src/core/errors.ts";
+import { type Address, type Hash, toHash } from "../../src/core/hex.ts";
+import { type DomainEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/port.ts";
+
+let counter = 0;
+export function freshStream(): StreamName {
+  counter++;
+  return nftStream(1, `0x${counter.toString(16).padStart(40, "0")}` as Address);
+}
+
+export const hashOf = (n: number): Hash => toHash(`0x${n.toString(16).padStart(64, "0")}`);
+
+export function committed(fromBlock: number, toBlock: number, bytes = 8): DomainEvent {
+  const transfers = new Uint8Array(bytes).map((_, i) => (i * 31 + fromBlock) & 255);
+  return { type: "TransfersCommitted", fromBlock, toBlock, toHash: hashOf(toBlock), count: 1, transfers };
+}
+
+export function describeLogContract(name: string, open: () => Promise<EventLog>): void {
+  describe(`event log on ${name}`, () => {
+    let log: EventLog;
+    let other: EventLog;
+
+    beforeAll(async () => {
+      log = await open();
+      other = await open();
+    });
+    afterAll(async () => {
+      await log.close();
+      await other.close();
+    });
+
+    test("what was appended is read back, by this and by another process", async () => {
+      const stream = freshStream();
+      const events: DomainEvent[] = [
+        { type: "IndexingRequested" },
+        committed(0, 10, 100_000),
+        { type: "BlocksReverted", ancestor: { number: 5, hash: hashOf(5) } },
+      ];
+      expect(await log.append({ stream, events, expectedVersion: 0, headline: { end: 5 } })).toBe(3);
+      for (const reader of [log, other]) {
+        const recorded = await reader.read(stream);
+        expect(recorded.map((r) => r.version)).toEqual([1, 2, 3]);
+        expect(recorded.map((r) => r.event)).toEqual(events);
+        expect(await reader.head(stream)).toEqual({ stream, version: 3, headline: { end: 5 } });
+      }
+    });
+
+    test("a stream nobody wrote is at version 0 and empty", async () => {
+      const stream = freshStream();
+      expect(await log.head(stream)).toEqual({ stream, version: 0, headline: undefined });
+      expect(await log.read(stream)).toEqual([]);
+      expect(await log.readBackwards(stream, { limit: 5 })).toEqual([]);
+    });
+
+    test("a stale expected version is refused and writes nothing", async () => {
+      const stream = freshStream();
+      await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+      for (const expectedVersion of [0, 2, 7]) {
+        const attempt = other.append({ stream, events: [committed(0, 1), committed(2, 3)], expectedVersion });
+        await expect(attempt).rejects.toBeInstanceOf(ConcurrencyError);
+      }
+      expect(await log.read(stream)).toHaveLength(1);
+      expect((await log.head(stream)).version).toBe(1);
+    });
+
+    test("of many racing writers exactly one wins each version", async () => {
+      const stream = freshStream();
+      for (let version = 0; version < 5; version++) {
+        const racers = Array.from({ length: 8 }, (_, i) =>
+          (i % 2 === 0 ? log : other)
+            .append({ stream, events: [committed(version, version, 10 + i)], expectedVersion: version })
+            .then(
+              () => "won",
+              (error: unknown) => (error instanceof ConcurrencyError ? "lost" : Promise.reject(error)),
+            ),
+        );
+        const results = await Promise.all(racers);
+        expect(results.filter((r) => r === "won")).toHaveLength(1);
+      }
+      expect((await other.read(stream)).map((r) => r.version)).toEqual([1, 2, 3, 4, 5]);
+    });
+
+    test("interleaved failing and good appends do not touch each other", async () => {
+      const good = freshStream();
+      const bad = freshStream();
+      await log.append({ stream: bad, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+      const outcomes: boolean[] = [];
+      for (let round = 0; round < 20; round++) {
+        const [first, second, third] = await Promise.allSettled([
+          log.append({ stream: bad, events: [committed(0, 1)], expectedVersion: 0 }),
+          log.append({ stream: good, events: [committed(round, round)], expectedVersion: round }),
+          other.append({ stream: bad, events: [committed(0, 1)], expectedVersion: 9 }),
+        ]);
+        outcomes.push(
+          first?.status === "rejected" && second?.status === "fulfilled" && third?.status === "rejected",
+        );
+      }
+      expect(outcomes).toEqual(Array.from({ length: 20 }, () => true));
+      expect(await log.read(good)).toHaveLength(20);
+      expect(await log.read(bad)).toHaveLength(1);
+    });
+
+    test("appendAll: each stream succeeds or fails alone", async () => {
+      const [a, b, c] = [freshStream(), freshStream(), freshStream()];
+      await log.append({ stream: b, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+      const outcomes = await log.appendAll([
+        { stream: a, events: [committed(0, 1)], expectedVersion: 0 },
+        { stream: b, events: [committed(0, 1)], expectedVersion: 0 },
+        { stream: c, events: [committed(0, 1), committed(2, 2)], expectedVersion: 0, headline: { x: "y" } },
+        { stream: a, events: [committed(2, 3)], expectedVersion: 1 },
+      ]);
+      expect(outcomes.map((o) => ("version" in o ? o.version : o.error.constructor.name))).toEqual([
+        1,
+        "ConcurrencyError",
+        2,
+        2,
+      ]);
+      expect((await log.heads([a, b, c])).map((h) => h.version).sort()).toEqual([1, 2, 2]);
+    });
+
+    test("reads page by version, by count and by bytes", async () => {
+      const stream = freshStream();
+      const events = Array.from({ length: 25 }, (_, i) => committed(i, i, 1_000));
+      await log.append({ stream, events, expectedVersion: 0 });
+      expect((await log.read(stream, { from: 20 })).map((r) => r.version)).toEqual([20, 21, 22, 23, 24, 25]);
+      expect((await log.read(stream, { from: 4, limit: 3 })).map((r) => r.version)).toEqual([4, 5, 6]);
+      expect((await log.read(stream, { maxBytes: 1 })).map((r) => r.version)).toEqual([1]);
+      const page = await log.read(stream, { maxBytes: 5_000 });
+      expect(page.length).toBeGreaterThan(3);
+      expect(page.length).toBeLessThan(8);
+      expect((await log.readBackwards(stream, { limit: 2 })).map((r) => r.version)).toEqual([25, 24]);
+      expect((await log.readBackwards(stream, { before: 3, limit: 9 })).map((r) => r.version)).toEqual([2, 1]);
+      expect(await log.read(stream, { from: 26 })).toEqual([]);
+    });
+
+    test("a headline stays until another replaces it", async () => {
+      const stream = freshStream();
+      await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0, headline: { status: "syncing" } });
+      await log.append({ stream, events: [committed(1, 1)], expectedVersion: 1 });
+      expect((await other.head(stream)).headline).toEqual({ status: "syncing" });
+      await log.append({ stream, events: [committed(2, 2)], expectedVersion: 2, headline: { status: "synced" } });
+      expect((await other.head(stream)).headline).toEqual({ status: "synced" });
+    });
+
+    test("streams are listed by prefix, in pages", async () => {
+      const address = (n: number) => `0x${n.toString(16).padStart(40, "e")}` as Address;
+      const names = [3, 1, 2].map((n) => nftStream(424242, address(n)));
+      for (const stream of names) await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0 });
+      const sorted = [...names].sort();
+      expect((await log.streams("nft/424242/", { limit: 10 })).map((h) => h.stream)).toEqual(sorted);
+      expect((await log.streams("nft/424242/", { limit: 2 })).map((h) => h.stream)).toEqual(sorted.slice(0, 2));
+      const after = sorted[0] as string;
+      expect((await log.streams("nft/424242/", { after, limit: 2 })).map((h) => h.stream)).toEqual(sorted.slice(1));
+      expect(await log.streams("nft/42424/", { limit: 10 })).toEqual([]);
+    });
+
+    test("both processes hear of an append", async () => {
+      const stream = freshStream();
+      const heard = (target: EventLog) =>
+        new Promise<number>((resolve) => {
+          const stop = target.subscribe((name, version) => {
+            if (name !== stream) return;
+            stop();
+            resolve(version);
+          });
+        });
+      const both = Promise.all([heard(log), heard(other)]);
+      await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+      expect(await both).toEqual([1, 1]);
+    });
+
+    test("blobs are stored once by hash", async () => {
+      const bytes = new TextEncoder().encode(`{"name":"one"}`);
+      const hash = await log.putBlob(bytes);
+      expect(await other.putBlob(bytes)).toBe(hash);
+      expect(hash).toBe(`0x${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}` as Hash);
+      expect(await other.getBlob(hash)).toEqual(bytes);
+      expect(await log.getBlob(hashOf(1))).toBeUndefined();
+    });
+
+    test("a lease has one holder, is renewed by it, and passes on when it has run out or is released", async () => {
+      const name = `lease-${counter}-${unique()}`;
+      expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
+      expect(await other.acquireLease(name, "b", 60_000)).toBe(false);
+      expect(await log.acquireLease(name, "a", 1)).toBe(true);
+      let taken = false;
+      while (!taken) taken = await other.acquireLease(name, "b", 60_000);
+      expect(await log.acquireLease(name, "a", 60_000)).toBe(false);
+      await log.releaseLease(name, "a");
+      expect(await log.acquireLease(name, "a", 60_000)).toBe(false);
+      await other.releaseLease(name, "b");
+      expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
+    });
+
+    test("a setting's first writer wins", async () => {
+      const name = `setting-${unique()}`;
+      const [first, second] = await Promise.all([log.setting(name, () => "one"), other.setting(name, () => "two")]);
+      expect(first.value).toBe(second.value);
+      expect([first.created, second.created].filter(Boolean)).toHaveLength(1);
+      expect(await log.setting(name, () => "three")).toEqual({ value: first.value, created: false });
+    });
+  });
+}
+
+function unique(): string {
+  return crypto.randomUUID();
+}

@@ -1,0 +1,108 @@
+/**
+ * The projection of one collection: a pure fold over its stream. `initialState` and `evolve` are all there is to it;
+ * nothing here reads a clock, a node or the log, so replay gives the same state everywhere.
+ */
+import { InvariantError, invariant } from "../core/errors.ts";
+import { decodeTransfers } from "../events/columns.ts";
+import type { BlockRef, ContractIdentified, NftEvent } from "../events/types.ts";
+import { Ledger } from "./ledger.ts";
+
+export type CollectionStatus =
+  /** Asked for, not identified or still being read. */
+  | "syncing"
+  /** Complete; current to the followed head. */
+  | "synced"
+  /** Code, but no NFT: nothing to index. */
+  | "not_nft"
+  /** Neither code nor an NFT log. */
+  | "not_a_contract";
+
+export interface Collection {
+  version: number;
+  status: CollectionStatus;
+  identified: ContractIdentified | undefined;
+  /** Newest block whose transfers are in; undefined before the first. */
+  end: BlockRef | undefined;
+  /** Where the backfill completed last. */
+  completed: BlockRef | undefined;
+  /** Time of the event that said the collection is no NFT: when to ask again is counted from here. */
+  identifiedAt: number;
+  failure: { reason: string; attempt: number; retryAt: number } | undefined;
+  possibleSpam: boolean;
+  verifiedCollection: boolean;
+  /** The rule behind the flags, "" for none. */
+  flagRule: string;
+  readonly ledger: Ledger;
+}
+
+export function initialState(): Collection {
+  return {
+    version: 0,
+    status: "syncing",
+    identified: undefined,
+    end: undefined,
+    completed: undefined,
+    identifiedAt: 0,
+    failure: undefined,
+    possibleSpam: false,
+    verifiedCollection: false,
+    flagRule: "",
+    ledger: new Ledger(),
+  };
+}
+
+/**
+ * Folds one event into the state, in place: a collection of a million tokens is not copied for a transfer.
+ * @param version of the event; one that was folded before is passed over, a gap is an error
+ * @param time ms since the epoch when it was recorded
+ * @throws InvariantError on a gap in versions or in block ranges
+ */
+export function evolve(state: Collection, event: NftEvent, version: number, time: number): void {
+  if (version <= state.version) return;
+  invariant(version === state.version + 1, "an event is missing", { version, after: state.version });
+  state.version = version;
+  switch (event.type) {
+    case "IndexingRequested":
+      return;
+    case "ContractIdentified":
+      state.identified = event;
+      state.identifiedAt = time;
+      state.failure = undefined;
+      state.status = event.kind === "nft" ? "syncing" : event.kind;
+      return;
+    case "TransfersCommitted": {
+      const expected = state.end === undefined ? state.identified?.startBlock : state.end.number + 1;
+      invariant(event.fromBlock === expected, "a block range does not start at the last end + 1", {
+        fromBlock: event.fromBlock,
+        expected,
+      });
+      invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
+      if (event.count > 0) state.ledger.apply(decodeTransfers(event.transfers));
+      state.end = { number: event.toBlock, hash: event.toHash };
+      state.failure = undefined;
+      return;
+    }
+    case "BlocksReverted":
+      state.ledger.revert(event.ancestor.number);
+      if (state.end !== undefined && state.end.number > event.ancestor.number) state.end = event.ancestor;
+      return;
+    case "IndexingCompleted":
+      state.status = "synced";
+      state.completed = { number: event.block, hash: event.hash };
+      state.failure = undefined;
+      return;
+    case "IndexingFailed":
+      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt };
+      return;
+    case "FlagsChanged":
+      state.possibleSpam = event.possibleSpam;
+      state.verifiedCollection = event.verifiedCollection;
+      state.flagRule = event.rule;
+      return;
+    default:
+      throw new InvariantError(`not an event of an NFT stream: ${(event as { type: string }).type}`);
+  }
+}
+
+/** Bytes the state takes in memory, near enough to evict by. */
+export const sizeOf = (state: Collection): number => 2_048 + state.ledger.bytes;

@@ -1,0 +1,52 @@
+/**
+ * Growable typed columns. Growth is by half, so that slack stays below a third; `length` is the caller's count, kept
+ * outside so that columns of one table share it.
+ */
+
+const FIRST_CAPACITY = 64;
+
+function capacityFor(needed: number, current: number): number {
+  return Math.max(needed, FIRST_CAPACITY, Math.ceil(current * 1.5));
+}
+
+/** `column` with room for index `index`, copied when it had to grow. */
+export function roomU32(column: Uint32Array<ArrayBuffer>, index: number): Uint32Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Uint32Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
+
+export function roomI32(column: Int32Array<ArrayBuffer>, index: number): Int32Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Int32Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
+
+export function roomU8(column: Uint8Array<ArrayBuffer>, index: number): Uint8Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Uint8Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
+
+/** Mixes a word into a hash (murmur3's finaliser steps): cheap, and spreads sequential ids. */
+export function mix(hash: number, word: number): number {
+  let h = Math.imul(hash ^ word, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}
+
+/** Index of the first of `column[0..count)` that is above `value`; the column never falls. */
+export function upperBound(column: Uint32Array, count: number, value: number): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((column[middle] as number) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

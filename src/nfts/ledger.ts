@@ -1,0 +1,222 @@
+/**
+ * Who owned what, when: the fold of a collection's transfers into columns, reversible block by block. In: decoded
+ * columns, in chain order. Out: states of any block up to the newest. It follows the log whatever a contract does, and
+ * counts what should not be possible: a transfer by somebody who does not own, or by more than is held.
+ */
+import { invariant } from "../core/errors.ts";
+import { type TransferColumns, TransferKind } from "../events/columns.ts";
+import { AddressTable } from "./addresses.ts";
+import { type Amount, amountAt, isLess, subtractAmounts } from "./amount.ts";
+import { BalanceHistory } from "./balances.ts";
+import { OwnerHistory } from "./owners.ts";
+import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
+import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
+
+const ZERO_OWNER = 0;
+/** An id range that meets ids already known is followed one by one up to this length; beyond it is an anomaly. */
+const MAX_EXPANDED_RANGE = 100_000;
+/** Row numbers stay exact integers: 2^53 is the bound of a double. */
+const MAX_ROWS = 2 ** 52;
+
+export class Ledger {
+  readonly addresses = new AddressTable();
+  readonly tokens = new TokenTable();
+  readonly owners = new OwnerHistory();
+  readonly balances = new BalanceHistory();
+  readonly rows = new RowOrder();
+  /** Single-owner tokens that are not burned, at the newest block. */
+  liveSingles = 0;
+  /** Transfers the contract should not have been able to make. */
+  anomalies = 0;
+  /** First mint of the tokens whose first transfer was none: an entry (or ERC-1155 transfer), or -1 for no mint yet. */
+  readonly #lateMints = new Map<number, number>();
+  readonly #id = new Uint32Array(8);
+  #newestBlock = -1;
+
+  get bytes(): number {
+    return (
+      this.addresses.bytes +
+      this.tokens.bytes +
+      this.owners.bytes +
+      this.balances.bytes +
+      this.rows.bytes +
+      this.#lateMints.size * 48
+    );
+  }
+
+  /** Folds decoded transfers, all above what was folded before. */
+  apply(columns: TransferColumns): void {
+    const { count, kinds, blocks, from, to, ids, amounts } = columns;
+    const dictionary = new Uint32Array(columns.addressCount);
+    for (let i = 0; i < dictionary.length; i++) dictionary[i] = this.addresses.intern(columns.addresses, i * 20);
+    for (let i = 0; i < count; i++) {
+      const block = blocks[i] as number;
+      invariant(block >= this.#newestBlock, "transfers are out of order", { block, before: this.#newestBlock });
+      this.#newestBlock = block;
+      const sender = dictionary[from[i] as number] as number;
+      const receiver = dictionary[to[i] as number] as number;
+      const kind = kinds[i] as TransferKind;
+      loadId(ids, i, this.#id);
+      if (kind === TransferKind.erc1155) {
+        this.#transferAmount(block, sender, receiver, amountAt(amounts.values, amounts.words, i));
+      } else if (kind === TransferKind.range) {
+        this.#transferRange(block, sender, receiver, Number(amountAt(amounts.values, amounts.words, i)));
+      } else this.#transferSingle(kind, block, sender, receiver);
+    }
+  }
+
+  /** One token with one owner; its id is in `#id`. */
+  #transferSingle(kind: TransferKind, block: number, from: number, to: number): void {
+    const { tokens, owners, rows } = this;
+    let slot = tokens.find(kind, this.#id);
+    let owner = ZERO_OWNER;
+    if (slot >= 0) {
+      owner = this.#ownerOfTail(tokens.tail[slot] as number);
+    } else {
+      const range = kind === TransferKind.erc721 && rows.ranges.length > 0 ? rows.rangeOf(idToBigInt(this.#id)) : -1;
+      slot = tokens.add(kind, this.#id);
+      if (range >= 0) {
+        tokens.first[slot] = rangeCode(range);
+        tokens.tail[slot] = rangeCode(range);
+        owner = this.#ownerOfTail(rangeCode(range));
+      } else rows.addSlot(slot);
+    }
+    if (owner !== from) this.anomalies++;
+    const entry = owners.push(block, slot, to, tokens.tail[slot] as number);
+    tokens.tail[slot] = entry;
+    if (tokens.first[slot] === -1) {
+      tokens.first[slot] = entry;
+      if (from !== ZERO_OWNER) this.#lateMints.set(slot, -1);
+    } else if (from === ZERO_OWNER && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, entry);
+    if (owner === ZERO_OWNER && to !== ZERO_OWNER) this.liveSingles++;
+    else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
+  }
+
+  #ownerOfTail(tail: number): number {
+    if (tail >= 0) return this.owners.to[tail] as number;
+    return tail === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(tail)]?.to ?? ZERO_OWNER);
+  }
+
+  /** An ERC-2309 event: `count` ids from `#id` on. A mint of ids nobody knows stays a range. */
+  #transferRange(block: number, from: number, to: number, count: number): void {
+    const first = idToBigInt(this.#id);
+    const known = this.rows.overlaps(first, count) || this.#anyKnown(first, count);
+    if (!known && from === ZERO_OWNER && to !== ZERO_OWNER && this.rows.count + count <= MAX_ROWS) {
+      this.rows.addRange({ id: first, count, block, to, entryAt: this.owners.count });
+      this.liveSingles += count;
+      return;
+    }
+    if (count > MAX_EXPANDED_RANGE) this.anomalies++;
+    const expanded = Math.min(count, MAX_EXPANDED_RANGE);
+    for (let i = 0; i < expanded; i++) {
+      bigIntToId(first + BigInt(i), this.#id);
+      this.#transferSingle(TransferKind.erc721, block, from, to);
+    }
+  }
+
+  #anyKnown(first: bigint, count: number): boolean {
+    const { tokens } = this;
+    if (tokens.count < count) {
+      const end = first + BigInt(count);
+      for (let slot = 0; slot < tokens.count; slot++) {
+        if (tokens.kind(slot) !== TransferKind.erc721) continue;
+        const id = tokens.id(slot);
+        if (id >= first && id < end) return true;
+      }
+      return false;
+    }
+    const words = new Uint32Array(8);
+    for (let i = 0; i < count; i++) {
+      bigIntToId(first + BigInt(i), words);
+      if (tokens.find(TransferKind.erc721, words) >= 0) return true;
+    }
+    return false;
+  }
+
+  /** An amount of an ERC-1155 token; its id is in `#id`. A transfer of nothing changes nothing and leaves no trace. */
+  #transferAmount(block: number, from: number, to: number, amount: Amount): void {
+    if (amount === 0) return;
+    if (from === ZERO_OWNER && to === ZERO_OWNER) {
+      this.anomalies++;
+      return;
+    }
+    const { tokens, balances } = this;
+    let slot = tokens.find(TransferKind.erc1155, this.#id);
+    if (slot < 0) {
+      slot = tokens.add(TransferKind.erc1155, this.#id);
+      this.rows.addSlot(slot);
+    }
+    if (from !== ZERO_OWNER) {
+      const held = balances.balance(slot, from);
+      if (isLess(held, amount)) {
+        // The contract moved more than its own log says was there: what is missing is taken as minted to the sender.
+        this.anomalies++;
+        this.#pushAmount(block, slot, ZERO_OWNER, from, subtractAmounts(amount, held), false);
+      }
+    }
+    this.#pushAmount(block, slot, from, to, amount, from === ZERO_OWNER);
+  }
+
+  #pushAmount(block: number, slot: number, from: number, to: number, amount: Amount, minted: boolean): void {
+    const { tokens, balances } = this;
+    const after = this.owners.count + this.rows.ranges.length;
+    const transfer = balances.push(block, slot, from, to, amount, tokens.tail[slot] as number, after);
+    tokens.tail[slot] = transfer;
+    if (tokens.first[slot] === -1) {
+      tokens.first[slot] = transfer;
+      if (!minted) this.#lateMints.set(slot, -1);
+    } else if (minted && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, transfer);
+  }
+
+  /** Undoes everything above `block`. */
+  revert(block: number): void {
+    const { tokens, owners, balances, rows } = this;
+    while (owners.count > 0 && (owners.block[owners.count - 1] as number) > block) {
+      const entry = --owners.count;
+      const slot = owners.slot[entry] as number;
+      const prev = owners.prev[entry] as number;
+      const owner = owners.to[entry] as number;
+      const before = this.#ownerOfTail(prev);
+      tokens.tail[slot] = prev;
+      if (before === ZERO_OWNER && owner !== ZERO_OWNER) this.liveSingles--;
+      else if (before !== ZERO_OWNER && owner === ZERO_OWNER) this.liveSingles++;
+      this.#forgetMint(slot, entry);
+    }
+    while (balances.count > 0 && (balances.block[balances.count - 1] as number) > block) {
+      const transfer = balances.count - 1;
+      const { slot, prev } = balances.pop();
+      tokens.tail[slot] = prev;
+      this.#forgetMint(slot, transfer);
+    }
+    for (let last = rows.ranges.length - 1; last >= 0; last--) {
+      const range = rows.ranges[last] as IdRange;
+      if (range.block <= block) break;
+      this.liveSingles -= range.count;
+    }
+    // Slots appear in chain order: those left without an entry are the newest. A token of a range that stays needs none.
+    let slots = tokens.count;
+    while (slots > 0 && (tokens.tail[slots - 1] as number) < 0) {
+      slots--;
+      this.#lateMints.delete(slots);
+    }
+    rows.truncate(block, slots);
+    tokens.truncate(slots);
+    this.#newestBlock = Math.min(this.#newestBlock, block);
+  }
+
+  #forgetMint(slot: number, entry: number): void {
+    if (this.#lateMints.get(slot) === entry) this.#lateMints.set(slot, -1);
+  }
+
+  /**
+   * The token's first mint at or before `block`, as an entry (or transfer) of its history; its first appearance when
+   * the contract never told of a mint.
+   */
+  mintOf(slot: number, block: number): number {
+    const first = this.tokens.first[slot] as number;
+    const late = this.#lateMints.get(slot);
+    if (late === undefined || late === -1) return first;
+    const column = this.tokens.kind(slot) === TransferKind.erc1155 ? this.balances.block : this.owners.block;
+    return (column[late] as number) <= block ? late : first;
+  }
+}

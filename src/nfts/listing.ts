@@ -1,0 +1,301 @@
+/**
+ * Reads pages off a ledger as of a block. A position is a row number (or, with holders, a place in the order of pairs),
+ * so a deep page costs what the first one does. Records are plain facts here; `record.ts` puts them into words.
+ */
+import { TransferKind } from "../events/columns.ts";
+import type { Amount } from "./amount.ts";
+import type { Ledger } from "./ledger.ts";
+import { rangeOfCode } from "./rows.ts";
+
+/** One line of a listing. Owners and minters are indexes of the address table. */
+export interface Entry {
+  readonly kind: TransferKind;
+  /** Decimal. */
+  readonly id: string;
+  /** -1: several holders. */
+  readonly owner: number;
+  readonly amount: Amount;
+  readonly block: number;
+  readonly blockMinted: number;
+  /** -1: ERC-1155 tokens have no single minter. */
+  readonly minter: number;
+}
+
+/** Where a walk stands: opaque to everybody but this file. All zeros is the start. */
+export type Position = readonly [number, number, number, number];
+export const START: Position = [0, 0, 0, 0];
+
+export interface Slice {
+  readonly entries: Entry[];
+  /** Where the next page starts; undefined when nothing follows. */
+  readonly next: Position | undefined;
+}
+
+const ZERO_OWNER = 0;
+
+type Visit = (position: Position, entry: () => Entry) => boolean;
+/** Asked at the start of an id range: how many of its ids to pass over unseen. */
+type Jump = (range: number) => number;
+
+function singleEntry(ledger: Ledger, slot: number, at: number, block: number): Entry {
+  const { tokens, owners, rows } = ledger;
+  const range = at < -1 ? rows.ranges[rangeOfCode(at)] : undefined;
+  const mint = ledger.mintOf(slot, block);
+  const mintRange = mint < -1 ? rows.ranges[rangeOfCode(mint)] : undefined;
+  return {
+    kind: tokens.kind(slot),
+    id: tokens.idText(slot),
+    owner: range?.to ?? (owners.to[at] as number),
+    amount: 1,
+    block: range?.block ?? (owners.block[at] as number),
+    blockMinted: mintRange?.block ?? (owners.block[mint] as number),
+    minter: mintRange?.to ?? (owners.to[mint] as number),
+  };
+}
+
+function ownerAt(ledger: Ledger, at: number): number {
+  if (at >= 0) return ledger.owners.to[at] as number;
+  return at === -1 ? ZERO_OWNER : (ledger.rows.ranges[rangeOfCode(at)]?.to ?? ZERO_OWNER);
+}
+
+/** The slot of a range's id when it ever moved, or -1. */
+function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
+  let rest = id;
+  for (let w = 0; w < 8; w++) {
+    words[w] = Number(rest & 0xffff_ffffn);
+    rest >>= 32n;
+  }
+  return ledger.tokens.find(TransferKind.erc721, words);
+}
+
+/** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
+function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit, jump?: Jump): void {
+  const { tokens, owners, balances, rows } = ledger;
+  const words = new Uint32Array(8);
+  const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
+    let slot = rowSlot;
+    const range = rangeIndex >= 0 ? rows.ranges[rangeIndex] : undefined;
+    if (range !== undefined) {
+      // Ranges and slots lie in chain order: nothing behind the block is older than it.
+      if (range.block > block) return false;
+      const id = range.id + BigInt(offset);
+      slot = touchedSlot(ledger, id, words);
+      if (slot < 0) {
+        const entry = () => ({
+          kind: TransferKind.erc721,
+          id: id.toString(),
+          owner: range.to,
+          amount: 1,
+          block: range.block,
+          blockMinted: range.block,
+          minter: range.to,
+        });
+        return visit([row, 0, 0, 0], entry);
+      }
+    }
+    const first = tokens.first[slot] as number;
+    if (tokens.kind(slot) !== TransferKind.erc1155) {
+      if (first >= 0 && (owners.block[first] as number) > block) return false;
+      const at = owners.at(tokens.tail[slot] as number, block);
+      if (ownerAt(ledger, at) === ZERO_OWNER) return true;
+      return visit([row, 0, 0, 0], () => singleEntry(ledger, slot, at, block));
+    }
+    if ((balances.block[first] as number) > block) return false;
+    const supply = balances.supplyAt(slot, block);
+    if (supply === 0) return true;
+    return visit([row, 0, 0, 0], () => {
+      const last = balances.at(tokens.tail[slot] as number, block);
+      return {
+        kind: TransferKind.erc1155,
+        id: tokens.idText(slot),
+        owner: balances.soleHolder(last, supply, block),
+        amount: supply,
+        block: balances.block[last] as number,
+        blockMinted: balances.block[ledger.mintOf(slot, block)] as number,
+        minter: -1,
+      };
+    });
+  };
+  rows.scan(from, visitRow, jump);
+}
+
+/** Whether entry `at` is the first by which its receiver came to hold its token. */
+function isFirstOfPair(ledger: Ledger, at: number): boolean {
+  const { owners } = ledger;
+  const to = owners.to[at] as number;
+  let before = owners.prev[at] as number;
+  for (; before >= 0; before = owners.prev[before] as number) if (owners.to[before] === to) return false;
+  return before === -1 || ownerAt(ledger, before) !== to;
+}
+
+/**
+ * (token, owner) pairs in order of first appearance. A position is (owner entry, range, offset in it, holding): three
+ * lists merged by when their members appeared.
+ */
+function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
+  const { tokens, owners, balances, rows } = ledger;
+  const entries = owners.countAt(block);
+  const words = new Uint32Array(8);
+  let [i, r, offset, h] = from;
+  for (;;) {
+    const range = rows.ranges[r];
+    const rangeIsNext = range !== undefined && range.block <= block && (offset > 0 || range.entryAt <= i);
+    if (offset === 0 && h < balances.holdings && (balances.holdingAfter[h] as number) <= i + r) {
+      if (balances.firstBlockOf(h) > block) return;
+      const holding = h++;
+      const owner = balances.holdingOwner[holding] as number;
+      if (owner === ZERO_OWNER) continue;
+      const amount = balances.heldAt(holding, block);
+      if (amount === 0) continue;
+      const entry = () => {
+        const blocks = balances.blocksOf(holding, block);
+        const id = tokens.idText(balances.holdingSlot[holding] as number);
+        const [minted, last] = [blocks.first, blocks.last];
+        return { kind: TransferKind.erc1155, id, owner, amount, block: last, blockMinted: minted, minter: -1 };
+      };
+      if (!visit([i, r, 0, holding], entry)) return;
+    } else if (rangeIsNext) {
+      if (offset === 0 && jump !== undefined) offset = jump(r);
+      if (offset >= range.count) {
+        r++;
+        offset = 0;
+        continue;
+      }
+      const id = range.id + BigInt(offset);
+      const here: Position = [i, r, offset, h];
+      offset++;
+      if (offset === range.count) {
+        r++;
+        offset = 0;
+      }
+      const slot = touchedSlot(ledger, id, words);
+      const at = slot < 0 ? -1 : owners.at(tokens.tail[slot] as number, block);
+      if (slot >= 0 && ownerAt(ledger, at) !== range.to) continue;
+      const last = slot >= 0 && at >= 0 ? (owners.block[at] as number) : range.block;
+      const entry = () => ({
+        kind: TransferKind.erc721,
+        id: id.toString(),
+        owner: range.to,
+        amount: 1,
+        block: last,
+        blockMinted: range.block,
+        minter: range.to,
+      });
+      if (!visit(here, entry)) return;
+    } else if (i < entries) {
+      const at = i++;
+      const slot = owners.slot[at] as number;
+      const to = owners.to[at] as number;
+      if (to === ZERO_OWNER) continue;
+      const current = owners.at(tokens.tail[slot] as number, block);
+      if (ownerAt(ledger, current) !== to || !isFirstOfPair(ledger, at)) continue;
+      const entry = () => ({
+        ...singleEntry(ledger, slot, current, block),
+        blockMinted: owners.block[at] as number,
+      });
+      if (!visit([at, r, 0, h], entry)) return;
+    } else return;
+  }
+}
+
+function scan(ledger: Ledger, block: number, holders: boolean, from: Position, visit: Visit, jump?: Jump): void {
+  if (holders) scanHolders(ledger, block, from, visit, jump);
+  else scanTokens(ledger, block, from[0], visit, jump);
+}
+
+/** Up to `limit` entries of the listing after `block`, from `from` on. */
+export function readSlice(
+  ledger: Ledger,
+  options: { block: number; holders: boolean; from: Position; limit: number },
+): Slice {
+  const entries: Entry[] = [];
+  let next: Position | undefined;
+  scan(ledger, options.block, options.holders, options.from, (position, entry) => {
+    if (entries.length === options.limit) {
+      next = position;
+      return false;
+    }
+    entries.push(entry());
+    return true;
+  });
+  return { entries, next };
+}
+
+/**
+ * Offsets of each range that the listing after `block` lacks, in order: burned ones, and with holders those that belong
+ * to somebody else by now. Only ids that moved can be among them, so long ranges need not be walked.
+ */
+function gapsOfRanges(ledger: Ledger, block: number, holders: boolean): Map<number, number[]> {
+  const gaps = new Map<number, number[]>();
+  const { tokens, owners, rows } = ledger;
+  if (rows.ranges.length === 0) return gaps;
+  for (let slot = 0; slot < tokens.count; slot++) {
+    const first = tokens.first[slot] as number;
+    if (first >= -1) continue;
+    const index = rangeOfCode(first);
+    const range = rows.ranges[index];
+    if (range === undefined) continue;
+    const owner = ownerAt(ledger, owners.at(tokens.tail[slot] as number, block));
+    if (holders ? owner === range.to : owner !== ZERO_OWNER) continue;
+    const list = gaps.get(index) ?? [];
+    list.push(Number(tokens.id(slot) - range.id));
+    gaps.set(index, list);
+  }
+  for (const list of gaps.values()) list.sort((a, b) => a - b);
+  return gaps;
+}
+
+/** Walks to the entry with `skip` entries before it; `seen` is how many there were when there are fewer. */
+function select(
+  ledger: Ledger,
+  block: number,
+  holders: boolean,
+  skip: number,
+): { position: Position | undefined; seen: number } {
+  const gaps = gapsOfRanges(ledger, block, holders);
+  let seen = 0;
+  let position: Position | undefined;
+  const jump = (index: number): number => {
+    const range = ledger.rows.ranges[index];
+    if (range === undefined || range.block > block) return 0;
+    const dead = gaps.get(index) ?? [];
+    const live = range.count - dead.length;
+    if (seen + live <= skip) {
+      seen += live;
+      return range.count;
+    }
+    let offset = skip - seen;
+    for (const gap of dead) {
+      if (gap > offset) break;
+      offset++;
+    }
+    seen = skip;
+    return offset;
+  };
+  const visit: Visit = (here) => {
+    if (seen === skip) {
+      position = here;
+      return false;
+    }
+    seen++;
+    return true;
+  };
+  scan(ledger, block, holders, START, visit, jump);
+  return { position, seen };
+}
+
+/** How many entries the listing after `block` has. */
+export function countEntries(ledger: Ledger, block: number, holders: boolean): number {
+  const { owners, balances, rows } = ledger;
+  const newest =
+    owners.countAt(block) === owners.count &&
+    balances.countAt(block) === balances.count &&
+    (rows.ranges.at(-1)?.block ?? 0) <= block;
+  if (newest) return ledger.liveSingles + (holders ? balances.liveHoldings : balances.liveTokens);
+  return select(ledger, block, holders, Number.POSITIVE_INFINITY).seen;
+}
+
+/** The position of the entry with `skip` entries before it; undefined when there are no more. */
+export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
+  return select(ledger, block, holders, skip).position;
+}

@@ -1,0 +1,271 @@
+/**
+ * Verified logs to transfers in columns. Free functions on primitives: this is the hot loop of a backfill and runs in a
+ * worker. What a hostile contract emits under a known topic but malformed is skipped and counted, never thrown.
+ */
+import { encodeTransfers, TransferKind } from "../events/columns.ts";
+import type { TransferForm } from "../events/types.ts";
+import {
+  ASSIGN,
+  CONSECUTIVE_TRANSFER,
+  PUNK_BOUGHT,
+  PUNK_TRANSFER,
+  TRANSFER,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "./topics.ts";
+import type { VerifiedLog } from "./verify.ts";
+
+export interface DecodedTransfers {
+  /** Columns as `TransfersCommitted` carries them. */
+  readonly transfers: Uint8Array;
+  readonly count: number;
+  /** Logs under a known topic whose data do not fit it. */
+  readonly malformed: number;
+}
+
+const ZERO = "0".repeat(40);
+/** An id range longer than this is taken to be this long: no honest collection is, and positions stay exact. */
+export const MAX_RANGE = 2 ** 40;
+
+/** Grows columns; addresses are interned by their 40 hex digits. */
+class Builder {
+  count = 0;
+  kinds = new Uint8Array(1024);
+  blocks = new Uint32Array(1024);
+  logIndexes = new Uint32Array(1024);
+  from = new Uint32Array(1024);
+  to = new Uint32Array(1024);
+  ids = new Uint32Array(8 * 1024);
+  amounts = new Uint32Array(8 * 1024);
+  readonly #dictionary = new Map<string, number>();
+
+  #grow(): void {
+    const size = this.kinds.length * 2;
+    const widen = <T extends Uint8Array | Uint32Array>(old: T, length: number): T => {
+      const grown = new (old.constructor as new (length: number) => T)(length);
+      grown.set(old);
+      return grown;
+    };
+    this.kinds = widen(this.kinds, size);
+    this.blocks = widen(this.blocks, size);
+    this.logIndexes = widen(this.logIndexes, size);
+    this.from = widen(this.from, size);
+    this.to = widen(this.to, size);
+    this.ids = widen(this.ids, size * 8);
+    this.amounts = widen(this.amounts, size * 8);
+  }
+
+  /** Adds a transfer; the id's and amount's words are for the caller to write at the returned index. */
+  add(kind: TransferKind, log: VerifiedLog, from: string, to: string): number {
+    if (this.count === this.kinds.length) this.#grow();
+    const at = this.count++;
+    this.kinds[at] = kind;
+    this.blocks[at] = log.blockNumber;
+    this.logIndexes[at] = log.logIndex;
+    this.from[at] = this.#intern(from);
+    this.to[at] = this.#intern(to);
+    return at;
+  }
+
+  #intern(digits: string): number {
+    let index = this.#dictionary.get(digits);
+    if (index === undefined) {
+      index = this.#dictionary.size;
+      this.#dictionary.set(digits, index);
+    }
+    return index;
+  }
+
+  finish(): Uint8Array {
+    const addressCount = this.#dictionary.size;
+    const addresses = new Uint8Array(Buffer.from([...this.#dictionary.keys()].join(""), "hex"));
+    return encodeTransfers({
+      count: this.count,
+      addressCount,
+      addresses,
+      kinds: this.kinds,
+      blocks: this.blocks,
+      logIndexes: this.logIndexes,
+      from: this.from,
+      to: this.to,
+      ids: { words: 8, values: this.ids },
+      amounts: { words: 8, values: this.amounts },
+    });
+  }
+}
+
+/** Writes the 64 hex digits at `start` of `hex` as eight words, lowest first; leading zeros cost one comparison. */
+function writeWords(hex: string, start: number, target: Uint32Array, index: number): void {
+  const base = index * 8;
+  for (let w = 0; w < 8; w++) {
+    const end = start + 64 - w * 8;
+    target[base + w] = Number.parseInt(hex.slice(end - 8, end), 16);
+  }
+}
+
+function writeOne(target: Uint32Array, index: number): void {
+  target.fill(0, index * 8, index * 8 + 8);
+  target[index * 8] = 1;
+}
+
+/** The address in the 32-byte word at `start`: its last 40 digits. */
+const addressAt = (hex: string, start: number): string => hex.slice(start + 24, start + 64);
+const addressOfTopic = (topic: string): string => topic.slice(26);
+
+/** The offset or length in the 32-byte word at byte `at` of ABI data, or -1 when it cannot be inside it. */
+function smallAt(data: string, at: number): number {
+  const start = 2 + at * 2;
+  if (start + 64 > data.length) return -1;
+  const value = Number.parseInt(data.slice(start, start + 64), 16);
+  return value <= data.length ? value : -1;
+}
+
+/** Adds the pairs of a `TransferBatch`; false when its ABI data are malformed. */
+function addBatch(builder: Builder, log: VerifiedLog): boolean {
+  const { data, topics } = log;
+  const idsAt = smallAt(data, 0);
+  const amountsAt = smallAt(data, 32);
+  if (idsAt < 0 || amountsAt < 0) return false;
+  const length = smallAt(data, idsAt);
+  if (length < 0 || smallAt(data, amountsAt) !== length) return false;
+  const firstId = 2 + (idsAt + 32) * 2;
+  const firstAmount = 2 + (amountsAt + 32) * 2;
+  if (Math.max(firstId, firstAmount) + length * 64 > data.length) return false;
+  const from = addressOfTopic(topics[2] as string);
+  const to = addressOfTopic(topics[3] as string);
+  for (let i = 0; i < length; i++) {
+    const at = builder.add(TransferKind.erc1155, log, from, to);
+    writeWords(data, firstId + i * 64, builder.ids, at);
+    writeWords(data, firstAmount + i * 64, builder.amounts, at);
+  }
+  return true;
+}
+
+/** Adds an ERC-2309 range; false when it is malformed. */
+function addRange(builder: Builder, log: VerifiedLog): boolean {
+  const { data, topics } = log;
+  if (topics.length !== 4 || data.length !== 66) return false;
+  const first = BigInt(topics[1] as string);
+  const last = BigInt(data);
+  if (last < first) return false;
+  const length = last - first + 1n;
+  const at = builder.add(
+    TransferKind.range,
+    log,
+    addressOfTopic(topics[2] as string),
+    addressOfTopic(topics[3] as string),
+  );
+  writeWords(topics[1] as string, 2, builder.ids, at);
+  builder.amounts.fill(0, at * 8, at * 8 + 8);
+  const kept = length > BigInt(MAX_RANGE) ? MAX_RANGE : Number(length);
+  builder.amounts[at * 8] = kept % 2 ** 32;
+  builder.amounts[at * 8 + 1] = Math.floor(kept / 2 ** 32);
+  return true;
+}
+
+function addSingle(builder: Builder, kind: TransferKind, log: VerifiedLog, from: string, to: string, id: string): void {
+  const at = builder.add(kind, log, from, to);
+  writeWords(id, 0, builder.ids, at);
+  writeOne(builder.amounts, at);
+}
+
+/** Decodes logs of one contract whose transfers read as `forms` say. */
+export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly TransferForm[]): DecodedTransfers {
+  const builder = new Builder();
+  const accepts = new Set(forms);
+  const [indexed, idInData, unindexed] = [
+    accepts.has("erc721"),
+    accepts.has("erc721-id-in-data"),
+    accepts.has("erc721-unindexed"),
+  ];
+  const [erc1155, erc2309, punks] = [accepts.has("erc1155"), accepts.has("erc2309"), accepts.has("cryptopunks")];
+  let malformed = 0;
+  // CryptoPunks' own `Transfer` names the buyer that `PunkBought` forgets after an accepted bid.
+  let beside: VerifiedLog | undefined;
+
+  for (const log of logs) {
+    const { topics, data } = log;
+    switch (topics[0]) {
+      case TRANSFER: {
+        if (punks) {
+          beside = log;
+        } else if (topics.length === 4) {
+          if (!indexed) continue;
+          const [, from, to, id] = topics as [string, string, string, string];
+          addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+        } else if (topics.length === 3 && data.length === 66) {
+          if (!idInData) continue;
+          const [, from, to] = topics as [string, string, string];
+          addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), data.slice(2));
+        } else if (topics.length === 1 && data.length === 194) {
+          if (!unindexed) continue;
+          const [from, to] = [addressAt(data, 2), addressAt(data, 66)];
+          addSingle(builder, TransferKind.erc721, log, from, to, data.slice(130));
+        } else malformed++;
+        break;
+      }
+      case TRANSFER_SINGLE: {
+        if (!erc1155) continue;
+        if (topics.length !== 4 || data.length !== 130) {
+          malformed++;
+          continue;
+        }
+        const at = builder.add(
+          TransferKind.erc1155,
+          log,
+          addressOfTopic(topics[2] as string),
+          addressOfTopic(topics[3] as string),
+        );
+        writeWords(data, 2, builder.ids, at);
+        writeWords(data, 66, builder.amounts, at);
+        break;
+      }
+      case TRANSFER_BATCH: {
+        if (!erc1155) continue;
+        if (topics.length !== 4 || !addBatch(builder, log)) malformed++;
+        break;
+      }
+      case CONSECUTIVE_TRANSFER: {
+        if (!erc2309) continue;
+        if (!addRange(builder, log)) malformed++;
+        break;
+      }
+      case ASSIGN: {
+        if (!punks) continue;
+        if (topics.length !== 2 || data.length !== 66) malformed++;
+        else {
+          const to = addressOfTopic(topics[1] as string);
+          addSingle(builder, TransferKind.cryptopunks, log, ZERO, to, data.slice(2));
+        }
+        break;
+      }
+      case PUNK_TRANSFER: {
+        if (!punks) continue;
+        if (topics.length !== 3 || data.length !== 66) malformed++;
+        else {
+          const [, from, to] = topics as [string, string, string];
+          addSingle(builder, TransferKind.cryptopunks, log, addressOfTopic(from), addressOfTopic(to), data.slice(2));
+        }
+        break;
+      }
+      case PUNK_BOUGHT: {
+        if (!punks) continue;
+        if (topics.length !== 4) {
+          malformed++;
+          continue;
+        }
+        const [, index, seller, buyer] = topics as [string, string, string, string];
+        const from = addressOfTopic(seller);
+        let to = addressOfTopic(buyer);
+        if (to === ZERO && beside?.transactionHash === log.transactionHash && beside.topics.length >= 3) {
+          if (addressOfTopic(beside.topics[1] as string) === from) to = addressOfTopic(beside.topics[2] as string);
+        }
+        addSingle(builder, TransferKind.cryptopunks, log, from, to, index.slice(2));
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  return { transfers: builder.finish(), count: builder.count, malformed };
+}

@@ -1,0 +1,153 @@
+/**
+ * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so
+ * the message is matched before the code. A refusal of a range may carry a hint: a size or a range that would do.
+ */
+import { AppError, type ErrorMeta } from "../core/errors.ts";
+
+export type RpcErrorKind =
+  /** The range or the result is too large: ask for less. */
+  | "range"
+  /** Too many requests: the same again, later. */
+  | "rate"
+  /** Time-out, lost socket, 5xx, cut-off or nonsensical answer, lagging backend: the same again, maybe elsewhere. */
+  | "transient"
+  /** The node does not hold the state or the block asked for. */
+  | "state_unavailable"
+  /** The call itself reverted. */
+  | "revert"
+  /** The answer contradicts itself or what is known: elsewhere, and this endpoint is to be doubted. */
+  | "lie"
+  /** The node does not know the method or the parameter (the `finalized` tag, say). */
+  | "unsupported";
+
+export interface RangeHint {
+  /** Number of blocks that would do. */
+  readonly size?: number;
+  /** Inclusive range that would do. */
+  readonly range?: readonly [number, number];
+}
+
+export class RpcError extends AppError {
+  readonly kind: RpcErrorKind;
+  readonly hint: RangeHint | undefined;
+  readonly retryAfterMs: number | undefined;
+  /** Revert data where there is some, hex with 0x. */
+  readonly data: string | undefined;
+
+  constructor(
+    kind: RpcErrorKind,
+    message: string,
+    options: { meta?: ErrorMeta; cause?: unknown; hint?: RangeHint; retryAfterMs?: number; data?: string } = {},
+  ) {
+    super(message, {
+      code: kind === "state_unavailable" ? "state_unavailable" : `rpc_${kind}`,
+      retryable: kind === "rate" || kind === "transient" || kind === "lie",
+      ...(options.meta === undefined ? {} : { meta: options.meta }),
+      ...(options.cause === undefined ? {} : { cause: options.cause }),
+    });
+    this.kind = kind;
+    this.hint = options.hint;
+    this.retryAfterMs = options.retryAfterMs;
+    this.data = options.data;
+  }
+}
+
+const number = (text: string): number => Number(text.replaceAll(",", ""));
+
+/** Sentences with a range that would do; two captures: first and last block, hex or decimal. */
+const RANGE_HINTS: readonly RegExp[] = [/\[(0x[0-9a-f]+),\s*(0x[0-9a-f]+)\]/i, /retry with the range (\d+)-(\d+)/i];
+
+/** Sentences with a size that would do; `slack` is subtracted where a limit counts the distance or excludes an end. */
+const SIZE_HINTS: readonly { readonly pattern: RegExp; readonly slack: number; readonly unit?: number }[] = [
+  { pattern: /maximum is set to ([\d,]+)/i, slack: 1 },
+  { pattern: /max range: ([\d,]+)/i, slack: 1 },
+  { pattern: /at most ([\d,]+) blocks/i, slack: 1 },
+  { pattern: /requested blocks is ([\d,]+)/i, slack: 0 },
+  { pattern: /exceeds limit of ([\d,]+)$/i, slack: 0 },
+  { pattern: /limited to an? ([\d,]+) range/i, slack: 0 },
+  { pattern: /limited to ([\d,]+) block range/i, slack: 0 },
+  { pattern: /\([\d,]+ > ([\d,]+)\)/, slack: 0 },
+  { pattern: /exceed maximum block range: ([\d,]+)/i, slack: 0 },
+  { pattern: /exceed max block range: ([\d,]+)/i, slack: 0 },
+  { pattern: /exceeds max block range ([\d,]+)/i, slack: 0 },
+  { pattern: /block range greater than ([\d,]+) max/i, slack: 0 },
+  { pattern: /block range exceeds ([\d,]+)/i, slack: 0 },
+  { pattern: /max is (\d+)k blocks/i, slack: 0, unit: 1_000 },
+  { pattern: /smaller than size ([\d,]+)/i, slack: 0 },
+  { pattern: /\(maximum ([\d,]+)\)/i, slack: 0 },
+  { pattern: /up to an? ([\d,]+) block range/i, slack: 0 },
+  { pattern: /blocks distance: ([\d,]+)/i, slack: 0 },
+  { pattern: /range limit ([\d,]+)/i, slack: 0 },
+  { pattern: /maximum allowed is ([\d,]+) blocks/i, slack: 0 },
+  { pattern: /over ([\d,]+) blocks are not supported/i, slack: 0 },
+];
+
+/** Refusals of a range without a number of blocks in them; a limit on results is not a size in blocks. */
+const RANGE_WORDS =
+  /range|more than [\d,]+ results|too many blocks|too large|too big|too wide|response size|results? limit|logs matched|query (?:returned|exceeds|timeout)|limit the query|blocks distance|requested blocks|smaller than size/i;
+const RATE_WORDS = /compute units|credits limited|rate.?limit|too many requests|request limit|capacity|throttl|quota/i;
+const LAG_WORDS = /invalid block height|no backend|header not found|unknown block|block not found|future block/i;
+const STATE_WORDS =
+  /missing trie node|state (?:is )?not available|historical state|pruned|archive|old data not available/i;
+const UNSUPPORTED_WORDS =
+  /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
+const REVERT_WORDS = /revert|out of gas|invalid opcode|stack (?:under|over)flow|invalid jump|execution error/i;
+
+/** Results counted, not blocks: "exceeds limit of 10000" after "logs matched" says nothing of the range. */
+const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
+
+function hintOf(text: string): RangeHint | undefined {
+  for (const pattern of RANGE_HINTS) {
+    const match = pattern.exec(text);
+    if (match !== null) return { range: [Number(match[1]), Number(match[2])] };
+  }
+  if (COUNTS_RESULTS.test(text)) return undefined;
+  for (const { pattern, slack, unit = 1 } of SIZE_HINTS) {
+    const match = pattern.exec(text);
+    if (match?.[1] !== undefined) return { size: Math.max(1, number(match[1]) * unit - slack) };
+  }
+  return undefined;
+}
+
+function textOfData(data: unknown): string {
+  if (typeof data === "string") return data;
+  return data === undefined || data === null ? "" : JSON.stringify(data).slice(0, 2_000);
+}
+
+/** The error of a JSON-RPC answer `{code, message, data}` to `method`. */
+export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
+  const fields = (typeof error === "object" && error !== null ? error : {}) as Record<string, unknown>;
+  const message = String(fields["message"] ?? "no message").slice(0, 1_000);
+  const data = textOfData(fields["data"]);
+  const text = `${message} ${data}`;
+  const code = Number(fields["code"] ?? 0);
+  const located = { ...meta, method, rpcCode: code };
+  const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
+    new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
+
+  if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
+  if (method === "eth_getLogs") {
+    const hint = hintOf(message) ?? hintOf(data);
+    if (hint !== undefined) return make("range", { hint });
+    if (LAG_WORDS.test(text)) return make("transient");
+    // A refusal nobody has seen before is most often one of size; halving costs little when it is not.
+    if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) return make("range");
+  }
+  if (STATE_WORDS.test(text)) return make("state_unavailable");
+  if (method === "eth_call" && (REVERT_WORDS.test(text) || code === 3)) {
+    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+  }
+  if (LAG_WORDS.test(text)) return make(method === "eth_call" ? "state_unavailable" : "transient");
+  if (UNSUPPORTED_WORDS.test(text) || code === -32601 || code === -32602) return make("unsupported");
+  return make("transient");
+}
+
+/** The error of an HTTP answer other than 200. */
+export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
+  const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
+  const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};
+  const located = { ...meta, status };
+  if (status === 429) return new RpcError("rate", "the endpoint answered 429", { meta: located, ...wait });
+  if (status === 413) return new RpcError("range", "the endpoint answered 413", { meta: located });
+  return new RpcError("transient", `the endpoint answered HTTP ${status}`, { meta: located, ...wait });
+}

@@ -1,0 +1,31 @@
+/** Block headers as nodes send them, read and checked. */
+import { parseQuantity, toHash } from "../core/hex.ts";
+import { RpcError } from "./errors.ts";
+import type { BlockHeader } from "./port.ts";
+
+const NO_BLOOM = `0x${"0".repeat(512)}`;
+
+/**
+ * The header in an `eth_getBlockByNumber` answer; undefined for null (above the node's head).
+ * @throws RpcError `lie` when a field is missing or the number is not the one asked for
+ */
+export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
+  if (wire === null || wire === undefined) return undefined;
+  const fields = wire as Record<string, unknown>;
+  try {
+    const header = {
+      number: parseQuantity(fields["number"]),
+      hash: toHash(String(fields["hash"])),
+      parentHash: toHash(String(fields["parentHash"])),
+      timestamp: parseQuantity(fields["timestamp"]),
+      logsBloom: typeof fields["logsBloom"] === "string" ? fields["logsBloom"].toLowerCase() : NO_BLOOM,
+    };
+    if (typeof asked === "number" && header.number !== asked) throw new TypeError("another block than asked");
+    return header;
+  } catch (error) {
+    throw new RpcError("lie", "the endpoint's block header is wrong", {
+      meta: { endpoint, block: asked },
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,274 @@
+/**
+ * The chain reader over an endpoint pool: headers, verified logs, calls by Multicall3 or JSON-RPC batch, code. State is
+ * asked for by block number, and the head's together with the header it was answered at.
+ */
+import { Interface } from "ethers";
+import { AppError, isRetryable } from "../core/errors.ts";
+import { type Address, quantity } from "../core/hex.ts";
+import { classifyRpcError, RpcError } from "./errors.ts";
+import { parseHeader } from "./header.ts";
+import type { EndpointPool, RunOptions } from "./pool.ts";
+import type { BlockHeader, BlockTag, Call, CallResult, ChainLog, ChainReader, LogFilter } from "./port.ts";
+import type { EndpointProvider } from "./provider.ts";
+import { type VerifiedLog, verifyLogs } from "./verify.ts";
+
+const MULTICALL = new Interface([
+  "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
+  "function getBlockNumber() view returns (uint256)",
+  "function arbBlockNumber() view returns (uint256)",
+]);
+/** On Arbitrum `block.number` is L1's; the chain's own number comes from a precompile (Arbitrum docs, ArbSys). */
+const ARBITRUM_CHAIN_ID = 42161;
+const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
+/** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
+const MULTICALL_MAX = 500;
+
+export interface ReaderOptions {
+  readonly chainId: number;
+  readonly pool: EndpointPool;
+  readonly multicall: Address;
+  /** Blocks after which a block is final, where the tag is refused or `depthIsSet`. */
+  readonly finalityDepth: number;
+  /** The operator set the depth: the node's tag is not asked. */
+  readonly depthIsSet: boolean;
+}
+
+export class RpcChainReader implements ChainReader {
+  readonly chainId: number;
+  readonly #options: ReaderOptions;
+  readonly #pool: EndpointPool;
+  #multicallMissing = false;
+  #finalizedTagRefused = false;
+
+  constructor(options: ReaderOptions) {
+    this.chainId = options.chainId;
+    this.#options = options;
+    this.#pool = options.pool;
+  }
+
+  #run<T>(operation: (endpoint: EndpointProvider) => Promise<T>, options?: RunOptions): Promise<T> {
+    return this.#pool.run(operation, options);
+  }
+
+  async head(): Promise<BlockHeader> {
+    const header = await this.#run((endpoint) => this.#headerBy(endpoint, "latest"));
+    if (header === undefined) throw new AppError("the chain has no newest block", { code: "chain_unavailable" });
+    return header;
+  }
+
+  async finalized(head: BlockHeader): Promise<BlockHeader> {
+    const { finalityDepth, depthIsSet } = this.#options;
+    if (!depthIsSet && !this.#finalizedTagRefused) {
+      try {
+        const header = await this.#run((endpoint) => this.#headerBy(endpoint, "finalized"));
+        if (header !== undefined && header.number <= head.number) return header;
+      } catch (error) {
+        if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+        this.#finalizedTagRefused = true;
+      }
+    }
+    const number = Math.max(0, head.number - finalityDepth);
+    const header = number === head.number ? head : await this.header(number);
+    if (header === undefined) throw new RpcError("transient", "the node lost a block it had", { meta: { number } });
+    return header;
+  }
+
+  header(number: number): Promise<BlockHeader | undefined> {
+    return this.#run((endpoint) => this.#headerBy(endpoint, number), { meta: { block: number } });
+  }
+
+  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
+    if (numbers.length === 0) return Promise.resolve([]);
+    return this.#run((endpoint) => Promise.all(numbers.map((number) => this.#headerBy(endpoint, number))), {
+      meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
+    });
+  }
+
+  async #headerBy(
+    endpoint: EndpointProvider,
+    block: number | "latest" | "finalized",
+  ): Promise<BlockHeader | undefined> {
+    const tag = typeof block === "number" ? quantity(block) : block;
+    return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
+  }
+
+  async logs(filter: LogFilter): Promise<ChainLog[]> {
+    if (filter.fromBlock > filter.toBlock) return [];
+    try {
+      return await this.#run((endpoint) => this.#logsOnce(endpoint, filter), {
+        meta: { fromBlock: filter.fromBlock, toBlock: filter.toBlock },
+      });
+    } catch (error) {
+      if (!(error instanceof RpcError && error.kind === "range")) throw error;
+      const { fromBlock, toBlock } = filter;
+      if (fromBlock === toBlock) return this.#logsOfLargeBlock(filter, error);
+      const middle = Math.floor((fromBlock + toBlock) / 2);
+      const lower = await this.logs({ ...filter, toBlock: middle });
+      return lower.concat(await this.logs({ ...filter, fromBlock: middle + 1 }));
+    }
+  }
+
+  /** One block alone is too large an answer: by topic, then by address. @throws the refusal when nothing is left to split */
+  async #logsOfLargeBlock(filter: LogFilter, refusal: RpcError): Promise<ChainLog[]> {
+    const parts =
+      filter.topics.length > 1
+        ? filter.topics.map((topic) => ({ ...filter, topics: [topic] }))
+        : filter.addresses.length > 1
+          ? filter.addresses.map((address) => ({ ...filter, addresses: [address] }))
+          : undefined;
+    if (parts === undefined) {
+      throw new AppError(`block ${filter.fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
+        code: "block_too_large",
+        meta: { ...refusal.meta, block: filter.fromBlock },
+        cause: refusal,
+      });
+    }
+    const logs: ChainLog[] = [];
+    for (const part of parts) logs.push(...(await this.logs(part)));
+    return logs.sort((a, b) => a.logIndex - b.logIndex);
+  }
+
+  async #logsOnce(endpoint: EndpointProvider, filter: LogFilter): Promise<ChainLog[]> {
+    const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
+    const logs: VerifiedLog[] = verifyLogs(result, {
+      addresses: new Set(filter.addresses),
+      topics: new Set(filter.topics),
+      fromBlock: filter.fromBlock,
+      toBlock: filter.toBlock,
+    });
+    return logs as unknown as ChainLog[];
+  }
+
+  async calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    if (calls.length === 0) return [];
+    return this.#run((endpoint) => this.#callsOn(endpoint, calls, block), { meta: { block } });
+  }
+
+  async #callsOn(endpoint: EndpointProvider, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    const tag = block === "latest" ? block : quantity(block);
+    if (!this.#multicallMissing && calls.length > 1) {
+      const chunks: Promise<CallResult[] | undefined>[] = [];
+      for (let i = 0; i < calls.length; i += MULTICALL_MAX) {
+        chunks.push(this.#aggregate(endpoint, calls.slice(i, i + MULTICALL_MAX), tag));
+      }
+      const results = await Promise.all(chunks);
+      if (results.every((chunk) => chunk !== undefined)) return results.flat();
+    }
+    return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
+  }
+
+  /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
+  async #aggregate(endpoint: EndpointProvider, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    const data = MULTICALL.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
+    let returned: unknown;
+    try {
+      returned = await endpoint.request("eth_call", [{ to: this.#options.multicall, data }, tag]);
+    } catch (error) {
+      if (error instanceof RpcError && error.kind === "revert") return undefined;
+      throw error;
+    }
+    if (typeof returned !== "string" || returned === "0x") {
+      // Only the newest block tells that the contract is not on the chain at all.
+      if (tag === "latest") this.#multicallMissing = true;
+      return undefined;
+    }
+    try {
+      const [results] = MULTICALL.decodeFunctionResult("aggregate3", returned);
+      return [...(results as { success: boolean; returnData: string }[])].map((result) => ({
+        ok: result.success,
+        data: result.returnData,
+      }));
+    } catch (error) {
+      throw new RpcError("lie", "the answer of Multicall3 does not decode", {
+        meta: { endpoint: endpoint.label },
+        cause: error,
+      });
+    }
+  }
+
+  async #single(endpoint: EndpointProvider, call: Call, tag: string): Promise<CallResult> {
+    try {
+      const data = await endpoint.request("eth_call", [{ to: call.to, data: call.data }, tag]);
+      return { ok: true, data: typeof data === "string" ? data : "0x" };
+    } catch (error) {
+      if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
+      throw error;
+    }
+  }
+
+  async callsAtHead(calls: readonly Call[]): Promise<{ header: BlockHeader; results: CallResult[] }> {
+    const pinned = await this.#run((endpoint) => this.#callsPinned(endpoint, calls));
+    if (pinned !== undefined) return pinned;
+    const header = await this.head();
+    return { header, results: await this.calls(calls, header.number) };
+  }
+
+  /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
+  async #callsPinned(
+    endpoint: EndpointProvider,
+    calls: readonly Call[],
+  ): Promise<{ header: BlockHeader; results: CallResult[] } | undefined> {
+    if (this.#multicallMissing || calls.length >= MULTICALL_MAX) return undefined;
+    const arbitrum = this.chainId === ARBITRUM_CHAIN_ID;
+    const number: Call = arbitrum
+      ? { to: ARB_SYS, data: MULTICALL.encodeFunctionData("arbBlockNumber") }
+      : { to: this.#options.multicall, data: MULTICALL.encodeFunctionData("getBlockNumber") };
+    const [header, results] = await Promise.all([
+      this.#headerBy(endpoint, "latest"),
+      this.#aggregate(endpoint, [number, ...calls], "latest"),
+    ]);
+    const answered = results?.[0];
+    if (results === undefined || answered?.ok !== true || header === undefined) return undefined;
+    const block = Number(BigInt(answered.data));
+    // The head moved between the two: rare, and one more request settles it.
+    const exact = block === header.number ? header : await this.#headerBy(endpoint, block);
+    if (exact === undefined) return undefined;
+    return { header: exact, results: results.slice(1) };
+  }
+
+  async code(address: Address, block: BlockTag): Promise<string> {
+    const tag = block === "latest" ? block : quantity(block);
+    const code = await this.#run((endpoint) => endpoint.request("eth_getCode", [address, tag]), { meta: { block } });
+    return typeof code === "string" ? code.toLowerCase() : "0x";
+  }
+
+  /** A raw `eth_getLogs` answer, and who gave it: for the backfill, which decodes off this thread. One attempt. */
+  async rawLogs(filter: LogFilter, signal?: AbortSignal): Promise<{ raw: Uint8Array; endpoint: EndpointProvider }> {
+    return this.#run(
+      async (endpoint) => {
+        const raw = await endpoint.raw("eth_getLogs", [logFilterParams(filter)], signal);
+        const error = smallError(raw);
+        if (error !== undefined) throw classifyRpcError(error, "eth_getLogs", { endpoint: endpoint.label });
+        return { raw, endpoint };
+      },
+      { attempts: 6, meta: { fromBlock: filter.fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
+    );
+  }
+}
+
+/** An error answer is small; a large answer is left unread for the worker. */
+function smallError(raw: Uint8Array): unknown {
+  if (raw.length > 4_096) return undefined;
+  try {
+    const { error } = JSON.parse(new TextDecoder().decode(raw)) as { error?: unknown };
+    return error ?? undefined;
+  } catch {
+    throw new RpcError("transient", "the answer is not JSON");
+  }
+}
+
+/** The parameter object of `eth_getLogs`. */
+export function logFilterParams(filter: LogFilter): Record<string, unknown> {
+  const { addresses, topics } = filter;
+  return {
+    fromBlock: quantity(filter.fromBlock),
+    toBlock: quantity(filter.toBlock),
+    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
+    ...(topics.length === 0 ? {} : { topics: [topics] }),
+  };
+}
+
+/** Whether a refusal says that the node lacks a past state, so that another way must do. */
+export function isStateUnavailable(error: unknown): boolean {
+  return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
+}

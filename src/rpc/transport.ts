@@ -1,0 +1,178 @@
+/**
+ * Bytes to an endpoint and back, over http(s) or ws(s). One request is one JSON-RPC payload (or batch); the answer comes
+ * as bytes, so that a large one can be handed to a worker unread. The URL stays in here: errors name the endpoint by
+ * its label (`eth#1`).
+ */
+import WebSocket from "ws";
+import type { Clock } from "../core/clock.ts";
+import { messageOf } from "../core/errors.ts";
+import { classifyHttpStatus, RpcError } from "./errors.ts";
+
+export interface Transport {
+  /** @param payload JSON text. @throws RpcError `transient` or `rate` */
+  send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
+  close(): void;
+}
+
+export interface TransportOptions {
+  readonly url: string;
+  readonly label: string;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** Answers above this are refused before they are parsed. */
+  readonly maxBytes: number;
+}
+
+/** The transport for a URL's scheme. */
+export function createTransport(options: TransportOptions): Transport {
+  return /^wss?:/i.test(options.url) ? new SocketTransport(options) : new HttpTransport(options);
+}
+
+class HttpTransport implements Transport {
+  readonly #options: TransportOptions;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+  }
+
+  async send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    const { url, label, timeoutMs, maxBytes } = this.#options;
+    const timeout = AbortSignal.timeout(timeoutMs);
+    let response: Response;
+    let bytes: Uint8Array;
+    try {
+      response = await fetch(url, {
+        method: "POST",
+        body: payload,
+        headers: { "content-type": "application/json", accept: "application/json" },
+        redirect: "error",
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      });
+      const declared = Number(response.headers.get("content-length") ?? 0);
+      if (declared > maxBytes) throw new RpcError("range", "the answer is too large", { meta: { endpoint: label } });
+      bytes = new Uint8Array(await response.arrayBuffer());
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      if (error instanceof RpcError) throw error;
+      const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(error);
+      // The cause is left out on purpose: a fetch error's text carries the URL.
+      throw new RpcError("transient", `the endpoint could not be reached: ${reason}`, { meta: { endpoint: label } });
+    }
+    if (bytes.length > maxBytes) {
+      throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: bytes.length } });
+    }
+    // Many providers send a JSON-RPC error with a 4xx status: the body says more than the number.
+    if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
+      throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
+    }
+    return bytes;
+  }
+
+  close(): void {}
+}
+
+function looksLikeJsonRpc(bytes: Uint8Array): boolean {
+  return bytes.length < 100_000 && new TextDecoder().decode(bytes).includes('"jsonrpc"');
+}
+
+interface Waiting {
+  readonly resolve: (bytes: Uint8Array) => void;
+  readonly reject: (error: Error) => void;
+  readonly cancelTimeout: () => void;
+}
+
+class SocketTransport implements Transport {
+  readonly #options: TransportOptions;
+  readonly #waiting = new Map<number, Waiting>();
+  #socket: WebSocket | undefined;
+  #opening: Promise<WebSocket> | undefined;
+  #closed = false;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+  }
+
+  async send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    const socket = await this.#open();
+    const { clock, timeoutMs } = this.#options;
+    const key = ids[0] as number;
+    return new Promise<Uint8Array>((resolve, reject) => {
+      const settle = (act: () => void) => {
+        signal?.removeEventListener("abort", onAbort);
+        this.#waiting.delete(key);
+        cancelTimeout();
+        act();
+      };
+      const onAbort = () => settle(() => reject(signal?.reason));
+      const cancelTimeout = clock.after(timeoutMs, () =>
+        settle(() => reject(this.#lost(`no answer within ${timeoutMs} ms`))),
+      );
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.set(key, {
+        resolve: (bytes) => settle(() => resolve(bytes)),
+        reject: (error) => settle(() => reject(error)),
+        cancelTimeout,
+      });
+      socket.send(payload);
+    });
+  }
+
+  #lost(reason: string): RpcError {
+    return new RpcError("transient", `the endpoint's socket failed: ${reason}`, {
+      meta: { endpoint: this.#options.label },
+    });
+  }
+
+  #open(): Promise<WebSocket> {
+    if (this.#closed) return Promise.reject(this.#lost("closed"));
+    if (this.#socket?.readyState === WebSocket.OPEN) return Promise.resolve(this.#socket);
+    this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
+      const socket = new WebSocket(this.#options.url, { maxPayload: this.#options.maxBytes });
+      const fail = (reason: string) => {
+        cancelTimeout();
+        this.#opening = undefined;
+        this.#socket = undefined;
+        const error = this.#lost(reason);
+        reject(error);
+        for (const waiting of [...this.#waiting.values()]) waiting.reject(error);
+      };
+      const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () => {
+        socket.terminate();
+        fail("the connection was not opened in time");
+      });
+      socket.on("open", () => {
+        cancelTimeout();
+        this.#socket = socket;
+        this.#opening = undefined;
+        resolve(socket);
+      });
+      socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => this.#receive(data));
+      socket.on("error", (error: Error) => fail(messageOf(error)));
+      socket.on("close", () => fail("closed by the endpoint"));
+    });
+    return this.#opening;
+  }
+
+  #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
+    const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
+    // Only the first id is looked for: an answer of 50 MB is not parsed here, and a batch is keyed by its first id.
+    const head = buffer.subarray(0, 200).toString("latin1");
+    let id = Number(/"id"\s*:\s*(\d+)/.exec(head)?.[1] ?? Number.NaN);
+    if (!this.#waiting.has(id)) {
+      try {
+        const parsed: unknown = JSON.parse(buffer.toString("utf8"));
+        const list = (Array.isArray(parsed) ? parsed : [parsed]) as { id?: unknown }[];
+        id = list.map((item) => Number(item.id)).find((candidate) => this.#waiting.has(candidate)) ?? Number.NaN;
+      } catch {
+        return;
+      }
+    }
+    this.#waiting.get(id)?.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#socket?.close();
+    for (const waiting of [...this.#waiting.values()]) waiting.reject(this.#lost("closed"));
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Distrust at the door: one pure pass over each `eth_getLogs` answer. Logs must belong to the asked addresses, topics
+ * and range, one block must have one hash, no log may appear twice. What passes is in chain order and lower case;
+ * everything behind may rely on that. An answer in doubt is refused whole, never repaired.
+ */
+import { RpcError } from "./errors.ts";
+
+/** A log as nodes send it. */
+export interface WireLog {
+  address: string;
+  topics: string[];
+  data: string;
+  blockNumber: string;
+  blockHash: string;
+  transactionHash: string;
+  logIndex: string;
+  removed?: boolean;
+}
+
+/** What was asked; addresses and topics in lower case. An empty set means any. */
+export interface Expected {
+  readonly addresses: ReadonlySet<string>;
+  readonly topics: ReadonlySet<string>;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+/** A verified log: numbers read, in chain order. */
+export interface VerifiedLog {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly data: string;
+  readonly blockNumber: number;
+  readonly blockHash: string;
+  readonly transactionHash: string;
+  readonly logIndex: number;
+}
+
+const HEX = /^0x[0-9a-f]*$/;
+/** Logs of one answer; a node that sends more would be asked for less. */
+const MAX_BLOCK = 2 ** 32 - 1;
+
+function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
+  return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
+    meta: { block: String(log?.blockNumber ?? ""), logIndex: String(log?.logIndex ?? "") },
+  });
+}
+
+const lower = (text: string): string => (HEX.test(text) ? text : text.toLowerCase());
+
+/** The logs of an answer's `result`, verified. @throws RpcError `lie` */
+export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
+  if (!Array.isArray(result)) throw lie("not a list");
+  const logs: VerifiedLog[] = new Array(result.length);
+  let sorted = true;
+  for (let i = 0; i < result.length; i++) {
+    const wire = result[i] as WireLog;
+    const log = readLog(wire, expected);
+    logs[i] = log;
+    const before = logs[i - 1];
+    if (before !== undefined && compare(before, log) >= 0) sorted = false;
+  }
+  if (!sorted) logs.sort(compare);
+  for (let i = 1; i < logs.length; i++) {
+    const [a, b] = [logs[i - 1] as VerifiedLog, logs[i] as VerifiedLog];
+    if (a.blockNumber !== b.blockNumber) continue;
+    if (a.logIndex === b.logIndex) throw lie("two logs share block and index", b);
+    if (a.blockHash !== b.blockHash) throw lie("one block has two hashes", b);
+  }
+  return logs;
+}
+
+function compare(a: VerifiedLog, b: VerifiedLog): number {
+  return a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
+}
+
+function readLog(wire: WireLog, expected: Expected): VerifiedLog {
+  if (
+    typeof wire !== "object" ||
+    wire === null ||
+    typeof wire.address !== "string" ||
+    !Array.isArray(wire.topics) ||
+    typeof wire.data !== "string" ||
+    typeof wire.blockHash !== "string" ||
+    wire.blockHash.length !== 66
+  ) {
+    throw lie("a log lacks a field", wire);
+  }
+  if (wire.removed === true) throw lie("a log is marked as removed", wire);
+  const blockNumber = Number(wire.blockNumber);
+  const logIndex = Number(wire.logIndex);
+  if (!(blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_BLOCK)) {
+    throw lie("a log is outside the range", wire);
+  }
+  if (!(Number.isSafeInteger(logIndex) && logIndex >= 0)) throw lie("a log has no index", wire);
+  const address = lower(wire.address);
+  if (expected.addresses.size > 0 && !expected.addresses.has(address)) throw lie("a log is of another address", wire);
+  const topics = wire.topics.map(lower);
+  if (topics.length > 4 || topics.some((topic) => topic.length !== 66)) throw lie("a log has odd topics", wire);
+  if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
+    throw lie("a log is of another topic", wire);
+  }
+  const data = lower(wire.data);
+  if (!HEX.test(data) || data.length % 2 !== 0) throw lie("a log's data is not hex", wire);
+  return {
+    address,
+    topics,
+    data,
+    blockNumber,
+    blockHash: lower(wire.blockHash),
+    transactionHash: typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "",
+    logIndex,
+  };
+}

@@ -1,0 +1,230 @@
+/**
+ * Random histories of every kind of transfer, burns, batches, ranges and reorgs: the projection equals the naive model,
+ * live, replayed, as of every block, page by page, and applied twice changes nothing.
+ */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Hash } from "../../src/core/hex.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import type { NftEvent } from "../../src/events/types.ts";
+import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
+import { countEntries, type Entry, type Position, positionAfter, readSlice, START } from "../../src/nfts/listing.ts";
+import { columnsOf, type ModelEntry, type ModelTransfer, modelListing } from "./model.ts";
+
+const hash = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;
+const identified: NftEvent = {
+  type: "ContractIdentified",
+  kind: "nft",
+  forms: ["erc721"],
+  name: "",
+  symbol: "",
+  startBlock: 0,
+  block: 0,
+};
+
+const LARGE_IDS = [0n, 1n, 2n ** 32n, 2n ** 64n - 1n, 2n ** 64n, 2n ** 255n + 7n, 2n ** 256n - 1n];
+const LARGE_AMOUNTS = [2n ** 53n, 2n ** 63n, 2n ** 64n - 2n ** 32n, 2n ** 64n, 2n ** 200n];
+
+/** A step of a history: transfers of one block, or a revert to a block some way back. */
+type Step = { transfers: Omit<ModelTransfer, "block">[] } | { back: number };
+
+const owner = fc.integer({ min: 0, max: 5 });
+const id = fc.oneof(
+  { weight: 6, arbitrary: fc.bigInt(0n, 12n) },
+  { weight: 1, arbitrary: fc.constantFrom(...LARGE_IDS) },
+);
+const single = fc.record({
+  kind: fc.constantFrom(TransferKind.erc721, TransferKind.cryptopunks),
+  from: owner,
+  to: owner,
+  id,
+  amount: fc.constant(1n),
+});
+const multi = fc.record({
+  kind: fc.constant(TransferKind.erc1155),
+  from: owner,
+  to: owner,
+  id,
+  amount: fc.oneof(
+    { weight: 8, arbitrary: fc.bigInt(0n, 4n) },
+    { weight: 1, arbitrary: fc.constantFrom(...LARGE_AMOUNTS) },
+  ),
+});
+const range = fc.record({
+  kind: fc.constant(TransferKind.range),
+  from: fc.constantFrom(0, 0, 0, 1),
+  to: owner,
+  id: fc.bigInt(0n, 40n),
+  amount: fc.bigInt(1n, 9n),
+});
+const stepOf = (transfer: fc.Arbitrary<Omit<ModelTransfer, "block">>): fc.Arbitrary<Step> =>
+  fc.oneof(
+    { weight: 8, arbitrary: fc.record({ transfers: fc.array(transfer, { maxLength: 6 }) }) },
+    { weight: 1, arbitrary: fc.record({ back: fc.integer({ min: 0, max: 6 }) }) },
+  );
+
+/** Plays steps into a state; returns events and the surviving transfers. */
+function play(steps: readonly Step[]): { events: NftEvent[]; transfers: ModelTransfer[]; head: number } {
+  const events: NftEvent[] = [{ type: "IndexingRequested" }, identified];
+  let transfers: ModelTransfer[] = [];
+  let head = -1;
+  for (const step of steps) {
+    if ("back" in step) {
+      if (head < 0) continue;
+      const ancestor = Math.max(0, head - step.back);
+      events.push({ type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } });
+      transfers = transfers.filter((t) => t.block <= ancestor);
+      head = ancestor;
+      continue;
+    }
+    const block = head + 1;
+    const added = step.transfers.map((t) => ({ ...t, block }));
+    // A reorg can only replace what a contract can do at once; ids of a range stay below 2^256.
+    transfers.push(...added);
+    events.push({
+      type: "TransfersCommitted",
+      fromBlock: block,
+      toBlock: block,
+      toHash: hash(block),
+      count: added.length,
+      transfers: columnsOf(added),
+    });
+    head = block;
+  }
+  return { events, transfers, head };
+}
+
+function replay(events: readonly NftEvent[]): Collection {
+  const state = initialState();
+  events.forEach((event, i) => evolve(state, event, i + 1, 0));
+  return state;
+}
+
+function readable(state: Collection, entries: readonly Entry[]): ModelEntry[] {
+  const name = (index: number) => (index < 0 ? -1 : Number(state.ledger.addresses.hex(index)));
+  return entries.map((entry) => ({
+    ...entry,
+    owner: name(entry.owner),
+    minter: name(entry.minter),
+    amount: entry.amount.toString(),
+  }));
+}
+
+function walk(state: Collection, block: number, holders: boolean, limits: readonly number[]): ModelEntry[] {
+  const entries: Entry[] = [];
+  let from: Position | undefined = START;
+  for (let i = 0; from !== undefined; i++) {
+    const limit = limits[i % limits.length] as number;
+    const slice: ReturnType<typeof readSlice> = readSlice(state.ledger, { block, holders, from, limit });
+    entries.push(...slice.entries);
+    from = slice.next;
+  }
+  return readable(state, entries);
+}
+
+function check(steps: readonly Step[], limits: readonly number[], parts: number): void {
+  const { events, transfers, head } = play(steps);
+  const state = replay(events);
+  for (let block = 0; block <= head; block++) {
+    for (const holders of [false, true]) {
+      const truth = modelListing(transfers, block, holders);
+      expect(walk(state, block, holders, limits)).toEqual(truth);
+      expect(countEntries(state.ledger, block, holders)).toBe(truth.length);
+      const starts = Array.from({ length: parts }, (_, r) => Math.floor((r * truth.length) / parts));
+      for (const start of starts) {
+        const from = positionAfter(state.ledger, block, holders, start);
+        const slice = from && readSlice(state.ledger, { block, holders, from, limit: 1 });
+        expect(readable(state, slice?.entries ?? [])).toEqual(truth.slice(start, start + 1));
+      }
+    }
+  }
+}
+
+const limits = fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1, maxLength: 4 });
+const runs = { numRuns: 150 };
+
+describe("a collection's projection equals the naive model at every block", () => {
+  const cases: [string, fc.Arbitrary<Omit<ModelTransfer, "block">>][] = [
+    ["single-owner tokens", single],
+    ["ERC-1155 tokens", multi],
+    ["single-owner tokens with id ranges", fc.oneof(single, range)],
+    ["every kind in one contract", fc.oneof(single, multi, range)],
+  ];
+  for (const [name, transfer] of cases) {
+    test(name, () => {
+      const steps = fc.array(stepOf(transfer), { maxLength: 20 });
+      fc.assert(
+        fc.property(steps, limits, fc.integer({ min: 1, max: 5 }), (s, l, p) => check(s, l, p)),
+        runs,
+      );
+    });
+  }
+
+  test("applying every event twice changes nothing", () => {
+    fc.assert(
+      fc.property(fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 15 }), (steps) => {
+        const { events, head } = play(steps);
+        const once = replay(events);
+        const twice = initialState();
+        events.forEach((event, i) => {
+          evolve(twice, event, i + 1, 0);
+          evolve(twice, event, i + 1, 0);
+        });
+        if (head < 0) return;
+        expect(walk(twice, head, true, [50])).toEqual(walk(once, head, true, [50]));
+        expect(twice.ledger.anomalies).toBe(once.ledger.anomalies);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe("a collection's stream", () => {
+  test("a gap in versions is refused", () => {
+    const state = initialState();
+    evolve(state, { type: "IndexingRequested" }, 1, 0);
+    expect(() => evolve(state, identified, 3, 0)).toThrow("an event is missing");
+  });
+
+  test("a range that does not connect is refused", () => {
+    const state = replay([{ type: "IndexingRequested" }, identified]);
+    const event = (fromBlock: number, toBlock: number): NftEvent => ({
+      type: "TransfersCommitted",
+      fromBlock,
+      toBlock,
+      toHash: hash(toBlock),
+      count: 0,
+      transfers: columnsOf([]),
+    });
+    expect(() => evolve(state, event(1, 5), 3, 0)).toThrow("does not start at the last end");
+    evolve(replay([{ type: "IndexingRequested" }, identified]), event(0, 5), 3, 0);
+  });
+
+  test("a range of 2^40 ids in one event is counted, cut and paged without being walked", () => {
+    const transfers: ModelTransfer[] = [
+      { kind: TransferKind.range, block: 0, from: 0, to: 1, id: 5n, amount: 2n ** 40n },
+      { kind: TransferKind.erc721, block: 0, from: 1, to: 2, id: 10n, amount: 1n },
+      { kind: TransferKind.erc721, block: 0, from: 1, to: 0, id: 11n, amount: 1n },
+    ];
+    const state = replay([
+      { type: "IndexingRequested" },
+      identified,
+      {
+        type: "TransfersCommitted",
+        fromBlock: 0,
+        toBlock: 3,
+        toHash: hash(3),
+        count: 3,
+        transfers: columnsOf(transfers),
+      },
+    ]);
+    expect(countEntries(state.ledger, 3, false)).toBe(2 ** 40 - 1);
+    const last = positionAfter(state.ledger, 3, false, 2 ** 40 - 2) as Position;
+    const { entries, next } = readSlice(state.ledger, { block: 3, holders: false, from: last, limit: 10 });
+    expect(entries.map((e) => e.id)).toEqual([(2n ** 40n + 4n).toString()]);
+    expect(next).toBeUndefined();
+    const seventh = positionAfter(state.ledger, 3, false, 6) as Position;
+    expect(readSlice(state.ledger, { block: 3, holders: false, from: seventh, limit: 1 }).entries[0]?.id).toBe("12");
+    expect(state.ledger.bytes).toBeLessThan(50_000);
+  });
+});

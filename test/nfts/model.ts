@@ -1,0 +1,169 @@
+/**
+ * A naive model of a collection: every transfer kept as an object, every question answered by replaying them all. What
+ * the columns say must equal what this says.
+ */
+import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
+
+export interface ModelTransfer {
+  kind: TransferKind;
+  block: number;
+  /** Small numbers stand for addresses; 0 is the zero address. */
+  from: number;
+  to: number;
+  id: bigint;
+  /** ERC-1155: amount; range: number of ids. */
+  amount: bigint;
+}
+
+export interface ModelEntry {
+  kind: TransferKind;
+  id: string;
+  /** -1: several. */
+  owner: number;
+  amount: string;
+  block: number;
+  blockMinted: number;
+  /** -1: none. */
+  minter: number;
+}
+
+export function addressBytes(n: number): Uint8Array {
+  const bytes = new Uint8Array(20);
+  new DataView(bytes.buffer).setUint32(16, n);
+  return bytes;
+}
+
+/** Columns of transfers, as the decoder makes them. */
+export function columnsOf(transfers: readonly ModelTransfer[]): Uint8Array {
+  const dictionary = [...new Set(transfers.flatMap((t) => [t.from, t.to]))];
+  const addresses = new Uint8Array(dictionary.length * 20);
+  dictionary.forEach((n, i) => addresses.set(addressBytes(n), i * 20));
+  const ids = new Uint32Array(transfers.length * 8);
+  const amounts = new Uint32Array(transfers.length * 8);
+  transfers.forEach((t, i) => {
+    bigIntToWords(t.id, ids, i);
+    bigIntToWords(t.amount, amounts, i);
+  });
+  return encodeTransfers({
+    count: transfers.length,
+    addressCount: dictionary.length,
+    addresses,
+    kinds: Uint8Array.from(transfers, (t) => t.kind),
+    blocks: Uint32Array.from(transfers, (t) => t.block),
+    logIndexes: Uint32Array.from(transfers, (_, i) => i),
+    from: Uint32Array.from(transfers, (t) => dictionary.indexOf(t.from)),
+    to: Uint32Array.from(transfers, (t) => dictionary.indexOf(t.to)),
+    ids: { words: 8, values: ids },
+    amounts: { words: 8, values: amounts },
+  });
+}
+
+interface Pair {
+  owner: number;
+  amount: bigint;
+  first: number;
+  last: number;
+}
+
+interface Token {
+  kind: TransferKind;
+  id: bigint;
+  owner: number;
+  last: number;
+  minted: { block: number; minter: number } | undefined;
+  first: { block: number; minter: number };
+}
+
+/** The listing after `block`. */
+export function modelListing(transfers: readonly ModelTransfer[], block: number, holders: boolean): ModelEntry[] {
+  const tokens = new Map<string, Token>();
+  const pairs = new Map<string, Pair & { token: string }>();
+  const pair = (key: string, owner: number, at: number) => {
+    const name = `${key}/${owner}`;
+    let found = pairs.get(name);
+    if (found === undefined) {
+      found = { token: key, owner, amount: 0n, first: at, last: at };
+      pairs.set(name, found);
+    }
+    return found;
+  };
+  const single = (kind: TransferKind, t: ModelTransfer, id: bigint) => {
+    const key = `${kind}:${id}`;
+    const here = { block: t.block, minter: t.to };
+    let token = tokens.get(key);
+    if (token === undefined) {
+      token = { kind, id, owner: 0, last: t.block, minted: undefined, first: here };
+      tokens.set(key, token);
+    }
+    if (t.from === 0) token.minted ??= here;
+    if (token.owner !== 0) pair(key, token.owner, t.block).amount = 0n;
+    token.owner = t.to;
+    token.last = t.block;
+    if (t.to !== 0) {
+      const to = pair(key, t.to, t.block);
+      to.amount = 1n;
+      to.last = t.block;
+    }
+  };
+  const amounts = (t: ModelTransfer) => {
+    if (t.amount === 0n || (t.from === 0 && t.to === 0)) return;
+    const key = `${TransferKind.erc1155}:${t.id}`;
+    const here = { block: t.block, minter: -1 };
+    let token = tokens.get(key);
+    if (token === undefined) {
+      token = { kind: TransferKind.erc1155, id: t.id, owner: 0, last: t.block, minted: undefined, first: here };
+      tokens.set(key, token);
+    }
+    if (t.from === 0) token.minted ??= here;
+    token.last = t.block;
+    if (t.from !== 0) {
+      const from = pair(key, t.from, t.block);
+      from.amount = from.amount < t.amount ? 0n : from.amount - t.amount;
+      from.last = t.block;
+    }
+    if (t.to !== 0) {
+      const to = pair(key, t.to, t.block);
+      to.amount += t.amount;
+      to.last = t.block;
+    }
+  };
+  for (const t of transfers) {
+    if (t.block > block) break;
+    if (t.kind === TransferKind.erc1155) amounts(t);
+    else if (t.kind === TransferKind.range) {
+      for (let i = 0n; i < t.amount; i++) single(TransferKind.erc721, t, t.id + i);
+    } else single(t.kind, t, t.id);
+  }
+  if (holders) {
+    return [...pairs.values()]
+      .filter((p) => p.amount > 0n)
+      .map((p) => {
+        const token = tokens.get(p.token) as Token;
+        const mint = token.minted ?? token.first;
+        return {
+          kind: token.kind,
+          id: token.id.toString(),
+          owner: p.owner,
+          amount: p.amount.toString(),
+          block: p.last,
+          blockMinted: p.first,
+          minter: token.kind === TransferKind.erc1155 ? -1 : mint.minter,
+        };
+      });
+  }
+  const entries: ModelEntry[] = [];
+  for (const [key, token] of tokens) {
+    const mint = token.minted ?? token.first;
+    const common = { kind: token.kind, id: token.id.toString(), block: token.last, blockMinted: mint.block };
+    if (token.kind !== TransferKind.erc1155) {
+      if (token.owner !== 0) entries.push({ ...common, owner: token.owner, amount: "1", minter: mint.minter });
+      continue;
+    }
+    const held = [...pairs.values()].filter((p) => p.token === key && p.amount > 0n);
+    if (held.length === 0) continue;
+    const supply = held.reduce((sum, p) => sum + p.amount, 0n);
+    const owner = held.length === 1 ? (held[0] as Pair).owner : -1;
+    entries.push({ ...common, owner, amount: supply.toString(), minter: -1 });
+  }
+  return entries;
+}

@@ -111,7 +111,9 @@ class PostgresLog implements EventLog {
     try {
       await this.#sql.begin(async (tx) => {
         await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
-        await tx.unsafe("CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)");
+        await tx.unsafe(
+          "CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)",
+        );
         const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
         const applied = new Set(rows.map((row) => row.id));
         const newest = Math.max(0, ...applied);

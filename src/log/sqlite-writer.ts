@@ -4,8 +4,8 @@
  * In: `WriterRequest` messages. Out: one `WriterReply` each. Nothing but this file writes to the database.
  */
 import { Database } from "bun:sqlite";
-import { MIGRATIONS } from "./sqlite-schema.ts";
 import type { StoredAppend } from "./records.ts";
+import { MIGRATIONS } from "./sqlite-schema.ts";
 
 export type WriterOperation =
   | { readonly op: "open"; readonly path: string }

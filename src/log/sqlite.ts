@@ -8,7 +8,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
-import { bytesToHex, hexToBytes, type Hash } from "../core/hex.ts";
+import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type { Append, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
@@ -116,7 +116,8 @@ class SqliteLog implements EventLog {
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
-    this.#seenSeq = this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;
+    this.#seenSeq =
+      this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;
     this.#cancelPoll = this.#schedulePoll(logger);
   }
 

@@ -82,4 +82,7 @@ export interface ChainReader {
 
   /** Contract code, hex with 0x; `0x` when there is none. @throws AppError `state_unavailable` as `calls` */
   code(address: Address, block: BlockTag): Promise<string>;
+
+  /** Transactions sent from the address, at the newest block. */
+  transactionCount(address: Address): Promise<number>;
 }

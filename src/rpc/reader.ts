@@ -4,7 +4,7 @@
  */
 import { Interface } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
-import { type Address, quantity } from "../core/hex.ts";
+import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
@@ -230,6 +230,17 @@ export class RpcChainReader implements ChainReader {
     const tag = block === "latest" ? block : quantity(block);
     const code = await this.#run((endpoint) => endpoint.request("eth_getCode", [address, tag]), { meta: { block } });
     return typeof code === "string" ? code.toLowerCase() : "0x";
+  }
+
+  /** The endpoint was caught contradicting itself: others are asked for a while. */
+  doubt(endpoint: EndpointProvider): void {
+    this.#pool.benchLiar(endpoint);
+  }
+
+  async transactionCount(address: Address): Promise<number> {
+    return parseQuantity(
+      await this.#run((endpoint) => endpoint.request("eth_getTransactionCount", [address, "latest"])),
+    );
   }
 
   /** A raw `eth_getLogs` answer, and who gave it: for the backfill, which decodes off this thread. One attempt. */

@@ -1,0 +1,260 @@
+/**
+ * The followed collections of one chain, as a consumer of the follower: takes over those whose history is read, writes
+ * the transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
+ */
+import { ConcurrencyError, InvariantError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import {
+  type BlockRef,
+  type HeaderRef,
+  type NftEvent,
+  nftStream,
+  parseStream,
+  type TransfersCommitted,
+} from "../events/types.ts";
+import type { Append, EventLog, StreamHead } from "../log/port.ts";
+import { decodeTransferLogs } from "../rpc/decode.ts";
+import type { ChainLog, ChainReader } from "../rpc/port.ts";
+import { NFT_TOPICS } from "../rpc/topics.ts";
+import type { BlockConsumer, FollowBatch } from "./consumer.ts";
+import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
+import type { IndexingObserver } from "./observer.ts";
+
+/** A collection as the follower holds it: what it takes to write the next range. */
+interface Followed {
+  readonly address: Address;
+  version: number;
+  state: IndexState;
+}
+
+export interface CollectionsOptions {
+  readonly chainId: number;
+  readonly log: EventLog;
+  readonly reader: ChainReader;
+  readonly logger: Logger;
+  readonly observer: IndexingObserver;
+}
+
+const PAGE = 1_000;
+/** A collection further behind than this goes back to the backfill, which decodes off this thread. */
+const MAX_JOIN_GAP = 10_000;
+
+export class FollowedCollections implements BlockConsumer {
+  readonly name = "collections";
+  readonly topics = NFT_TOPICS;
+  readonly #options: CollectionsOptions;
+  readonly #followed = new Map<Address, Followed>();
+  readonly #joining = new Map<Address, Followed>();
+
+  constructor(options: CollectionsOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#followed.size;
+  }
+
+  addresses(): readonly Address[] {
+    return [...this.#followed.keys()];
+  }
+
+  /** Reads which collections are followed or wait to be, from the streams' headlines. */
+  async load(): Promise<void> {
+    this.#followed.clear();
+    this.#joining.clear();
+    const { log, chainId } = this.#options;
+    for (let after = ""; ; ) {
+      const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
+      for (const head of page) this.offer(head);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) return;
+      after = last.stream;
+    }
+  }
+
+  /** Takes note of a stream whose headline says that it is followed or ready to be. */
+  offer(head: StreamHead): void {
+    const parsed = parseStream(head.stream);
+    if (parsed.kind !== "nft") return;
+    const state = fromHeadline(head.headline);
+    const followed = { address: parsed.address, version: head.version, state };
+    if (state.status === "joining" && !this.#followed.has(parsed.address)) this.#joining.set(parsed.address, followed);
+    else if (state.status === "following" && !this.#followed.has(parsed.address)) {
+      this.#followed.set(parsed.address, followed);
+    }
+  }
+
+  /**
+   * Completes those that wait: reads from their end to the followed head and appends `IndexingCompleted`. `headers` are
+   * the unfinalised ones that the logs must agree with.
+   */
+  async join(head: HeaderRef, headerOf: (number: number) => HeaderRef | undefined): Promise<void> {
+    for (const followed of [...this.#joining.values()]) {
+      this.#joining.delete(followed.address);
+      try {
+        await this.#joinOne(followed, head, headerOf);
+      } catch (error) {
+        if (!(error instanceof ConcurrencyError)) {
+          this.#joining.set(followed.address, followed);
+          throw error;
+        }
+        // Another worker moved it on: what the log says now decides.
+        this.offer(await this.#options.log.head(nftStream(this.#options.chainId, followed.address)));
+      }
+    }
+  }
+
+  async #joinOne(
+    followed: Followed,
+    head: HeaderRef,
+    headerOf: (number: number) => HeaderRef | undefined,
+  ): Promise<void> {
+    const { reader, observer, chainId } = this.#options;
+    const { address } = followed;
+    const from = nextBlock(followed.state);
+    if (from > head.number + 1) throw new InvariantError("a collection is ahead of its chain", { address, from });
+    if (head.number - from > MAX_JOIN_GAP) {
+      await this.#append(followed, [], { ...followed.state, status: "backfilling" });
+      return;
+    }
+    const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number });
+    assertOnChain(logs, headerOf);
+    const events: NftEvent[] = [];
+    if (from <= head.number) events.push(this.#committed(followed.state, logs, from, head));
+    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
+    const { end, endHash } = { end: Math.max(followed.state.end, head.number), endHash: head.hash };
+    await this.#append(followed, events, { ...followed.state, status: "following", end, endHash, attempt: 0 });
+    this.#followed.set(address, followed);
+    observer.completed(chainId, address);
+  }
+
+  #committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
+    const { transfers, count, malformed } = decodeTransferLogs(logs, state.forms);
+    if (malformed > 0) this.#options.observer.malformed(this.#options.chainId, malformed);
+    return { type: "TransfersCommitted", fromBlock, toBlock: to.number, toHash: to.hash, count, transfers };
+  }
+
+  async #append(followed: Followed, events: readonly NftEvent[], state: IndexState): Promise<void> {
+    const { log, chainId } = this.#options;
+    const stream = nftStream(chainId, followed.address);
+    // A change of status alone rides on the one event that says nothing new.
+    const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
+    followed.version = await log.append({
+      stream,
+      events: written,
+      expectedVersion: followed.version,
+      headline: toHeadline(state),
+    });
+    followed.state = state;
+  }
+
+  async apply(batch: FollowBatch): Promise<void> {
+    const byAddress = new Map<Address, ChainLog[]>();
+    for (const log of batch.logs) {
+      const list = byAddress.get(log.address);
+      if (list === undefined) byAddress.set(log.address, [log]);
+      else list.push(log);
+    }
+    const touched: { followed: Followed; append: Append; state: IndexState }[] = [];
+    for (const [address, logs] of byAddress) {
+      const followed = this.#followed.get(address);
+      // After a crash the batch is seen again by streams that had it: what they have is passed over.
+      if (followed === undefined || followed.state.end >= batch.to.number) continue;
+      const fresh = logs.filter((log) => log.blockNumber > followed.state.end);
+      if (fresh.length === 0) continue;
+      const event = this.#committed(followed.state, fresh, nextBlock(followed.state), batch.to);
+      const state = { ...followed.state, end: batch.to.number, endHash: batch.to.hash };
+      touched.push({ followed, state, append: this.#appendOf(followed, [event], state) });
+    }
+    await this.#appendAll(touched);
+  }
+
+  #appendOf(followed: Followed, events: readonly NftEvent[], state: IndexState): Append {
+    return {
+      stream: nftStream(this.#options.chainId, followed.address),
+      events,
+      expectedVersion: followed.version,
+      headline: toHeadline(state),
+    };
+  }
+
+  async #appendAll(
+    touched: readonly { followed: Followed; append: Append; state: IndexState }[],
+    attempt = 1,
+  ): Promise<void> {
+    const { log } = this.#options;
+    const outcomes = await log.appendAll(touched.map(({ append }) => append));
+    const again: { followed: Followed; append: Append; state: IndexState }[] = [];
+    for (const [index, outcome] of outcomes.entries()) {
+      const item = touched[index];
+      if (item === undefined) continue;
+      const { followed, append, state } = item;
+      if ("version" in outcome) {
+        followed.version = outcome.version;
+        followed.state = state;
+        continue;
+      }
+      if (!(outcome.error instanceof ConcurrencyError) || attempt > 5) throw outcome.error;
+      // A fact of another kind (flags, say) may have come between. When the end moved, somebody else is following.
+      const head = await log.head(append.stream);
+      if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
+      followed.version = head.version;
+      again.push({ followed, state, append: { ...append, expectedVersion: head.version } });
+    }
+    if (again.length > 0) await this.#appendAll(again, attempt + 1);
+  }
+
+  async revert(ancestor: BlockRef): Promise<void> {
+    const above = [...this.#followed.values(), ...this.#joining.values()].filter(
+      ({ state }) => state.end > ancestor.number,
+    );
+    await this.#revertEach(above, ancestor, {});
+  }
+
+  async #revertEach(list: readonly Followed[], ancestor: BlockRef, change: Partial<IndexState>): Promise<void> {
+    const event: NftEvent = { type: "BlocksReverted", ancestor };
+    const touched = list.map((followed) => {
+      const state = { ...followed.state, end: ancestor.number, endHash: ancestor.hash, ...change };
+      return { followed, state, append: this.#appendOf(followed, [event], state) };
+    });
+    await this.#appendAll(touched);
+  }
+
+  /**
+   * Makes up for a crash in mid-poll. A stream that got ahead of the chain's head is reverted to it. One that ends on a
+   * block that was orphaned is reverted to the finalised block, which all branches share, and joins again from there.
+   */
+  async reconcile(head: BlockRef, finalized: BlockRef, isCanonical: (block: BlockRef) => boolean): Promise<void> {
+    const astray: Followed[] = [];
+    const ahead: Followed[] = [];
+    for (const followed of this.#followed.values()) {
+      const { end, endHash } = followed.state;
+      if (end <= finalized.number || endHash === "") continue;
+      if (!isCanonical({ number: end, hash: endHash })) astray.push(followed);
+      else if (end > head.number) ahead.push(followed);
+    }
+    await this.#revertEach(ahead, head, {});
+    await this.#revertEach(astray, finalized, { status: "joining" });
+    for (const followed of astray) {
+      this.#followed.delete(followed.address);
+      this.#joining.set(followed.address, followed);
+    }
+  }
+}
+
+/** Logs of unfinalised blocks must lie on the branch that is followed. @throws ForkedLogsError through the caller's retry */
+export function assertOnChain(logs: readonly ChainLog[], headerOf: (number: number) => HeaderRef | undefined): void {
+  for (const log of logs) {
+    const header = headerOf(log.blockNumber);
+    if (header !== undefined && header.hash !== log.blockHash) throw new ForkedLogsError(log.blockNumber);
+  }
+}
+
+/** The node answered from another branch than the headers it gave: it forked in between. Ask again. */
+export class ForkedLogsError extends Error {
+  constructor(block: number) {
+    super(`logs of block ${block} lie on another branch than its header`);
+    this.name = "ForkedLogsError";
+  }
+}

@@ -1,0 +1,335 @@
+/**
+ * The one follower of a chain: polls the head, checks that new blocks link to the known ones, reads the logs of all
+ * followed contracts in one request, hands them to the consumers and then moves the chain stream's head. A fork is
+ * resolved to its common ancestor first. Runs only where the chain's lease is held.
+ */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError, invariant } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { backoffMs } from "../core/retry.ts";
+import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import { RpcError } from "../rpc/errors.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import { loadChainState } from "./chain-projection.ts";
+import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
+import { assertOnChain, type FollowedCollections, ForkedLogsError } from "./collections.ts";
+import type { BlockConsumer } from "./consumer.ts";
+import { type Lease, withLease } from "./lease.ts";
+import type { IndexingObserver } from "./observer.ts";
+
+/** Blocks kept revertible at most when finality stalls; beyond it following waits. */
+const MAX_UNFINALIZED = 4_096;
+/** Headers asked for in one batch. */
+const HEADER_BATCH = 100;
+/** Addresses in one log filter; providers refuse long lists. */
+const ADDRESS_CHUNK = 1_000;
+/** Events of a chain stream between two checkpoints: what a reader replays at most. */
+const CHECKPOINT_EVERY = 1_000;
+const MIN_POLL_MS = 1_000;
+const RETRY_MAX_MS = 15_000;
+
+export interface FollowerOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: ChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: IndexingObserver;
+  readonly collections: FollowedCollections;
+  readonly consumers: readonly BlockConsumer[];
+  /** Names this process as holder of leases. */
+  readonly holder: string;
+  /** Least wait between polls in ms; tests poll faster. */
+  readonly minPollMs?: number;
+}
+
+/** A fork reaches below the finalised block: the chain's rule was broken, and following would guess. */
+export class FinalityViolation extends AppError {
+  constructor(chain: string, finalized: BlockRef) {
+    super(`${chain}: the finalised block ${finalized.number} is no longer on the node's chain`, {
+      code: "finality_violation",
+      meta: { chain, block: finalized.number, hash: finalized.hash },
+    });
+  }
+}
+
+export class Follower {
+  readonly #options: FollowerOptions;
+  readonly #stream: StreamName;
+  #wake: (() => void) | undefined;
+  #nudged = false;
+
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+    this.#stream = chainStream(options.chain.chainId);
+  }
+
+  /** Polls now instead of when the next block is due: somebody waits to join. */
+  nudge(): void {
+    this.#nudged = true;
+    this.#wake?.();
+  }
+
+  /** Follows whenever the lease can be had, until stopped or until finality is violated. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { log, clock, logger, holder, chain, observer } = this.#options;
+    const name = `follow/${chain.chainId}`;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        await withLease({ log, clock, name, holder, signal }, (lease) => this.#follow(lease));
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof FinalityViolation) {
+          logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
+          observer.halted(chain.chainId);
+          return;
+        }
+        failures++;
+        const wait = backoffMs(clock, failures, MIN_POLL_MS, RETRY_MAX_MS);
+        const level = failures === 1 || error instanceof ConcurrencyError ? "debug" : "warn";
+        logger[level]({ err: error, chain: chain.name, attempt: failures }, "following was interrupted");
+        await clock.sleep(wait, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  async #follow(lease: Lease): Promise<void> {
+    const { log, reader, collections } = this.#options;
+    const state = await loadChainState(log, this.#stream);
+    await collections.load();
+    const { head: tip, finalized } = state;
+    if (tip !== undefined && finalized !== undefined) {
+      await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
+    }
+    for (let failures = 0; ; ) {
+      lease.assertHeld();
+      let wait: number;
+      try {
+        const head = await reader.head();
+        await this.#advance(state, head, lease);
+        await this.#join(state);
+        wait = this.#waitAfter(head);
+        failures = 0;
+      } catch (error) {
+        // What only asks for another look keeps the lease; all else gives it up and starts from the log.
+        const passing =
+          error instanceof ForkedLogsError ||
+          (error instanceof AppError && error.retryable) ||
+          error instanceof RpcError;
+        if (!passing || lease.signal.aborted) throw error;
+        failures++;
+        this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
+        wait = backoffMs(this.#options.clock, failures, this.#minPoll, RETRY_MAX_MS);
+      }
+      await this.#pause(wait, lease.signal);
+    }
+  }
+
+  get #minPoll(): number {
+    return this.#options.minPollMs ?? MIN_POLL_MS;
+  }
+
+  /** Until the next block is due by the chain's block time; once it is overdue, the least wait. */
+  #waitAfter(head: HeaderRef): number {
+    const { chain, clock } = this.#options;
+    const seconds = chain.blockSeconds ?? 1;
+    const due = (head.timestamp + seconds) * 1_000 - clock.now();
+    return Math.min(Math.max(due, this.#minPoll), Math.max(seconds * 1_000, this.#minPoll));
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (!this.#nudged) {
+      const woken = new AbortController();
+      this.#wake = () => woken.abort();
+      await this.#options.clock.sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
+      this.#wake = undefined;
+    }
+    this.#nudged = false;
+    signal.throwIfAborted();
+  }
+
+  async #join(state: ChainState): Promise<void> {
+    const { head } = state;
+    if (head !== undefined) await this.#options.collections.join(head, (number) => state.headers.get(number));
+  }
+
+  /** Moves the followed head towards `head`, over a reorg where there was one. */
+  async #advance(state: ChainState, nodeHead: BlockHeader, lease: Lease): Promise<void> {
+    const { reader, observer, chain } = this.#options;
+    const finalized = await reader.finalized(nodeHead);
+    if (state.head === undefined || state.finalized === undefined) {
+      await this.#begin(state, nodeHead, finalized);
+      return;
+    }
+    // A finalised tag that goes back is not believed: what was final stays final.
+    const final = finalized.number > state.finalized.number ? finalized : state.finalized;
+    const bound = final.number + MAX_UNFINALIZED;
+    const target = nodeHead.number <= bound ? nodeHead : await this.#headerAt(bound);
+    observer.head(chain.chainId, state.head.number, nodeHead.number - state.head.number);
+    if (target.number <= state.head.number) {
+      const held = state.headers.get(target.number);
+      // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
+      if (held === undefined || held.hash === target.hash) return;
+      await this.#resolveFork(state, target.number, lease);
+      return;
+    }
+    const headers = await this.#linkedHeaders(state, Math.max(final.number, state.head.number + 1), target);
+    if (headers === undefined) {
+      await this.#resolveFork(state, Math.min(state.head.number, target.number), lease);
+      return;
+    }
+    await this.#apply(state, headers, final, lease);
+  }
+
+  async #headerAt(number: number): Promise<BlockHeader> {
+    const header = await this.#options.reader.header(number);
+    if (header === undefined)
+      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
+    return header;
+  }
+
+  /** The first look at a chain: the unfinalised headers, linked. */
+  async #begin(state: ChainState, head: BlockHeader, finalized: BlockHeader): Promise<void> {
+    const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
+    const first = from === finalized.number ? finalized : await this.#headerAt(from);
+    const headers = await this.#fetchHeaders(from, head);
+    if (!areLinked(headers)) throw new ForkedLogsError(head.number);
+    await this.#append(state, [
+      { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
+      { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },
+    ]);
+  }
+
+  async #fetchHeaders(from: number, to: BlockHeader): Promise<BlockHeader[]> {
+    const headers: BlockHeader[] = [];
+    for (let start = from; start < to.number; start += HEADER_BATCH) {
+      const numbers = Array.from({ length: Math.min(HEADER_BATCH, to.number - start) }, (_, i) => start + i);
+      for (const header of await this.#options.reader.headers(numbers)) {
+        if (header === undefined) throw new RpcError("transient", "the node lacks a block below its head");
+        headers.push(header);
+      }
+    }
+    headers.push(to);
+    return headers;
+  }
+
+  /**
+   * Headers from `from` to the target, linked to each other and to the followed head; undefined when they are not: a
+   * fork. After a long gap `from` lies above the head + 1: then the head itself is asked for again.
+   */
+  async #linkedHeaders(state: ChainState, from: number, target: BlockHeader): Promise<BlockHeader[] | undefined> {
+    const tip = state.head as HeaderRef;
+    if (from > tip.number + 1) {
+      const again = await this.#headerAt(tip.number);
+      if (again.hash !== tip.hash) return undefined;
+    }
+    const headers = await this.#fetchHeaders(from, target);
+    const first = headers[0] as BlockHeader;
+    if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;
+    if (!areLinked(headers)) throw new ForkedLogsError(target.number);
+    return headers;
+  }
+
+  /** Reads the logs of the new blocks for all consumers, lets them write, then moves the head. */
+  async #apply(state: ChainState, headers: readonly BlockHeader[], final: BlockRef, lease: Lease): Promise<void> {
+    const { consumers, reader } = this.#options;
+    const tip = state.head as HeaderRef;
+    const to = headers.at(-1) as BlockHeader;
+    const fromBlock = tip.number + 1;
+    const byNumber = new Map(headers.map((header) => [header.number, header]));
+    const logs = await this.#logs(fromBlock, to.number);
+    assertOnChain(logs, (number) => byNumber.get(number));
+    // Logs say nothing of a block without any: the head's hash, asked for after them, does.
+    const again = await reader.header(to.number);
+    if (again?.hash !== to.hash) throw new ForkedLogsError(to.number);
+    lease.assertHeld();
+    for (const consumer of consumers) {
+      const addresses = new Set(consumer.addresses());
+      const topics = new Set<string>(consumer.topics);
+      const wanted = logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
+      await consumer.apply({ fromBlock, to: toRef(to), headers: headers.map(toRef), logs: wanted });
+    }
+    const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
+    if (final.number > (state.finalized?.number ?? -1)) {
+      events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
+    }
+    await this.#append(state, events);
+  }
+
+  async #logs(fromBlock: number, toBlock: number): Promise<ChainLog[]> {
+    const { consumers, reader } = this.#options;
+    const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
+    const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
+    const logs: ChainLog[] = [];
+    for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) {
+      const chunk = addresses.slice(i, i + ADDRESS_CHUNK);
+      logs.push(...(await reader.logs({ addresses: chunk, topics, fromBlock, toBlock })));
+    }
+    if (addresses.length > ADDRESS_CHUNK) {
+      logs.sort((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex);
+    }
+    return logs;
+  }
+
+  /** Finds the common ancestor and reverts to it. `from` is a block both have. @throws FinalityViolation */
+  async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<void> {
+    const { reader, consumers, logger, chain, observer } = this.#options;
+    const finalized = state.finalized as BlockRef;
+    const tip = state.head as HeaderRef;
+    let ancestor: HeaderRef | undefined;
+    for (let high = from, step = 8; ancestor === undefined; step *= 2) {
+      const low = Math.max(finalized.number, high - step + 1);
+      const numbers = Array.from({ length: high - low + 1 }, (_, i) => high - i);
+      const theirs = await reader.headers(numbers);
+      for (const [index, number] of numbers.entries()) {
+        const held = state.headers.get(number);
+        const hash = theirs[index]?.hash;
+        if (hash === undefined) throw new RpcError("transient", "the node lacks a block below its head");
+        if (held !== undefined && held.hash === hash) {
+          ancestor = held;
+          break;
+        }
+      }
+      if (ancestor === undefined && low <= finalized.number) throw new FinalityViolation(chain.name, finalized);
+      high = low - 1;
+    }
+    if (ancestor.number === tip.number) return;
+    const orphaned: BlockRef[] = [];
+    for (let number = ancestor.number + 1; number <= tip.number; number++) {
+      const header = state.headers.get(number);
+      if (header !== undefined) orphaned.push({ number, hash: header.hash });
+    }
+    lease.assertHeld();
+    const at = { number: ancestor.number, hash: ancestor.hash };
+    logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
+    await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
+    for (const consumer of consumers) await consumer.revert(at, orphaned);
+    observer.reorg(chain.chainId, orphaned.length);
+    this.#nudged = true;
+  }
+
+  async #append(state: ChainState, events: readonly ChainEvent[]): Promise<void> {
+    const { log } = this.#options;
+    const all = [...events];
+    const version = await log.append({ stream: this.#stream, events: all, expectedVersion: state.version });
+    for (const [index, event] of all.entries()) evolveChain(state, event, version - all.length + index + 1);
+    if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
+    const checkpoint = checkpointOf(state);
+    invariant(checkpoint !== undefined, "a chain without a head has nothing to sum up");
+    const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
+    evolveChain(state, checkpoint, next);
+  }
+}
+
+function toRef(header: BlockHeader): HeaderRef {
+  const { number, hash, parentHash, timestamp } = header;
+  return { number, hash, parentHash, timestamp };
+}
+
+function areLinked(headers: readonly BlockHeader[]): boolean {
+  return headers.every((header, i) => i === 0 || header.parentHash === headers[i - 1]?.hash);
+}

@@ -1,0 +1,200 @@
+/**
+ * What kind of NFT a contract is, told by its answers and the shape of its events, never by a list of addresses. In: an
+ * address. Out: the `ContractIdentified` event, with the forms in which its transfers are to be read and the first
+ * block that can hold one.
+ */
+import { AbiCoder, Interface } from "ethers";
+import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
+import type { ContractIdentified, TransferForm } from "../events/types.ts";
+import type { CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
+import { isStateUnavailable } from "../rpc/reader.ts";
+import {
+  ASSIGN,
+  CONSECUTIVE_TRANSFER,
+  NFT_TOPICS,
+  PUNK_BOUGHT,
+  PUNK_TRANSFER,
+  TRANSFER,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "../rpc/topics.ts";
+
+const ABI = new Interface([
+  "function supportsInterface(bytes4) view returns (bool)",
+  "function name() view returns (string)",
+  "function symbol() view returns (string)",
+  "function decimals() view returns (uint8)",
+  "function ownerOf(uint256) view returns (address)",
+]);
+/** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155. */
+const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
+/** A contract of any standard may use the events of all of them: some are two kinds at once. */
+const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155"];
+/** Ids whose owner is asked for before a `Transfer` without indexed id is believed to be of an NFT. */
+const SAMPLES = 12;
+/** Blocks of the first window while looking for a first log; doubles while nothing is found. */
+const FIRST_WINDOW = 1_000;
+const MAX_WINDOW = 1_000_000;
+
+type Identity = Omit<ContractIdentified, "type">;
+
+/** Asks the chain what `address` is. @throws AppError when the chain does not answer; to be tried again */
+export async function identify(
+  reader: ChainReader,
+  address: Address,
+  signal: AbortSignal,
+): Promise<ContractIdentified> {
+  const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
+  const supports = (id: string) => call("supportsInterface", [id]);
+  const questions = [
+    ...[ERC165, INVALID, ERC721, ERC1155].map(supports),
+    call("name"),
+    call("symbol"),
+    call("decimals"),
+  ];
+  const { header, results } = await reader.callsAtHead(questions);
+  const code = await reader.code(address, header.number);
+  const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
+  const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
+  const head = header.number;
+  const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
+    type: "ContractIdentified",
+    ...fields,
+    name,
+    symbol,
+    block: head,
+  });
+
+  const hasCode = code !== "0x" && code !== "";
+  if (!hasCode && (await isPlainAccount(reader, address))) {
+    return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
+  }
+  // ERC-165 asks for false on 0xffffffff: who says yes to everything says nothing.
+  const honest = erc165 === true && invalid !== true;
+  const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
+  if (honest && (erc721 === true || erc1155 === true)) {
+    return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  }
+  const nothing = hasCode ? "not_nft" : "not_a_contract";
+  const decimals = readDecimals(results[6]);
+  // Divisible units are no NFTs. CryptoPunks answers 0, so 0 alone proves nothing.
+  if (decimals !== undefined && decimals > 0) return identity({ kind: nothing, forms: [], startBlock });
+
+  const found = await firstLogs(reader, address, startBlock, head, signal);
+  if (found === undefined) return identity({ kind: nothing, forms: [], startBlock });
+  const forms = await formsOf(reader, address, found.logs);
+  if (forms.length === 0) return identity({ kind: nothing, forms: [], startBlock });
+  return identity({ kind: "nft", forms, startBlock: found.fromBlock });
+}
+
+function isTrue(result: CallResult): boolean {
+  return result.ok && /^0x0{63}1$/.test(result.data);
+}
+
+/** A string answer; also bytes32, as early contracts have it; "" when there is none. */
+export function readText(result: CallResult | undefined): string {
+  if (result?.ok !== true || result.data.length < 66) return "";
+  try {
+    if (result.data.length > 66) return clean(String(AbiCoder.defaultAbiCoder().decode(["string"], result.data)[0]));
+  } catch {
+    // Not a string: perhaps bytes32 followed by something.
+  }
+  const bytes = Buffer.from(result.data.slice(2, 66), "hex");
+  const end = bytes.indexOf(0);
+  return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
+}
+
+/** Without control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
+function clean(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
+  return text
+    .replace(/[\u0000-\u001f\u007f]/g, "")
+    .toWellFormed()
+    .slice(0, 256)
+    .toWellFormed();
+}
+
+function readDecimals(result: CallResult | undefined): number | undefined {
+  if (result?.ok !== true || result.data.length !== 66) return undefined;
+  const value = BigInt(result.data);
+  return value <= 255n ? Number(value) : undefined;
+}
+
+/** An account that has sent transactions and has no code was never a contract; a destroyed one starts from nonce 0. */
+async function isPlainAccount(reader: ChainReader, address: Address): Promise<boolean> {
+  return (await reader.transactionCount(address)) > 0;
+}
+
+/** The deployment by bisection of `eth_getCode`; 0 where the node does not hold old state. */
+async function firstBlockWithCode(reader: ChainReader, address: Address, head: number): Promise<number> {
+  let without = -1;
+  let having = head;
+  try {
+    while (having - without > 1) {
+      const middle = Math.floor((without + having) / 2);
+      const code = await reader.code(address, middle);
+      if (code === "0x" || code === "") without = middle;
+      else having = middle;
+    }
+  } catch (error) {
+    if (isStateUnavailable(error)) return 0;
+    throw error;
+  }
+  return having;
+}
+
+/** The first window of blocks with a log that may be of an NFT. */
+async function firstLogs(
+  reader: ChainReader,
+  address: Address,
+  startBlock: number,
+  head: number,
+  signal: AbortSignal,
+): Promise<{ fromBlock: number; logs: ChainLog[] } | undefined> {
+  let window = FIRST_WINDOW;
+  for (let from = startBlock; from <= head; ) {
+    signal.throwIfAborted();
+    const to = Math.min(head, from + window - 1);
+    const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to });
+    if (logs.length > 0) return { fromBlock: logs[0]?.blockNumber ?? from, logs };
+    from = to + 1;
+    window = Math.min(window * 2, MAX_WINDOW);
+  }
+  return undefined;
+}
+
+async function formsOf(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<TransferForm[]> {
+  const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
+  if (has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT)) return ["cryptopunks"];
+  const transfers = logs.filter((log) => log.topics[0] === TRANSFER);
+  const indexed = transfers.some((log) => log.topics.length === 4);
+  if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return [...STANDARD_FORMS];
+  const inData = transfers.filter((log) => log.topics.length === 3 && log.data.length === 66);
+  if (inData.length > 0 && (await idsHaveOwners(reader, address, inData, 0))) return ["erc721-id-in-data"];
+  const unindexed = transfers.filter((log) => log.topics.length === 1 && log.data.length === 194);
+  if (unindexed.length > 0 && (await idsHaveOwners(reader, address, unindexed, 128))) return ["erc721-unindexed"];
+  return [];
+}
+
+/** Whether `ownerOf` knows ids out of these logs: the same shape is an ERC-20's amount otherwise. */
+async function idsHaveOwners(
+  reader: ChainReader,
+  address: Address,
+  logs: readonly ChainLog[],
+  idAt: number,
+): Promise<boolean> {
+  const words = new Set(logs.map((log) => log.data.slice(2 + idAt, 2 + idAt + 64)));
+  // The newest logs: their tokens are the least likely to be burned by now.
+  const ids = [...words].slice(-SAMPLES).map((word) => BigInt(`0x${word}`));
+  const results = await reader.calls(
+    ids.map((id) => ({ to: address, data: ABI.encodeFunctionData("ownerOf", [id]) })),
+    "latest",
+  );
+  return results.some((result) => result.ok && isOwner(result.data));
+}
+
+function isOwner(data: string): boolean {
+  if (!/^0x0{24}[0-9a-f]{40}$/i.test(data)) return false;
+  const owner = parseAddress(`0x${data.slice(26).toLowerCase()}`);
+  return owner !== undefined && owner !== ZERO_ADDRESS;
+}

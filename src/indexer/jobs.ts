@@ -1,0 +1,283 @@
+/**
+ * Brings requested collections to where the follower takes over: identification, then backfill, each under the stream's
+ * lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The queue is the log:
+ * headlines say what is left to do, here or after a restart or on another machine.
+ */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import { ConcurrencyError, isAbort, messageOf } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { backoffMs } from "../core/retry.ts";
+import { type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
+import type { EventLog, StreamHead } from "../log/port.ts";
+import type { DecodePool } from "../rpc/decode-pool.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { assertContiguous, backfill } from "./backfill.ts";
+import type { FollowedCollections } from "./collections.ts";
+import type { Follower } from "./follower.ts";
+import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
+import { identify } from "./identify.ts";
+import { tryLease } from "./lease.ts";
+import type { IndexingObserver } from "./observer.ts";
+import { SpanController } from "./span.ts";
+
+/** Collections worked on at a time per chain: one large backfill must not keep small ones waiting. */
+const PARALLEL = 4;
+const RETRY_BASE_MS = 5_000;
+const RETRY_MAX_MS = 3_600_000;
+/** A lease held elsewhere is asked for again after this. */
+const LEASE_RETRY_MS = 2_000;
+const PAGE = 1_000;
+
+export interface JobsOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly decoder: DecodePool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly observer: IndexingObserver;
+  readonly follower: Follower;
+  readonly collections: FollowedCollections;
+  readonly holder: string;
+}
+
+const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
+
+export class IndexingJobs {
+  readonly #options: JobsOptions;
+  readonly #span = new SpanController();
+  readonly #waiting = new Set<StreamName>();
+  readonly #running = new Set<StreamName>();
+  /** Streams whose next attempt is set for later. */
+  readonly #delayed = new Map<StreamName, () => void>();
+
+  constructor(options: JobsOptions) {
+    this.#options = options;
+  }
+
+  /** Collections waited for or worked on. */
+  get open(): number {
+    return this.#waiting.size + this.#running.size + this.#delayed.size;
+  }
+
+  /** Takes up what the log says is left to do; returns whether the chain has any NFT stream at all. */
+  async load(): Promise<boolean> {
+    const { log, chain } = this.#options;
+    let any = false;
+    for (let after = ""; ; ) {
+      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
+      for (const head of page) {
+        const { status } = fromHeadline(head.headline);
+        any ||= status !== "not_nft" && status !== "not_a_contract";
+        this.offer(head);
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) return any;
+      after = last.stream;
+    }
+  }
+
+  /** Takes note of a stream of this chain: queues it when it has work left. */
+  offer(head: StreamHead): void {
+    const { status, retryAt } = fromHeadline(head.headline);
+    if (!OPEN.includes(status) || this.#running.has(head.stream)) return;
+    const wait = retryAt - this.#options.clock.now();
+    if (wait > 0) this.#later(head.stream, wait);
+    else this.#enqueue(head.stream);
+  }
+
+  #later(stream: StreamName, ms: number): void {
+    this.#delayed.get(stream)?.();
+    const cancel = this.#options.clock.after(ms, () => {
+      this.#delayed.delete(stream);
+      this.#enqueue(stream);
+    });
+    this.#delayed.set(stream, cancel);
+  }
+
+  #enqueue(stream: StreamName): void {
+    if (this.#options.lifecycle.stopping || this.#running.has(stream)) return;
+    this.#waiting.add(stream);
+    this.#fill();
+  }
+
+  #fill(): void {
+    const { lifecycle } = this.#options;
+    for (const stream of this.#waiting) {
+      if (this.#running.size >= PARALLEL || lifecycle.stopping) return;
+      this.#waiting.delete(stream);
+      this.#running.add(stream);
+      const job = lifecycle.run(`index ${stream}`, (signal) => this.#job(stream, signal));
+      job.finally(() => {
+        this.#running.delete(stream);
+        this.#fill();
+      });
+    }
+  }
+
+  /** Cancels what waits; what runs ends by the lifecycle's signal. */
+  stop(): void {
+    for (const cancel of this.#delayed.values()) cancel();
+    this.#delayed.clear();
+    this.#waiting.clear();
+  }
+
+  async #job(stream: StreamName, signal: AbortSignal): Promise<void> {
+    const { log, clock, holder, logger } = this.#options;
+    try {
+      const name = `index/${stream}`;
+      const done = await tryLease({ log, clock, name, holder, signal }, (lease) => this.#attempt(stream, lease.signal));
+      if (done === undefined) this.#later(stream, LEASE_RETRY_MS);
+    } catch (error) {
+      if (signal.aborted || isAbort(error)) return;
+      // Lost a lease or a race: the log knows how far it is.
+      logger.debug({ err: error, stream }, "an indexing job was interrupted");
+      this.#later(stream, LEASE_RETRY_MS);
+    }
+  }
+
+  async #attempt(stream: StreamName, signal: AbortSignal): Promise<void> {
+    const { log, chain, clock, logger, observer } = this.#options;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "nft") return;
+    const { address } = parsed;
+    const head = await log.head(stream);
+    const writer = new StreamWriter(log, stream, head.version, fromHeadline(head.headline));
+    try {
+      if (writer.state.status === "requested") await this.#identify(writer, address, signal);
+      if (writer.state.status === "backfilling") await this.#backfill(writer, address, signal);
+      if (writer.state.status === "joining") {
+        this.#options.collections.offer(await log.head(stream));
+        this.#options.follower.nudge();
+      }
+    } catch (error) {
+      if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
+      const attempt = writer.state.attempt + 1;
+      const wait = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
+      const retryAt = clock.now() + wait;
+      logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs: wait }, "indexing failed");
+      const reason = messageOf(error);
+      await writer.append([{ type: "IndexingFailed", reason, attempt, retryAt }], { attempt, retryAt });
+      observer.failed(chain.chainId, address);
+      this.#later(stream, wait);
+    }
+  }
+
+  async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
+    const { reader, chain, clock, logger } = this.#options;
+    const identified = await identify(reader, address, signal);
+    const { kind, forms, startBlock } = identified;
+    const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
+    logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
+    if (kind !== "nft") {
+      await writer.append([identified], { ...common, status: kind });
+      return;
+    }
+    // A contract younger than the final block has no final history to read: the follower reads all of it.
+    const final = await this.#finalBlock();
+    await writer.append([identified], { ...common, status: startBlock > final ? "joining" : "backfilling" });
+  }
+
+  async #finalBlock(): Promise<number> {
+    const { reader } = this.#options;
+    return (await reader.finalized(await reader.head())).number;
+  }
+
+  async #backfill(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
+    const { reader, decoder, chain, observer } = this.#options;
+    const target = await this.#finalBlock();
+    if (nextBlock(writer.state) > target) {
+      // The node's final block is below what is in already: it lags. Asked again later.
+      throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
+    }
+    let transfers = 0;
+    const ranges = backfill({
+      reader,
+      decoder,
+      span: this.#span,
+      address,
+      forms: writer.state.forms,
+      fromBlock: nextBlock(writer.state),
+      toBlock: target,
+      signal,
+      onMalformed: (count) => observer.malformed(chain.chainId, count),
+    });
+    for await (const event of ranges) {
+      signal.throwIfAborted();
+      assertContiguous(event, nextBlock(writer.state));
+      const status = event.toBlock >= target ? "joining" : "backfilling";
+      await writer.append([event], { status, end: event.toBlock, endHash: event.toHash, attempt: 0, retryAt: 0 });
+      transfers += event.count;
+      observer.progress(chain.chainId, address, { block: event.toBlock, target, transfers });
+    }
+  }
+}
+
+/** One stream's writer: knows the version and the headline it stands at. */
+class StreamWriter {
+  readonly #log: EventLog;
+  readonly #stream: StreamName;
+  #version: number;
+  #state: IndexState;
+
+  constructor(log: EventLog, stream: StreamName, version: number, state: IndexState) {
+    this.#log = log;
+    this.#stream = stream;
+    this.#version = version;
+    this.#state = state;
+  }
+
+  get state(): IndexState {
+    return this.#state;
+  }
+
+  async append(events: readonly NftEvent[], change: Partial<IndexState>): Promise<void> {
+    const state = { ...this.#state, ...change };
+    this.#version = await this.#log.append({
+      stream: this.#stream,
+      events,
+      expectedVersion: this.#version,
+      headline: toHeadline(state),
+    });
+    this.#state = state;
+  }
+}
+
+/** Requests the indexing of a contract nobody asked for before; does nothing when somebody did. */
+export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
+  const stream = nftStream(chainId, address);
+  try {
+    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  } catch (error) {
+    if (!(error instanceof ConcurrencyError)) throw error;
+  }
+}
+
+/**
+ * Has a contract identified anew that was found to be no NFT: it may have been deployed since.
+ * @param version the stream's version at which it was found so
+ */
+export async function requestIdentification(
+  log: EventLog,
+  chainId: number,
+  address: Address,
+  version: number,
+): Promise<void> {
+  const stream = nftStream(chainId, address);
+  const { headline } = await log.head(stream);
+  const state: IndexState = { ...fromHeadline(headline), status: "requested", attempt: 0, retryAt: 0 };
+  try {
+    await log.append({
+      stream,
+      events: [{ type: "IndexingRequested" }],
+      expectedVersion: version,
+      headline: toHeadline(state),
+    });
+  } catch (error) {
+    if (!(error instanceof ConcurrencyError)) throw error;
+  }
+}

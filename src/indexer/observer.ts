@@ -1,0 +1,16 @@
+/** What the indexer tells its surroundings beside the log: for metrics and progress, never for decisions. */
+import type { Address } from "../core/hex.ts";
+
+export interface IndexingObserver {
+  /** Logs under a known topic that do not decode. */
+  malformed(chainId: number, count: number): void;
+  /** Progress of a backfill: the block reached, out of the block it goes to. */
+  progress(chainId: number, address: Address, at: { block: number; target: number; transfers: number }): void;
+  completed(chainId: number, address: Address): void;
+  failed(chainId: number, address: Address): void;
+  /** The followed head, and how far the node's is ahead of it. */
+  head(chainId: number, head: number, behind: number): void;
+  reorg(chainId: number, depth: number): void;
+  /** A fork deeper than finality stopped the chain's follower. */
+  halted(chainId: number): void;
+}

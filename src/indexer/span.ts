@@ -1,0 +1,50 @@
+/**
+ * How many blocks to ask for at once. Grows while answers are small, halves on a refusal, follows a provider's hint and
+ * remembers what was refused; aims at answers of a size that decodes in a slice.
+ */
+import type { RangeHint } from "../rpc/errors.ts";
+
+/** Logs wanted in one answer: about 6 MB of JSON. */
+const TARGET_LOGS = 10_000;
+const FIRST_SPAN = 2_000;
+const MAX_SPAN = 5_000_000;
+/** After so many answers without a refusal the limit learned is tried again, a little above. */
+const PATIENCE = 50;
+
+export class SpanController {
+  #span = FIRST_SPAN;
+  #limit = MAX_SPAN;
+  #quiet = 0;
+
+  /** Blocks to ask for next. */
+  get span(): number {
+    return this.#span;
+  }
+
+  /** An answer of `logs` logs to a request for `blocks` blocks. */
+  succeeded(blocks: number, logs: number): void {
+    if (++this.#quiet >= PATIENCE) {
+      this.#quiet = 0;
+      this.#limit = Math.min(MAX_SPAN, Math.ceil(this.#limit * 1.5));
+    }
+    // A request cut short by its range's end says little about larger ones.
+    if (blocks < this.#span / 2 && logs < TARGET_LOGS / 2) return;
+    const fitting = logs === 0 ? blocks * 4 : (blocks * TARGET_LOGS) / logs;
+    const wanted = Math.min(fitting, blocks * 4, this.#limit);
+    this.#span = Math.max(1, Math.floor(Math.max(wanted, this.#span / 2)));
+    if (this.#span > this.#limit) this.#span = this.#limit;
+  }
+
+  /** A request for `blocks` blocks was too large; returns the number of blocks to ask for instead. */
+  refused(blocks: number, hint: RangeHint | undefined): number {
+    this.#quiet = 0;
+    const half = Math.max(1, Math.floor(blocks / 2));
+    const hinted = hint?.size ?? (hint?.range === undefined ? half : hint.range[1] - hint.range[0] + 1);
+    // A hint that is no smaller than what was refused has failed itself.
+    const next = hinted >= 1 && hinted < blocks ? hinted : half;
+    // A limit of blocks holds for all requests; one of results holds only where logs are as dense as here.
+    if (hint?.size !== undefined) this.#limit = Math.max(1, next);
+    this.#span = Math.min(this.#span, next);
+    return next;
+  }
+}

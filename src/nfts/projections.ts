@@ -1,0 +1,177 @@
+/**
+ * The collections in memory: hydrated from the log when first asked for, kept current by its wake-ups, evicted by bytes.
+ * Whoever asks gets the state as it is; nobody waits for a node.
+ */
+import { LRUCache } from "lru-cache";
+import { isAbort } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import { type Collection, evolve, initialState, sizeOf } from "./collection.ts";
+
+/** A fold step as subscribers hear of it, after it was made. */
+export type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
+
+interface Hot {
+  readonly stream: StreamName;
+  readonly collection: Collection;
+  /** The one catch-up under way. */
+  catching: Promise<void> | undefined;
+  wanted: number;
+}
+
+export interface ProjectionsOptions {
+  readonly log: EventLog;
+  readonly logger: Logger;
+  /** Bytes of all hot collections together. */
+  readonly maxBytes: number;
+}
+
+/** Bytes of one read while hydrating: a slice of the event loop of a few milliseconds. */
+const SLICE_BYTES = 512 * 1024;
+
+export class CollectionProjections {
+  readonly #log: EventLog;
+  readonly #logger: Logger;
+  readonly #hot: LRUCache<StreamName, Hot>;
+  readonly #hydrating = new Map<StreamName, Promise<Hot>>();
+  /** Newest version heard of while a stream was being hydrated. */
+  readonly #heard = new Map<StreamName, number>();
+  readonly #listeners = new Set<CollectionListener>();
+  readonly #pinned = new Map<StreamName, number>();
+  readonly #unsubscribe: () => void;
+
+  constructor({ log, logger, maxBytes }: ProjectionsOptions) {
+    this.#log = log;
+    this.#logger = logger;
+    this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (hot) => Math.max(1, sizeOf(hot.collection)) });
+    this.#unsubscribe = log.subscribe((stream, version) => this.#onWakeUp(stream, version));
+  }
+
+  /** Bytes of the hot collections, and how many there are. */
+  stats(): { bytes: number; collections: number } {
+    return { bytes: this.#hot.calculatedSize, collections: this.#hot.size };
+  }
+
+  /** The collection as far as the log has it; version 0 when nobody ever asked for it. */
+  async get(chainId: number, address: Address): Promise<Collection> {
+    const stream = nftStream(chainId, address);
+    const hot = this.#hot.get(stream);
+    if (hot !== undefined) return hot.collection;
+    return (await this.#hydrate(stream)).collection;
+  }
+
+  /** The collection when it is in memory. */
+  peek(stream: StreamName): Collection | undefined {
+    return this.#hot.get(stream)?.collection;
+  }
+
+  /** Keeps the stream followed, hot or not, for as long as somebody listens to it. Returns the release. */
+  pin(stream: StreamName): () => void {
+    this.#pinned.set(stream, (this.#pinned.get(stream) ?? 0) + 1);
+    return () => {
+      const left = (this.#pinned.get(stream) ?? 1) - 1;
+      if (left === 0) this.#pinned.delete(stream);
+      else this.#pinned.set(stream, left);
+    };
+  }
+
+  subscribe(listener: CollectionListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves once every hot collection of the chain is at least where the log is now. */
+  async settle(chainId: number): Promise<void> {
+    const prefix = `nft/${chainId}/`;
+    const streams = [...this.#hot.keys()].filter((stream) => stream.startsWith(prefix));
+    if (streams.length === 0) return;
+    const heads = await this.#log.heads(streams);
+    await Promise.all(heads.map(({ stream, version }) => this.#catchUpTo(stream, version)));
+  }
+
+  #catchUpTo(stream: StreamName, version: number): Promise<void> | undefined {
+    const hot = this.#hot.peek(stream);
+    if (hot === undefined || hot.collection.version >= version) return undefined;
+    return this.#catchUp(hot, version);
+  }
+
+  #onWakeUp(stream: StreamName, version: number): void {
+    if (!stream.startsWith("nft/")) return;
+    const hot = this.#hot.peek(stream);
+    if (hot !== undefined) {
+      if (hot.collection.version < version) this.#background(this.#catchUp(hot, version), stream);
+    } else if (this.#hydrating.has(stream)) {
+      this.#heard.set(stream, Math.max(version, this.#heard.get(stream) ?? 0));
+    } else if (this.#pinned.has(stream)) {
+      this.#background(this.#hydrate(stream), stream);
+    }
+  }
+
+  #background(work: Promise<unknown>, stream: StreamName): void {
+    work.catch((error: unknown) => {
+      if (!isAbort(error)) this.#logger.error({ err: error, stream }, "a collection could not be brought up to date");
+    });
+  }
+
+  #hydrate(stream: StreamName): Promise<Hot> {
+    let hydrating = this.#hydrating.get(stream);
+    if (hydrating === undefined) {
+      hydrating = this.#load(stream).finally(() => this.#hydrating.delete(stream));
+      this.#hydrating.set(stream, hydrating);
+    }
+    return hydrating;
+  }
+
+  async #load(stream: StreamName): Promise<Hot> {
+    const hot: Hot = { stream, collection: initialState(), catching: undefined, wanted: 0 };
+    // Before it is in the cache no wake-up reaches it, so it is read until there is nothing more to read.
+    do {
+      this.#heard.delete(stream);
+      while ((await this.#readOn(hot)) > 0);
+    } while ((this.#heard.get(stream) ?? 0) > hot.collection.version);
+    // A stream nobody wrote is not worth a place: anybody could fill the cache with made-up addresses.
+    if (hot.collection.version > 0) this.#hot.set(stream, hot);
+    return hot;
+  }
+
+  /** Folds one page; returns how many events it had. */
+  async #readOn(hot: Hot): Promise<number> {
+    const page = await this.#log.read(hot.stream, { from: hot.collection.version + 1, maxBytes: SLICE_BYTES });
+    for (const recorded of page as Recorded<NftEvent>[]) {
+      evolve(hot.collection, recorded.event, recorded.version, recorded.time);
+      if (this.#hot.has(hot.stream) || this.#pinned.has(hot.stream)) {
+        for (const listener of this.#listeners) listener(hot.stream, hot.collection, recorded);
+      }
+    }
+    // The next slice waits its turn: requests are answered in between.
+    if (page.length > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    return page.length;
+  }
+
+  #catchUp(hot: Hot, version: number): Promise<void> {
+    hot.wanted = Math.max(hot.wanted, version);
+    hot.catching ??= this.#run(hot).finally(() => {
+      hot.catching = undefined;
+    });
+    return hot.catching;
+  }
+
+  async #run(hot: Hot): Promise<void> {
+    try {
+      while (hot.collection.version < hot.wanted && (await this.#readOn(hot)) > 0);
+    } catch (error) {
+      // A state that stopped half-way must not be served: it is dropped and read anew.
+      this.#hot.delete(hot.stream);
+      throw error;
+    }
+    // Its size has changed: storing it again lets the cache make room.
+    if (this.#hot.peek(hot.stream) === hot) this.#hot.set(hot.stream, hot);
+  }
+
+  close(): void {
+    this.#unsubscribe();
+    this.#hot.clear();
+  }
+}

@@ -37,6 +37,9 @@ export interface Anvil {
   stop(): Promise<void>;
 }
 
+/** Gas for each transaction: a twentieth of a block, so twenty always fit whatever they use, and far more usually do. */
+export const TRANSACTION_GAS = 500_000_000;
+
 /** The node refused a call. */
 export class AnvilError extends Error {
   override readonly name = "AnvilError";
@@ -92,6 +95,76 @@ export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
   };
 }
 
+/**
+ * Runs `fill`, which sends transactions without awaiting their receipts, and mines everything it sent as one block, in
+ * the order sent. For chains that mine on demand (no `blockTime`). Resolves with what `fill` returned.
+ */
+export async function inOneBlock<T>(anvil: Anvil, fill: () => Promise<T>): Promise<T> {
+  await anvil.send("evm_setAutomine", [false]);
+  try {
+    const result = await fill();
+    await anvil.mine();
+    return result;
+  } finally {
+    await anvil.send("evm_setAutomine", [true]);
+  }
+}
+
+/** A transaction of a replacement block, sent from any address. `prepare` of contracts.ts makes the call. */
+export interface ReplacementTransaction {
+  /** 0 is the first replaced block. */
+  block: number;
+  from: string;
+  to: string;
+  data?: string;
+  value?: bigint;
+}
+
+/**
+ * Replaces the last `depth` blocks by as many others, so that the height stays. Anvil drops the transactions of the
+ * replaced blocks for good (state and nonces roll back, nothing returns to the pool); the new blocks hold `replacements`
+ * and nothing else. The new blocks get another fee recipient, because anvil rebuilds an empty block with the same time
+ * to the very same hash, which would be no reorg at all.
+ */
+export async function reorg(
+  anvil: Anvil,
+  depth: number,
+  replacements: readonly ReplacementTransaction[] = [],
+): Promise<void> {
+  const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
+  await anvil.send("anvil_setCoinbase", [head.hash.slice(0, 42)]);
+  // A price has to be named: with anvil's own choice the transaction would be left out without a word.
+  const pairs = replacements.map(({ block, value = 0n, ...call }) => [
+    { ...call, value: quantity(value), gas: quantity(TRANSACTION_GAS), gasPrice: "0x0" },
+    block,
+  ]);
+  await anvil.send("anvil_reorg", [depth, pairs]);
+
+  const height = Number(await anvil.send("eth_blockNumber"));
+  let mined = 0;
+  for (let number = height - depth + 1; number <= height && replacements.length > 0; number++) {
+    mined += Number(await anvil.send("eth_getBlockTransactionCountByNumber", [quantity(number)]));
+  }
+  if (mined !== replacements.length) throw new Error(`${mined} of ${replacements.length} replacements were mined`);
+}
+
+/** Timestamp of the latest block in seconds. */
+export async function latestTimestamp(anvil: Anvil): Promise<number> {
+  const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { timestamp: string };
+  return Number(head.timestamp);
+}
+
+/** Sets the timestamp of the next block; time goes on from there. It may not be less than the latest block's. */
+export async function setNextTimestamp(anvil: Anvil, seconds: number): Promise<void> {
+  await anvil.send("evm_setNextBlockTimestamp", [seconds]);
+}
+
+/** From now on each block is `seconds` younger than the one before it; undefined returns to the clock. */
+export async function setTimestampInterval(anvil: Anvil, seconds: number | undefined): Promise<void> {
+  if (seconds === undefined) await anvil.send("anvil_removeBlockTimestampInterval");
+  else await anvil.send("anvil_setBlockTimestampInterval", [seconds]);
+}
+
 /** Writes a number the way JSON-RPC quantities are written. */
 export function quantity(value: number | bigint): string {
   return `0x${value.toString(16)}`;
@@ -100,8 +173,10 @@ export function quantity(value: number | bigint): string {
 function anvilArguments(chainId: number, options: AnvilOptions): string[] {
   const args = ["--port", "0", "--host", "127.0.0.1", "--chain-id", String(chainId)];
   // First come, first mined; gas is free and practically unbounded, so that one block can hold thousands of logs.
-  args.push("--order", "fifo", "--gas-limit", "10000000000", "--block-base-fee-per-gas", "0");
+  args.push("--order", "fifo", "--block-base-fee-per-gas", "0", "--gas-limit", String(20 * TRANSACTION_GAS));
   args.push("--disable-code-size-limit", "--no-request-size-limit", "--accounts", String(options.accounts ?? 10));
+  // Any address may send, and for nothing, so a test can play an owner that has neither key nor ether.
+  args.push("--auto-impersonate", "--disable-min-priority-fee");
   if (options.slotsInAnEpoch !== undefined) args.push("--slots-in-an-epoch", String(options.slotsInAnEpoch));
   if (options.blockTime !== undefined) args.push("--block-time", String(options.blockTime));
   if (options.hardfork !== undefined) args.push("--hardfork", options.hardfork);
@@ -113,9 +188,8 @@ function anvilArguments(chainId: number, options: AnvilOptions): string[] {
  * The platform package's own binary. The `anvil` of `.bin` is a wrapper script: killing it would leave the node running.
  */
 function anvilBinary(): string {
-  const os = process.platform === "win32" ? "win32" : process.platform;
   const arch = process.arch === "x64" ? "amd64" : process.arch;
-  const file = `@foundry-rs/anvil-${os}-${arch}/bin/anvil${process.platform === "win32" ? ".exe" : ""}`;
+  const file = `@foundry-rs/anvil-${process.platform}-${arch}/bin/anvil${process.platform === "win32" ? ".exe" : ""}`;
   const path = Bun.resolveSync(file, import.meta.dir);
   if ((statSync(path).mode & 0o111) === 0) chmodSync(path, 0o755);
   return path;

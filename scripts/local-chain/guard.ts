@@ -17,12 +17,13 @@ interface GuardOptions {
   removeAfterwards?: string;
 }
 
-// The guard ignores the signals that a terminal sends to the whole process group: it has to outlive us.
+// The guard ignores the signals that a terminal sends to the whole process group: it has to outlive us. It waits only so
+// long for the guarded process to vanish, since a dead one whose parent is gone may stay in the table unreaped.
 const SCRIPT = `trap '' INT TERM HUP
 read _
 kill -"$2" "$1" 2>/dev/null
 [ -n "$3" ] || exit 0
-while kill -0 "$1" 2>/dev/null; do sleep 0.1; done
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" 2>/dev/null || break; sleep 0.2; done
 rm -rf "$3"`;
 
 /** Starts a guard that signals `pid` when this process ends. It never keeps this process alive. */

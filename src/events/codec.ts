@@ -18,9 +18,7 @@ export type EventType = DomainEvent["type"];
 export function encodeEvent(event: DomainEvent): Uint8Array {
   const attachment = event.type === "TransfersCommitted" ? event.transfers : undefined;
   const { type, ...fields } = event;
-  const json = encoder.encode(
-    JSON.stringify(attachment === undefined ? fields : { ...fields, transfers: undefined }),
-  );
+  const json = encoder.encode(JSON.stringify(attachment === undefined ? fields : { ...fields, transfers: undefined }));
   const bytes = new Uint8Array(HEAD_BYTES + json.length + (attachment?.length ?? 0));
   bytes[0] = CODEC;
   bytes[1] = SCHEMAS[type];

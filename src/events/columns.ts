@@ -99,8 +99,7 @@ function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
   writer.u8(width);
   writer.base(least, 0);
   if (width === 0) return;
-  const target =
-    width === 1 ? new Uint8Array(count) : width === 2 ? new Uint16Array(count) : new Uint32Array(count);
+  const target = width === 1 ? new Uint8Array(count) : width === 2 ? new Uint16Array(count) : new Uint32Array(count);
   for (let i = 0; i < count; i++) target[i] = (values[i] as number) - least;
   writer.raw(asBytes(target));
 }

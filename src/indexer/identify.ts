@@ -106,9 +106,8 @@ export function readText(result: CallResult | undefined): string {
 
 /** Without control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
 function clean(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
   return text
-    .replace(/[\u0000-\u001f\u007f]/g, "")
+    .replace(/\p{Cc}/gu, "")
     .toWellFormed()
     .slice(0, 256)
     .toWellFormed();

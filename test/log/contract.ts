@@ -97,9 +97,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
           log.append({ stream: good, events: [committed(round, round)], expectedVersion: round }),
           other.append({ stream: bad, events: [committed(0, 1)], expectedVersion: 9 }),
         ]);
-        outcomes.push(
-          first?.status === "rejected" && second?.status === "fulfilled" && third?.status === "rejected",
-        );
+        outcomes.push(first?.status === "rejected" && second?.status === "fulfilled" && third?.status === "rejected");
       }
       expect(outcomes).toEqual(Array.from({ length: 20 }, () => true));
       expect(await log.read(good)).toHaveLength(20);

@@ -1,8 +1,9 @@
 /** The SQLite engine: the contract suite, and what is its alone. */
+
+import { afterAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";

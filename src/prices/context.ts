@@ -1,0 +1,34 @@
+/** What the parts of one chain's prices share: its facts, its ports, and the memory they keep together. */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Address } from "../core/hex.ts";
+import type { ChainView } from "../indexer/consumer.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import type { Books, TokenBook } from "./book.ts";
+import type { TokenFacts } from "./discovery.ts";
+import type { Journal } from "./journal.ts";
+import type { Pool } from "./pools.ts";
+
+export interface PricesContext {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly journal: Journal;
+  readonly books: Books;
+  /** First block whose pool creations have come through the follower without a gap since. */
+  factoriesCoveredFrom: number | undefined;
+  /** Last block that came through the follower. */
+  followedTo: number | undefined;
+}
+
+/** A token as its market needs it: its words and every pool that may price it. */
+export interface Subject {
+  readonly token: Address;
+  readonly facts: TokenFacts;
+  readonly book: TokenBook;
+  /** Pools at a factory in no list, for this request only. */
+  readonly extra: readonly Pool[];
+  /** The unlisted factory answered like one; true when none was asked for. */
+  readonly factoryAnswers: boolean;
+}

@@ -1,0 +1,296 @@
+/**
+ * Where a market's states come from: memory when the follower keeps every pool concerned, else the node at its head in
+ * at most two round trips (factories and words, then states), else history. Records what it learns in the log before
+ * anybody sees it.
+ */
+import { LRUCache } from "lru-cache";
+import { exchangesOf } from "../chains/exchanges.ts";
+import { isReference, referenceTokens } from "../chains/tokens.ts";
+import type { Address } from "../core/hex.ts";
+import type { HeaderRef, PoolDiscovered } from "../events/types.ts";
+import type { BlockHeader } from "../rpc/port.ts";
+import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
+import type { PricesContext, Subject } from "./context.ts";
+import {
+  both,
+  type PoolRead,
+  pairsAmong,
+  planPairs,
+  planPoolTokens,
+  planProbe,
+  planState,
+  planToken,
+  together,
+  unlistedVenues,
+  type Venue,
+  venueOf,
+} from "./discovery.ts";
+import { type HeadRead, observed, statesAt } from "./history.ts";
+import type { Market } from "./market.ts";
+import { otherToken, type Pool } from "./pools.ts";
+import { recordReads } from "./recording.ts";
+
+/** Without a follower to tell of new pools, factories are asked again after so long, in ms. */
+const REDISCOVER_MS = 600_000;
+/** Tokens beside the reference tokens whose pools with a new token are asked for: calls enough, few enough for one batch. */
+const MAX_OTHERS = 16;
+/** Of these, how many a token is followed through. */
+const MAX_VIA = 4;
+/** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
+const AHEAD_MS = 15_000;
+
+export class Markets {
+  readonly #context: PricesContext;
+  readonly #venues: readonly Venue[];
+  readonly #references: readonly Address[];
+  readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
+
+  constructor(context: PricesContext) {
+    this.#context = context;
+    this.#venues = exchangesOf(context.chain).map(venueOf);
+    this.#references = referenceTokens(context.chain).map((token) => token.address);
+  }
+
+  /** The subject from memory, when nothing need be asked to know its pools. */
+  known(token: Address): Subject | undefined {
+    const { books, clock } = this.#context;
+    const { reference } = books;
+    const book = isReference(this.#context.chain, token) ? reference : books.get(token);
+    if (book === undefined) return undefined;
+    const now = clock.monotonic();
+    book.askedMs = now;
+    reference.askedMs = now;
+    for (const via of book.via) {
+      via.askedMs = now;
+      if (books.get(via.address) === undefined) books.put(via);
+    }
+    if (!this.#isDiscovered(reference) || !this.#isDiscovered(book)) return undefined;
+    const facts = book.facts.get(token);
+    return facts === undefined ? undefined : { token, facts, book, extra: [], factoryAnswers: true };
+  }
+
+  #isDiscovered(book: TokenBook): boolean {
+    const { discoveredAt, discoveredMs } = book;
+    if (discoveredAt === undefined) return false;
+    const { factoriesCoveredFrom, clock } = this.#context;
+    if (factoriesCoveredFrom !== undefined && factoriesCoveredFrom <= discoveredAt.number + 1) return true;
+    return clock.monotonic() - discoveredMs < REDISCOVER_MS;
+  }
+
+  /** The subject, asking factories and tokens in one round trip where memory does not know. */
+  async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
+    const { context, references } = { context: this.#context, references: this.#references };
+    const known = this.known(token);
+    if (known !== undefined && unlisted === undefined) return known;
+    const reference = context.books.reference;
+    const isOwn = isReference(context.chain, token);
+    const referencePlan = both(
+      planPairs(this.#isDiscovered(reference) ? [] : this.#venues, pairsAmong(context.chain, references)),
+      together(this.#isDiscovered(reference) ? [] : references.map(planToken)),
+    );
+    const pairs = references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
+    const others = isOwn ? [] : await this.#others(token);
+    const viaPlan = planPairs(
+      this.#venues,
+      others.map((other) => [token, other] as const),
+    );
+    const tokenPlan = both(both(planPairs(isOwn ? [] : this.#venues, pairs), viaPlan), planToken(token));
+    const extraPlan = both(
+      planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
+      together(unlisted === undefined ? [] : [planProbe(unlisted)]),
+    );
+    const plan = both(both(referencePlan, tokenPlan), extraPlan);
+    const { header, results } = await context.reader.callsAtHead(plan.calls);
+    const [[[referencePools, referenceFacts], [[tokenPools, viaPools], facts]], [extraPools, [venue]]] =
+      plan.read(results);
+    if (referenceFacts.length > 0) {
+      reference.facts = new Map(references.map((address, index) => [address, referenceFacts[index]!]));
+      this.#discovered(reference, referencePools, header);
+    }
+    const book = isOwn ? reference : (context.books.get(token) ?? this.#newBook(token));
+    if (!isOwn) {
+      book.facts = new Map([[token, facts]]);
+      book.via = await this.#viaBooks(token, viaPools);
+      const through = new Set(book.via.map((via) => via.address));
+      const linking = viaPools.filter((pool) => through.has(otherToken(pool, token)));
+      this.#discovered(book, [...tokenPools, ...linking], header);
+      if (facts.kind === "erc20") context.books.put(book);
+    }
+    const extra = venue === undefined ? [] : unique(extraPools).filter((pool) => pool.style === venue.style);
+    return { token, facts, book, extra, factoryAnswers: unlisted === undefined || venue !== undefined };
+  }
+
+  /** Tokens in memory or in the log that this one may be priced through, reference tokens apart. */
+  async #others(token: Address): Promise<Address[]> {
+    const { books, journal, chain } = this.#context;
+    const found = new Set(books.tokens().slice(0, MAX_OTHERS));
+    if (found.size < MAX_OTHERS) {
+      for (const address of await journal.tokens(chain.chainId, MAX_OTHERS)) found.add(address);
+    }
+    found.delete(token);
+    return [...found].filter((address) => !isReference(chain, address)).slice(0, MAX_OTHERS);
+  }
+
+  /** The books of the tokens these pools lead to; of those that are not in memory what the log says. */
+  async #viaBooks(token: Address, pools: readonly Pool[]): Promise<TokenBook[]> {
+    const { books, journal } = this.#context;
+    const addresses = [...new Set(pools.map((pool) => otherToken(pool, token)))].sort().slice(0, MAX_VIA);
+    const found = addresses.map(async (address): Promise<TokenBook | undefined> => {
+      const kept = books.get(address);
+      if (kept !== undefined) return kept;
+      const book = this.#newBook(address);
+      const state = await journal.open(book.stream);
+      if (state.token?.decimals === undefined) return undefined;
+      const { name, symbol, decimals } = state.token;
+      book.facts = new Map([[address, { name, symbol, decimals, kind: "erc20" }]]);
+      for (const { discovered } of state.pools.values()) {
+        const pool = this.#poolOf(discovered);
+        // Its pools with other tokens of its kind are no way to the dollar.
+        if (pool !== undefined && this.#references.includes(otherToken(pool, address))) {
+          book.pools.set(pool.address, hotPool(pool));
+        }
+      }
+      books.put(book);
+      return book;
+    });
+    return (await Promise.all(found)).filter((book) => book !== undefined);
+  }
+
+  #poolOf(event: PoolDiscovered): Pool | undefined {
+    const venue = this.#venues.find((entry) => entry.factory === event.factory);
+    if (venue === undefined) return undefined;
+    const { pool: address, factory, style, fee, token0, token1 } = event;
+    return { address, factory, style, fee, token0, token1, exchange: venue.name, rank: venue.rank, stableCurve: false };
+  }
+
+  #newBook(token: Address): TokenBook {
+    return emptyBook(this.#context.chain.chainId, token);
+  }
+
+  #discovered(book: TokenBook, pools: readonly Pool[], header: BlockHeader): void {
+    for (const pool of unique(pools)) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
+    const { followedTo, clock } = this.#context;
+    // Creations that the follower has passed already would be missed: then the factories are asked once more.
+    book.discoveredAt = followedTo !== undefined && followedTo > header.number ? undefined : header;
+    book.discoveredMs = clock.monotonic();
+    book.askedMs = book.discoveredMs;
+  }
+
+  /** The market at the followed head, when memory has all of it; undefined when the node must be asked. */
+  warm(subject: Subject, head: HeaderRef): Market | undefined {
+    const { view } = this.#context;
+    const pools = this.#hotPools(subject);
+    if (subject.extra.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
+    const states = new Map(
+      pools.flatMap((hot) => {
+        const state = stateAt(hot, head.number);
+        return state === undefined ? [] : [[hot.pool.address, state] as const];
+      }),
+    );
+    return this.#market(
+      subject,
+      head,
+      pools.map((hot) => hot.pool),
+      states,
+      true,
+    );
+  }
+
+  /** The last market read from the node, while the follower has not reached its block yet. */
+  ahead(subject: Subject, head: HeaderRef): Market | undefined {
+    const kept = this.#ahead.get(subject.token);
+    if (kept === undefined || subject.extra.length > 0) return undefined;
+    const fresh = this.#context.clock.monotonic() - kept.readMs < AHEAD_MS;
+    return fresh && kept.market.block.number > head.number ? kept.market : undefined;
+  }
+
+  /** The market at the node's head: every state in one round trip, recorded before it is returned. */
+  async cold(subject: Subject): Promise<Market> {
+    const market = await this.#cold(subject);
+    if (subject.extra.length === 0) this.#ahead.set(subject.token, { market, readMs: this.#context.clock.monotonic() });
+    return market;
+  }
+
+  async #cold(subject: Subject): Promise<Market> {
+    const { header, reads } = await this.readHead(subject);
+    const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
+    const states = new Map(
+      reads.flatMap((read) => {
+        const state = observed(read, header);
+        return state === undefined ? [] : [[read.pool.address, state] as const];
+      }),
+    );
+    await recordReads(this.#context, subject, { header, reads });
+    for (const read of reads) {
+      const entry = hot.get(read.pool.address);
+      if (entry !== undefined) rebase(entry, read.pool, states.get(read.pool.address), header);
+    }
+    return this.#market(
+      subject,
+      header,
+      reads.map((read) => read.pool),
+      states,
+      true,
+    );
+  }
+
+  /** Every pool of the subject as the node has it now. */
+  async readHead(subject: Subject, pools: readonly Pool[] = this.pools(subject)): Promise<HeadRead> {
+    const extra = new Set(subject.extra.map((pool) => pool.address));
+    const plan = together(
+      pools.map((pool) =>
+        both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
+      ),
+    );
+    const { header, results } = await this.#context.reader.callsAtHead(plan.calls);
+    const reads = plan.read(results).map(([read, [said]]): PoolRead => {
+      const { token0, token1 } = read.pool;
+      const lies = said !== undefined && (said.token0 !== token0 || said.token1 !== token1);
+      return lies ? { ...read, reading: undefined } : read;
+    });
+    return { header, reads };
+  }
+
+  /** The market at the end of a past block; of `pools` only, when given. */
+  async past(subject: Subject, block: BlockHeader, pools: readonly Pool[] = this.pools(subject)): Promise<Market> {
+    const { states, capped } = await statesAt(this.#context.reader, pools, block, () => this.readHead(subject, pools));
+    return this.#market(subject, block, pools, states, capped);
+  }
+
+  pools(subject: Subject): readonly Pool[] {
+    return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.extra];
+  }
+
+  #hotPools(subject: Subject): HotPool[] {
+    const { reference } = this.#context.books;
+    if (subject.book === reference) return [...reference.pools.values()];
+    const own = [subject.book, ...subject.book.via].flatMap((book) => [...book.pools]);
+    return [...new Map([...reference.pools, ...own]).values()];
+  }
+
+  #market(
+    subject: Subject,
+    block: HeaderRef,
+    pools: readonly Pool[],
+    states: Market["states"],
+    capped: boolean,
+  ): Market {
+    const { chain, books } = this.#context;
+    const decimals = new Map<Address, number>();
+    for (const token of referenceTokens(chain)) {
+      const said = books.reference.facts.get(token.address)?.decimals;
+      if (said !== undefined) decimals.set(token.address, said);
+    }
+    for (const via of subject.book.via) {
+      const said = via.facts.get(via.address)?.decimals;
+      if (said !== undefined) decimals.set(via.address, said);
+    }
+    if (subject.facts.decimals !== undefined) decimals.set(subject.token, subject.facts.decimals);
+    const { number, hash, timestamp } = block;
+    return { chain, block: { number, hash, timestamp }, pools, states, decimals, capped };
+  }
+}
+
+function unique(pools: readonly Pool[]): Pool[] {
+  return [...new Map(pools.map((pool) => [pool.address, pool])).values()];
+}

@@ -1,0 +1,146 @@
+/**
+ * The price record as the contract has it: field order, string forms, and the one rounding of each number.
+ */
+import type { ListedToken } from "../chains/tokenlist.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { TokenFacts } from "./discovery.ts";
+import type { Side } from "./market.ts";
+import type { Observation, Pool } from "./pools.ts";
+import { confidence, spreadPercent } from "./quality.ts";
+import type { Quote } from "./quote.ts";
+import { format, formatDouble, multiply, powerOfTen, type Rational, toDouble, truncate } from "./rational.ts";
+
+export interface NativePriceRecord {
+  /** Smallest units of the native coin for one whole token, truncated toward zero. */
+  readonly value: string;
+  readonly decimals: number;
+  readonly name: string;
+  readonly symbol: string;
+  readonly address: Address;
+}
+
+export interface RouteLeg {
+  readonly pool: Address;
+  readonly exchange: string;
+  readonly factory: Address;
+  readonly fee: number;
+  readonly token0: Address;
+  readonly token1: Address;
+  readonly reserve0?: string;
+  readonly reserve1?: string;
+  readonly sqrtPriceX96?: string;
+  readonly liquidity?: string;
+  /** True for a pair on the x³y + y³x curve, whose price is not its reserve ratio. */
+  readonly stableCurve?: true;
+  readonly block: number;
+  readonly blockHash: Hash;
+  readonly transactionHash?: Hash;
+  readonly logIndex?: number;
+}
+
+export interface Provenance {
+  readonly route: readonly RouteLeg[];
+  /** The pool of the native price, where the way to the dollar does not pass it. */
+  readonly nativeRoute?: readonly RouteLeg[];
+  readonly liquidityUsd: string;
+  readonly confidence: string;
+  readonly twap30m: string | null;
+  readonly spreadPercent: string;
+}
+
+export interface PriceRecord {
+  readonly tokenName: string;
+  readonly tokenSymbol: string;
+  readonly tokenLogo: string;
+  readonly tokenDecimals: string;
+  /** Null where the token has a dollar price and the native coin none. */
+  readonly nativePrice: NativePriceRecord | null;
+  readonly usdPrice: number;
+  readonly usdPriceFormatted: string;
+  readonly "24hrPercentChange"?: string;
+  readonly exchangeAddress: string;
+  readonly exchangeName: string;
+  readonly tokenAddress: Address;
+  readonly toBlock: string;
+  readonly provenance?: Provenance;
+}
+
+function stateFields(observation: Observation): Partial<RouteLeg> {
+  const { reading } = observation;
+  return reading.style === "v2"
+    ? { reserve0: reading.reserve0.toString(), reserve1: reading.reserve1.toString() }
+    : { sqrtPriceX96: reading.sqrtPriceX96.toString(), liquidity: reading.liquidity.toString() };
+}
+
+function legOf({ pool, observation }: Side): RouteLeg {
+  return {
+    pool: pool.address,
+    exchange: pool.exchange,
+    factory: pool.factory,
+    fee: pool.fee,
+    token0: pool.token0,
+    token1: pool.token1,
+    ...stateFields(observation),
+    ...(pool.stableCurve ? { stableCurve: true } : {}),
+    block: observation.block,
+    blockHash: observation.blockHash,
+    ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
+    ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
+  };
+}
+
+/** `twap`: US dollars; undefined where the window could not be seen. */
+export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenance {
+  return {
+    route: (quote.route?.legs ?? []).map(legOf),
+    ...(quote.nativeSide === undefined ? {} : { nativeRoute: [legOf(quote.nativeSide)] }),
+    liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
+    confidence: format(confidence(quote.route, quote.market.capped)),
+    twap30m: twap === undefined ? null : format(twap),
+    spreadPercent: format(spreadPercent(quote.usable)),
+  };
+}
+
+export interface RecordParts {
+  readonly quote: Quote;
+  readonly facts: TokenFacts;
+  readonly listed: ListedToken | undefined;
+  /** The display name of the alias that was asked for. */
+  readonly exchangeName: string | undefined;
+  /** Per cent. */
+  readonly percentChange: Rational | undefined;
+  readonly provenance: Provenance | undefined;
+}
+
+/** The record in the contract's field order. */
+export function recordOf(parts: RecordParts): PriceRecord {
+  const { quote, facts, listed } = parts;
+  const { chain, block } = quote.market;
+  const usdPrice = toDouble(quote.usd);
+  const pool: Pool | undefined = quote.route?.pool ?? quote.nativeSide?.pool;
+  const { name, symbol, decimals } = chain.native;
+  return {
+    tokenName: listed?.name ?? facts.name,
+    tokenSymbol: listed?.symbol ?? facts.symbol,
+    tokenLogo: listed?.logo ?? "",
+    tokenDecimals: String(facts.decimals),
+    nativePrice:
+      quote.native === undefined
+        ? null
+        : {
+            value: truncate(multiply(quote.native, powerOfTen(decimals))).toString(),
+            decimals,
+            name,
+            symbol,
+            address: chain.wrappedNative.address,
+          },
+    usdPrice,
+    usdPriceFormatted: formatDouble(usdPrice),
+    ...(parts.percentChange === undefined ? {} : { "24hrPercentChange": format(parts.percentChange) }),
+    exchangeAddress: pool?.factory ?? "",
+    exchangeName: parts.exchangeName ?? pool?.exchange ?? "",
+    tokenAddress: quote.token,
+    toBlock: String(block.number),
+    ...(parts.provenance === undefined ? {} : { provenance: parts.provenance }),
+  };
+}

@@ -1,0 +1,36 @@
+/**
+ * Writes to the log what the node said at its head: each token's words, its pools, their states. Known facts are
+ * dropped by the journal, so that asking again writes only what changed.
+ */
+import { type PriceEvent, priceStream } from "../events/types.ts";
+import type { PricesContext, Subject } from "./context.ts";
+import { discoveredEvent, identifiedEvent, observedEvent } from "./facts.ts";
+import { type HeadRead, observed } from "./history.ts";
+
+/** Resolves once everything read for a subject is durable. */
+export async function recordReads(
+  context: PricesContext,
+  subject: Subject,
+  { header, reads }: HeadRead,
+): Promise<void> {
+  const { books, journal, chain } = context;
+  const byPool = new Map(reads.map((read) => [read.pool.address, read]));
+  const touched = new Set([books.reference, subject.book, ...subject.book.via]);
+  await Promise.all(
+    [...touched].map((book) => {
+      const facts = book.facts.get(book.address);
+      const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
+      for (const address of book.pools.keys()) {
+        const read = byPool.get(address);
+        if (read === undefined) continue;
+        events.push(discoveredEvent(read.pool, header.number));
+        const state = observed(read, header);
+        if (state !== undefined) events.push(observedEvent(address, state));
+      }
+      return journal.append(book.stream, events);
+    }),
+  );
+  if (subject.book === books.reference && subject.token !== books.reference.address) {
+    await journal.append(priceStream(chain.chainId, subject.token), [identifiedEvent(subject.facts, header.number)]);
+  }
+}

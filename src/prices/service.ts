@@ -1,0 +1,296 @@
+/**
+ * The price of a token, one chain per instance: request in, record out. A warm answer is a map lookup by the followed
+ * head's hash; one level down it is a pure computation from memory; below that the node is asked, once for all who ask
+ * at the same time.
+ */
+import { LRUCache } from "lru-cache";
+import type { Chain } from "../chains/chains.ts";
+import { listedToken } from "../chains/tokenlist.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, invalidParameter } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { BlockRef } from "../events/types.ts";
+import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
+import type { EventLog } from "../log/port.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import { averageOf } from "./average.ts";
+import { BlockTimes } from "./blocktime.ts";
+import { type BookLimits, Books, emptyBook, type TokenBook } from "./book.ts";
+import type { PricesContext, Subject } from "./context.ts";
+import { createFollower } from "./follower.ts";
+import { Journal } from "./journal.ts";
+import type { Market } from "./market.ts";
+import { Markets } from "./markets.ts";
+import { repriced } from "./quality.ts";
+import { type PriceParameters, unknownExchange } from "./query.ts";
+import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
+import { divide, multiply, type Rational, rational, subtract } from "./rational.ts";
+import { type PriceRecord, provenanceOf, recordOf } from "./record.ts";
+import { type Selection, selectPools } from "./selection.ts";
+
+export interface PricesDeps {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly log: EventLog;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly limits?: Partial<PriceLimits>;
+  /** Called when a token's pools are first known, so that the chain's follower can be started. */
+  readonly onTokenKnown?: () => void;
+}
+
+export interface PriceLimits extends BookLimits {
+  /** Bytes of finished answers kept. */
+  readonly answerBytes: number;
+}
+
+export interface PriceRequest extends PriceParameters {
+  readonly address: Address;
+}
+
+export interface PriceAnswer {
+  readonly record: PriceRecord;
+  /** `record` as JSON. */
+  readonly body: string;
+  /** The block priced at. */
+  readonly asOf: BlockRef;
+  readonly finality: "finalized" | "latest";
+}
+
+export interface Prices {
+  readonly chain: Chain;
+  /** To be given to the chain's follower. */
+  readonly consumer: BlockConsumer;
+  /** @throws ApiError as the contract's error table has it; AppError `chain_unavailable` when no endpoint answers */
+  answer(request: PriceRequest): Promise<PriceAnswer>;
+  price(request: PriceRequest): Promise<PriceRecord>;
+}
+
+/** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
+const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000, answerBytes: 16 << 20 };
+const DAY = 86_400;
+/** Times a question about the past is asked again when its block was replaced meanwhile. */
+const MOVED_ATTEMPTS = 3;
+
+/** Prices of one chain. */
+export function createPrices(deps: PricesDeps): Prices {
+  const service = new PriceService(deps);
+  return {
+    chain: deps.chain,
+    consumer: service.consumer,
+    answer: (request) => service.answer(request),
+    price: async (request) => (await service.answer(request)).record,
+  };
+}
+
+class PriceService {
+  readonly consumer: BlockConsumer;
+  readonly #deps: PricesDeps;
+  readonly #context: PricesContext;
+  readonly #markets: Markets;
+  readonly #times: BlockTimes;
+  readonly #answers: LRUCache<string, PriceAnswer>;
+  readonly #inFlight = new Map<string, Promise<PriceAnswer>>();
+  readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
+
+  constructor(deps: PricesDeps) {
+    this.#deps = deps;
+    const limits = { ...DEFAULTS, ...deps.limits };
+    const { chain, reader, view, clock } = deps;
+    const journal = new Journal(deps.log);
+    const reference = emptyBook(chain.chainId, chain.wrappedNative.address);
+    const onDrop = (book: TokenBook): void => journal.close(book.stream);
+    const books = new Books({ reference, limits, clock, onDrop });
+    this.#context = {
+      chain,
+      reader,
+      view,
+      clock,
+      journal,
+      books,
+      factoriesCoveredFrom: undefined,
+      followedTo: undefined,
+    };
+    this.#markets = new Markets(this.#context);
+    this.#times = new BlockTimes(reader, chain.blockSeconds);
+    this.#answers = new LRUCache({ maxSize: limits.answerBytes, sizeCalculation: ({ body }) => body.length * 2 + 512 });
+    this.consumer = createFollower(this.#context);
+  }
+
+  async answer(request: PriceRequest): Promise<PriceAnswer> {
+    const key = keyOf(request);
+    const head = this.#context.view.head();
+    if (head !== undefined) {
+      const at = request.toBlock ?? head.number;
+      const kept = this.#answers.get(`${key}@${at === head.number ? head.hash : at}`);
+      if (kept !== undefined && at <= head.number) {
+        this.#markets.known(request.address);
+        return kept;
+      }
+    }
+    const shared = this.#inFlight.get(key);
+    if (shared !== undefined) return shared;
+    const answer = this.#compute(request, key).finally(() => this.#inFlight.delete(key));
+    this.#inFlight.set(key, answer);
+    return answer;
+  }
+
+  async #compute(request: PriceRequest, key: string): Promise<PriceAnswer> {
+    const selection = selectPools(this.#context.chain, request.exchange);
+    const answer = await this.#attempt(() =>
+      request.toBlock === undefined
+        ? this.#atHead(request, selection)
+        : this.#atBlock(request, selection, request.toBlock),
+    );
+    this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
+    if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
+    return answer;
+  }
+
+  /** Runs again what was overtaken by a reorganisation. */
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work();
+      } catch (error) {
+        const moved = error instanceof AppError && error.code === "chain_moved";
+        if (!moved || attempt === MOVED_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  async #atHead(request: PriceRequest, selection: Selection): Promise<PriceAnswer> {
+    const head = this.#context.view.head();
+    const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+    const warm = head !== undefined && known !== undefined ? this.#markets.warm(known, head) : undefined;
+    const ahead = head !== undefined && known !== undefined ? this.#markets.ahead(known, head) : undefined;
+    if (ahead !== undefined) return this.#finish(request, selection, known!, ahead);
+    if (warm !== undefined) return this.#finish(request, selection, known!, warm);
+    const { subject, market } = await this.#load(request.address, selection.unlisted);
+    this.#admit(subject);
+    return this.#finish(request, selection, subject, market!);
+  }
+
+  /** Subject and head market from the node; those who ask for the same token at the same time share it. */
+  #load(token: Address, unlisted: Address | undefined): Promise<{ subject: Subject; market: Market | undefined }> {
+    const shared = this.#loading.get(token);
+    if (unlisted === undefined && shared !== undefined) return shared;
+    const load = async (): Promise<{ subject: Subject; market: Market | undefined }> => {
+      const subject = await this.#markets.subject(token, unlisted);
+      if (unfit(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
+      this.#deps.onTokenKnown?.();
+      return { subject, market: await this.#markets.cold(subject) };
+    };
+    if (unlisted !== undefined) return load();
+    const loading = load().finally(() => this.#loading.delete(token));
+    this.#loading.set(token, loading);
+    return loading;
+  }
+
+  /** @throws ApiError for what is no token, or a factory that is none */
+  #admit(subject: Subject): void {
+    if (!subject.factoryAnswers) throw unknownExchange();
+    const refused = unfit(subject.facts);
+    if (refused !== undefined) throw refused;
+  }
+
+  async #atBlock(request: PriceRequest, selection: Selection, toBlock: number): Promise<PriceAnswer> {
+    const { reader, view } = this.#context;
+    const head = view.head();
+    if (head?.number === toBlock) return this.#atHead(request, selection);
+    if (head === undefined || toBlock > head.number) {
+      const newest = await reader.head();
+      if (toBlock > newest.number) {
+        throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
+      }
+    }
+    const [subject, block] = await Promise.all([
+      this.#markets.subject(request.address, selection.unlisted),
+      reader.header(toBlock),
+    ]);
+    this.#admit(subject);
+    if (block === undefined) throw invalidParameter("to_block", "a block the node has");
+    return this.#finish(request, selection, subject, await this.#markets.past(subject, block));
+  }
+
+  async #finish(request: PriceRequest, selection: Selection, subject: Subject, market: Market): Promise<PriceAnswer> {
+    const priced = quote(market, this.#quoteOptions(request, selection, subject, market));
+    const [percentChange, twap] = await Promise.all([
+      request.percentChange ? this.#percentChange(request, selection, subject, priced) : undefined,
+      request.provenance ? averageOf(this.#context, this.#markets, subject, priced, this.#times) : undefined,
+    ]);
+    const record = recordOf({
+      quote: priced,
+      facts: subject.facts,
+      listed: listedToken(market.chain.chainId, subject.token),
+      exchangeName: selection.exchangeName,
+      percentChange,
+      provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
+    });
+    const { number, hash } = market.block;
+    const finality = number <= this.#finalized() ? "finalized" : "latest";
+    return { record, body: JSON.stringify(record), asOf: { number, hash }, finality };
+  }
+
+  #quoteOptions(request: PriceRequest, selection: Selection, subject: Subject, market: Market): QuoteOptions {
+    return {
+      token: request.address,
+      floor: request.minLiquidityUsd ?? floorOf(market),
+      accepts: selection.accepts,
+      known: subject.book.via.map((book) => book.address),
+    };
+  }
+
+  /** The newest block known to be final; -1 when none is. */
+  #finalized(): number {
+    const { view, chain } = this.#context;
+    return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
+  }
+
+  /** Per cent since the last block at or before 24 h earlier; undefined when there was no price then. */
+  async #percentChange(
+    request: PriceRequest,
+    selection: Selection,
+    subject: Subject,
+    now: Quote,
+  ): Promise<Rational | undefined> {
+    const block = await this.#blockBefore(now.market.block, DAY);
+    if (block === undefined || now.route === undefined) return undefined;
+    const pools = now.route.legs.map((leg) => leg.pool);
+    const then = await this.#markets.past(subject, block, pools);
+    const same = repriced(then, now.route, (pool) => then.states.get(pool.address));
+    const usd = same ?? (await this.#rankedAnew(request, selection, subject, block));
+    if (usd === undefined) return undefined;
+    return multiply(divide(subtract(now.usd, usd), usd), rational(100n));
+  }
+
+  async #rankedAnew(
+    request: PriceRequest,
+    selection: Selection,
+    subject: Subject,
+    block: BlockHeader,
+  ): Promise<Rational | undefined> {
+    const market = await this.#markets.past(subject, block);
+    try {
+      return quote(market, this.#quoteOptions(request, selection, subject, market)).usd;
+    } catch (error) {
+      if (error instanceof AppError && error.code !== "invariant") return undefined;
+      throw error;
+    }
+  }
+
+  async #blockBefore(block: Market["block"], seconds: number): Promise<BlockHeader | undefined> {
+    const from = { ...block, parentHash: block.hash };
+    const found = await this.#times.lastAt(block.timestamp - seconds, from, this.#finalized());
+    return found === undefined ? undefined : { ...found, logsBloom: "0x" };
+  }
+}
+
+/** What makes two requests the same question, whatever the block. */
+function keyOf(request: PriceRequest): string {
+  const { exchange, minLiquidityUsd } = request;
+  const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
+  const floor = minLiquidityUsd === undefined ? "" : `${minLiquidityUsd.n}/${minLiquidityUsd.d}`;
+  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}`;
+  return `${request.address}|${place}|${floor}|${wants}|${request.toBlock ?? ""}`;
+}

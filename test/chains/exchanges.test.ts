@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test";
+import { AbiCoder, getCreate2Address, keccak256, solidityPackedKeccak256 } from "ethers";
+import { CHAINS, parseChain } from "../../src/chains/chains.ts";
+import { DEPLOYMENTS, deploymentOf, EXCHANGES, exchangesOf, parseExchange } from "../../src/chains/exchanges.ts";
+import { toAddress } from "../../src/core/hex.ts";
+import knownPools from "../fixtures/known-pools.json";
+
+interface KnownPool {
+  readonly standin: string;
+  readonly chain: string;
+  readonly pool: string;
+  readonly tokens: readonly string[];
+  readonly fee?: number;
+}
+
+describe("deployments", () => {
+  test.each(knownPools as readonly KnownPool[])("$standin on $chain makes pool $pool by CREATE2", (known) => {
+    const deployment = DEPLOYMENTS.find(
+      (entry) => entry.exchange.standin === known.standin && entry.chain === known.chain,
+    )!;
+    const [token0, token1] = known.tokens.map((token) => token.toLowerCase()).sort() as [string, string];
+    const salt =
+      known.fee === undefined
+        ? solidityPackedKeccak256(["address", "address"], [token0, token1])
+        : keccak256(AbiCoder.defaultAbiCoder().encode(["address", "address", "uint24"], [token0, token1, known.fee]));
+    expect(toAddress(getCreate2Address(deployment.factory, salt, deployment.initCodeHash))).toBe(toAddress(known.pool));
+    if (known.fee !== undefined) expect(deployment.fees).toContain(known.fee);
+  });
+
+  test("exist for each of the twelve, on a chain that exists, once", () => {
+    for (const exchange of EXCHANGES) expect(DEPLOYMENTS.some((entry) => entry.exchange === exchange)).toBe(true);
+    const keys = DEPLOYMENTS.map((entry) => `${entry.exchange.standin} ${entry.chain}`);
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(DEPLOYMENTS.every((entry) => parseChain(entry.chain) !== undefined)).toBe(true);
+  });
+
+  test("of two names for one factory are one place to look", () => {
+    const polygon = exchangesOf(parseChain("polygon")!);
+    expect(polygon.map((entry) => entry.exchange.realName)).toEqual([
+      "uniswapv2",
+      "uniswapv3",
+      "sushiswapv2",
+      "quickswap",
+    ]);
+    const [quickswap, quickswapV2] = ["quickswap", "quickswapv2"].map(
+      (name) => deploymentOf(EXCHANGES.find((entry) => entry.realName === name)!, parseChain("polygon")!)!,
+    );
+    expect(quickswap!.factory).toBe(quickswapV2!.factory);
+  });
+
+  test("are listed for every chain in the contract's order", () => {
+    for (const chain of CHAINS) {
+      const ranks = exchangesOf(chain).map((entry) => entry.exchange.rank);
+      expect(ranks).toEqual([...ranks].sort((a, b) => a - b));
+    }
+  });
+});
+
+describe("the exchange parameter", () => {
+  test("takes stand-ins and real names, any case, separators ignored", () => {
+    for (const exchange of EXCHANGES) {
+      const spellings = [exchange.standin, exchange.realName, exchange.realName.toUpperCase(), exchange.displayName];
+      for (const text of spellings.filter((entry) => entry !== "VVS Finance")) {
+        expect(parseExchange(text)).toEqual({ kind: "listed", exchange });
+      }
+    }
+    const sushi = { kind: "listed", exchange: EXCHANGES[2]! } as const;
+    for (const text of ["sushiswap", "Sushi-Swap", "sushiswap_v2", "dexb-V2"])
+      expect(parseExchange(text)).toEqual(sushi);
+  });
+
+  test("takes a factory's address, and not one with a wrong checksum", () => {
+    const factory = "0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f";
+    expect(parseExchange(factory)).toEqual({ kind: "factory", factory: toAddress(factory) });
+    expect(parseExchange(factory.replace("C69b", "c69b"))).toBeUndefined();
+  });
+
+  test("takes nothing else", () => {
+    for (const text of ["", "uniswap", "dexa", "dexa_v4", "0x12", "constructor"])
+      expect(parseExchange(text)).toBeUndefined();
+  });
+});

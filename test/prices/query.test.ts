@@ -1,0 +1,48 @@
+import { describe, expect, test } from "bun:test";
+import { ApiError } from "../../src/core/errors.ts";
+import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
+
+const refused = (raw: RawQuery): unknown => {
+  try {
+    parsePriceQuery(raw);
+  } catch (error) {
+    if (error instanceof ApiError) return [error.status, error.code, error.message.split(":")[0]];
+    throw error;
+  }
+  return undefined;
+};
+
+describe("the price query", () => {
+  test("is empty by default and ignores what it does not know", () => {
+    expect(parsePriceQuery({ chain: "eth", foo: ["1", "2"] })).toEqual({ percentChange: false, provenance: false });
+  });
+
+  test("takes each parameter", () => {
+    expect(
+      parsePriceQuery({
+        include: "provenance,percent_change",
+        exchange: "dexa_v2",
+        to_block: "17",
+        min_liquidity_usd: "0.5",
+      }),
+    ).toMatchObject({ percentChange: true, provenance: true, toBlock: 17, minLiquidityUsd: { n: 5n, d: 10n } });
+  });
+
+  test.each(["1e9", "-0", "-1", "0x10", "１", "", " 1", "1.0", "9007199254740992", "99999999999999999999", "NaN"])(
+    "refuses to_block=%s",
+    (text) => {
+      expect(refused({ to_block: text })).toEqual([400, "invalid_parameter", "to_block"]);
+    },
+  );
+
+  test("refuses words, names and numbers it does not know, and repetition, by the parameter's name", () => {
+    expect(refused({ include: "percent_change,all" })).toEqual([400, "invalid_parameter", "include"]);
+    expect(refused({ include: "" })).toEqual([400, "invalid_parameter", "include"]);
+    expect(refused({ exchange: "uniswap" })).toEqual([400, "invalid_parameter", "exchange"]);
+    expect(refused({ min_liquidity_usd: "-1" })).toEqual([400, "invalid_parameter", "min_liquidity_usd"]);
+    for (const name of ["include", "exchange", "to_block", "min_liquidity_usd"]) {
+      expect(refused({ [name]: ["1", "1"] })).toEqual([400, "invalid_parameter", name]);
+    }
+    expect(() => parsePriceQuery({ exchange: "uniswap" })).toThrow(/uniswapv2, uniswapv3/);
+  });
+});

@@ -1,0 +1,362 @@
+import { describe, expect, test } from "bun:test";
+import { priceStream } from "../../src/events/types.ts";
+import { parsePriceQuery } from "../../src/prices/query.ts";
+import { addressOf } from "./support/fake-chain.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
+
+describe("a cold token", () => {
+  test("is answered in two round trips, with the contract's fields in order", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    const record = await world.price(TOKEN);
+    expect(world.chain.requests).toEqual(["callsAtHead", "callsAtHead"]);
+    expect(Object.entries(record)).toEqual([
+      ["tokenName", "Token"],
+      ["tokenSymbol", "TKN"],
+      ["tokenLogo", ""],
+      ["tokenDecimals", "18"],
+      ["nativePrice", { value: "10000000000000000", decimals: 18, name: "Ether", symbol: "ETH", address: WETH }],
+      ["usdPrice", 20],
+      ["usdPriceFormatted", "20"],
+      ["exchangeAddress", UNI2],
+      ["exchangeName", "Uniswap v2"],
+      ["tokenAddress", TOKEN],
+      ["toBlock", "0"],
+    ]);
+  });
+
+  test("is recorded: its words, its pools, their states", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    await world.price(TOKEN);
+    const events = world.log.events(priceStream(1, TOKEN));
+    expect(events.map((event) => event.type)).toEqual(["TokenIdentified", "PoolDiscovered", "PriceObserved"]);
+    expect(events[1]).toMatchObject({ pool: pool.address, factory: UNI2, style: "v2", fee: 3000 });
+  });
+
+  test("asked many times at once is loaded once", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    await Promise.all(Array.from({ length: 20 }, () => world.price(TOKEN)));
+    await Promise.all([world.price(TOKEN, { min_liquidity_usd: "1" }), world.price(TOKEN, { min_liquidity_usd: "2" })]);
+    expect(world.chain.requests).toHaveLength(3);
+  });
+});
+
+describe("following", () => {
+  test("a warm price costs no request and tracks the pool", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    const asked = world.chain.requests.length;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "1" });
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "2" });
+    expect(world.chain.requests.length).toBe(asked);
+  });
+
+  test("a reorganisation takes the price back", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    await world.follower.poll();
+    expect((await world.price(TOKEN)).usdPrice).toBe(80);
+    world.chain.fork(1);
+    world.chain.mine(2);
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "3" });
+    expect(world.log.events(priceStream(1, TOKEN)).at(-1)?.type).toBe("BlocksReverted");
+  });
+
+  test("a pool created while followed is used without a question to the factories", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    await world.price(TOKEN);
+    world.chain.mine();
+    world.pair(TOKEN, 100_000n, USDC, 2_500_000n, SUSHI);
+    await world.follower.poll();
+    world.chain.mine();
+    await world.follower.poll();
+    const asked = world.chain.requests.filter((request) => request === "callsAtHead").length;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 25, exchangeName: "Sushiswap v2" });
+    expect(world.chain.requests.filter((request) => request === "callsAtHead")).toHaveLength(asked);
+  });
+
+  test("v3 liquidity moves by mints and burns in range", async () => {
+    const world = dollarWorld();
+    const q96 = 1n << 96n;
+    const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 3000, tokens: [TOKEN, DAI] });
+    world.chain.initialize(pool, q96, 0);
+    world.chain.mint(pool, [-600, 600], 10n ** 24n, [10n ** 24n, 10n ** 24n]);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.mine();
+    world.chain.mint(pool, [-600, 600], 10n ** 24n, [10n ** 24n, 10n ** 24n]);
+    world.chain.mint(pool, [600, 1200], 10n ** 30n, [10n ** 24n, 0n]);
+    await world.follower.poll();
+    const { provenance } = await world.price(TOKEN, { include: "provenance" });
+    expect(provenance!.route[0]!.liquidity).toBe((2n * 10n ** 24n).toString());
+    expect(provenance!.liquidityUsd).toBe("2000000");
+  });
+
+  test("a token nobody asks about is let go", async () => {
+    const world = dollarWorld({ idleMs: 1_000 });
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    await world.price(TOKEN);
+    expect(world.prices.consumer.addresses()).toContain(pool.address);
+    world.clock.ms += 2_000;
+    expect(world.prices.consumer.addresses()).toEqual([]);
+  });
+});
+
+describe("the past", () => {
+  for (const archive of [true, false]) {
+    test(`each block has its own price, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      world.chain.mine(3);
+      const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+      const expected: (number | undefined)[] = [undefined, undefined, undefined, 20];
+      for (let index = 1; index <= 40; index++) {
+        world.chain.mine();
+        if (index % 7 === 0) world.setPair(pool, TOKEN, 10_000n, 100n + BigInt(index));
+        expected.push(index % 7 === 0 ? (2_000 * (100 + index)) / 10_000 : expected.at(-1));
+      }
+      for (const [block, price] of expected.entries()) {
+        if (price === undefined) {
+          expect(await world.refusal(TOKEN, { to_block: String(block) })).toMatchObject({ code: "no_price_at_block" });
+        } else {
+          const record = await world.price(TOKEN, { to_block: String(block) });
+          expect([record.toBlock, record.usdPrice]).toEqual([String(block), price]);
+        }
+      }
+      expect(await world.refusal(TOKEN, { to_block: "44" })).toMatchObject({ status: 400, code: "invalid_parameter" });
+    });
+
+    test(`a v3 pool's liquidity then, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [TOKEN, DAI] });
+      world.chain.initialize(pool, 1n << 96n, 0);
+      world.chain.mine();
+      world.chain.mint(pool, [-600, 600], 10n ** 24n, [10n ** 24n, 10n ** 24n]);
+      world.chain.mine();
+      world.chain.mint(pool, [-600, 600], 10n ** 24n, [10n ** 24n, 10n ** 24n]);
+      world.chain.mine(5);
+      world.chain.swap(pool, 1n << 97n, 10n ** 20n, 13_863);
+      const { provenance } = await world.price(TOKEN, { to_block: "2", include: "provenance" });
+      expect(provenance!.route[0]).toMatchObject({ liquidity: (2n * 10n ** 24n).toString(), block: 2 });
+      expect(Number(provenance!.confidence) <= 0.5).toBe(!archive);
+    });
+  }
+
+  test("the change over 24 hours, by the same route, and none for a younger token", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine(100, 1_200);
+    world.setPair(pool, TOKEN, 10_000n, 150n);
+    expect((await world.price(TOKEN, { include: "percent_change" }))["24hrPercentChange"]).toBe("50");
+    const young = addressOf("young");
+    world.chain.token({ address: young, name: "Y", symbol: "Y", decimals: 18 });
+    world.pair(young, 10_000n, WETH, 100n);
+    expect(await world.price(young, { include: "percent_change" })).not.toHaveProperty("24hrPercentChange");
+  });
+});
+
+describe("refusals", () => {
+  test("each has its code, the same message and the numbers", async () => {
+    const world = dollarWorld();
+    const message = "No pools found with enough liquidity, to calculate the price";
+    expect(await world.refusal(TOKEN)).toEqual({ status: 404, code: "no_pool", message, details: { pools: [] } });
+    const thin = world.pair(TOKEN, 10n, USDC, 499n);
+    world.clock.ms += 3_600_001;
+    expect(await world.refusal(TOKEN)).toEqual({
+      status: 404,
+      code: "low_liquidity",
+      message,
+      details: {
+        pools: [
+          {
+            pool: thin.address,
+            exchange: "Uniswap v2",
+            reason: "low_liquidity",
+            liquidityUsd: "499",
+            minLiquidityUsd: "500",
+          },
+        ],
+      },
+    });
+    expect((await world.price(TOKEN, { min_liquidity_usd: "499" })).usdPrice).toBe(49.9);
+    expect(await world.refusal(addressOf("nobody"))).toMatchObject({ code: "not_a_token" });
+    world.chain.token({ address: addressOf("nft"), name: "N", symbol: "N", erc721: true });
+    expect(await world.refusal(addressOf("nft"))).toMatchObject({ code: "not_a_token" });
+    world.chain.token({ address: addressOf("mute"), name: "M", symbol: "M" });
+    expect(await world.refusal(addressOf("mute"))).toMatchObject({ code: "unknown_decimals" });
+    expect(await world.refusal(TOKEN, { exchange: "quickswap" })).toMatchObject({ status: 400 });
+    expect(await world.refusal(TOKEN, { exchange: "sushiswap" })).toMatchObject({ code: "no_pool" });
+    expect(await world.refusal(TOKEN, { exchange: addressOf("eoa") })).toMatchObject({ status: 400 });
+  });
+});
+
+describe("ranking", () => {
+  test("the deepest pool wins, each exchange by its names, an unlisted factory for its own request only", async () => {
+    const world = dollarWorld();
+    const factory = addressOf("factory");
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.pair(TOKEN, 20_000n, WETH, 240n, SUSHI);
+    world.pair(TOKEN, 1_000_000n, WETH, 20_000n, factory);
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 24, exchangeName: "Sushiswap v2" });
+    for (const exchange of ["uniswapv2", "dexa_v2", "UNISWAP-V2", "Uniswap v2", UNI2]) {
+      expect(await world.price(TOKEN, { exchange })).toMatchObject({ usdPrice: 20, exchangeName: "Uniswap v2" });
+    }
+    expect(await world.price(TOKEN, { exchange: factory })).toMatchObject({
+      usdPrice: 40,
+      exchangeAddress: factory,
+      exchangeName: factory,
+    });
+    expect((await world.price(TOKEN)).usdPrice).toBe(24);
+  });
+
+  test("concentrated liquidity is worth no more than what the pool holds", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, DAI, 20_000n);
+    const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 100, tokens: [TOKEN, DAI] });
+    world.chain.swap(pool, 1n << 100n, 10n ** 27n, 0, [10n ** 18n, 10n ** 18n]);
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 2, exchangeName: "Uniswap v2" });
+  });
+
+  test("over a connector when there is no direct pool", async () => {
+    const world = dollarWorld();
+    world.pair(WBTC, 100n, WETH, 1_500n);
+    world.pair(TOKEN, 1_000n, WBTC, 10n, SUSHI);
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 300, exchangeName: "Sushiswap v2" });
+  });
+});
+
+describe("a token that trades only against one the log knows", () => {
+  const other = addressOf("other");
+  const chained = (): ReturnType<typeof dollarWorld> => {
+    const world = dollarWorld();
+    world.chain.token({ address: other, name: "O", symbol: "O", decimals: 18 });
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.pair(other, 5_000n, TOKEN, 10_000n);
+    return world;
+  };
+
+  test("is priced through it, in two round trips", async () => {
+    const world = chained();
+    expect(await world.refusal(other)).toMatchObject({ code: "no_pool" });
+    await world.price(TOKEN);
+    world.clock.ms += 3_600_001;
+    world.chain.requests.length = 0;
+    expect(await world.price(other)).toMatchObject({
+      usdPrice: 40,
+      nativePrice: { value: (2n * 10n ** 16n).toString() },
+    });
+    expect(world.chain.requests).toEqual(["callsAtHead", "callsAtHead"]);
+  });
+
+  test("is so after a restart, and follows both pools", async () => {
+    const world = chained();
+    await world.price(TOKEN);
+    const prices = world.restarted();
+    expect((await prices.price({ address: other, ...parsePriceQuery({}) })).usdPrice).toBe(40);
+  });
+
+  test("follows the pool of the other token", async () => {
+    const world = chained();
+    await world.price(TOKEN);
+    world.follower.start();
+    await world.price(other);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.mine();
+    world.setPair(
+      world.chain.pools.find(
+        (pool) => [pool.token0, pool.token1].includes(WETH) && [pool.token0, pool.token1].includes(TOKEN),
+      )!,
+      TOKEN,
+      10_000n,
+      200n,
+    );
+    await world.follower.poll();
+    world.chain.requests.length = 0;
+    expect((await world.price(other)).usdPrice).toBe(80);
+    expect(world.chain.requests).toEqual([]);
+  });
+});
+
+describe("the dollar", () => {
+  test("a depegged stablecoin shows its real price and is no quote", async () => {
+    const world = dollarWorld();
+    world.pair(DAI, 1_000_000n, USDC, 800_000n);
+    world.pair(USDT, 1_000_000n, USDC, 1_000_000n);
+    world.pair(TOKEN, 1_000n, DAI, 1_000n);
+    expect((await world.price(DAI)).usdPrice).toBe(0.8);
+    expect((await world.price(USDC)).usdPrice).toBe(1);
+    expect((await world.price(TOKEN)).usdPrice).toBe(0.8);
+  });
+
+  test("with two that disagree the one with the deeper native pool is believed", async () => {
+    const world = dollarWorld();
+    world.pair(DAI, 1_000_000n, USDC, 800_000n);
+    expect((await world.price(DAI)).usdPrice).toBe(0.8);
+    expect((await world.price(WETH)).usdPrice).toBe(2_000);
+    expect((await world.price(USDC)).usdPrice).toBe(1);
+  });
+
+  test("a lone stablecoin is one dollar with no confidence", async () => {
+    const world = dollarWorld();
+    const record = await world.price(USDC, { include: "provenance" });
+    expect(record).toMatchObject({ usdPrice: 1, nativePrice: { value: "500000000000000" } });
+    expect(record.provenance).toMatchObject({ route: [], confidence: "0", twap30m: null });
+  });
+
+  test("the native coin has a price too", async () => {
+    const world = dollarWorld();
+    expect(await world.price(WETH)).toMatchObject({ usdPrice: 2_000, nativePrice: { value: (10n ** 18n).toString() } });
+  });
+
+  test("without any dollar there is no price", async () => {
+    const world = new World();
+    world.pair(TOKEN, 1_000n, WETH, 1_000n);
+    expect(await world.refusal(TOKEN)).toMatchObject({
+      code: "low_liquidity",
+      details: { pools: [{ reason: "no_usd_price_of_quote" }] },
+    });
+  });
+});
+
+describe("manipulation", () => {
+  test("a one-block push is visible, and moves the average by no more than its share", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine(200);
+    world.setPair(pool, TOKEN, 1_000n, 1_000n);
+    const pushed = await world.price(TOKEN, { include: "provenance" });
+    expect(pushed.usdPrice).toBe(2_000);
+    expect(pushed.provenance!.twap30m).toBe("20");
+    expect(pushed.provenance!.route[0]).toMatchObject({ block: 200 });
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 10_000n, 100n);
+    const restored = await world.price(TOKEN, { include: "provenance" });
+    expect(restored.usdPrice).toBe(20);
+    expect(Number(restored.provenance!.twap30m)).toBeCloseTo(20 + (1_980 * 12) / 1_800, 9);
+  });
+});

@@ -1,0 +1,99 @@
+/** Real Uniswap bytecode on a local chain with id 1, the real reader, and prices over them. */
+import { type Anvil, setNextTimestamp, startAnvil } from "../../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
+import { deploy } from "../../../scripts/local-chain/contracts.ts";
+import { placeMainnet } from "../../../scripts/local-chain/mainnet.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import { type Address, toAddress } from "../../../src/core/hex.ts";
+import type { BlockConsumer, ChainView } from "../../../src/indexer/consumer.ts";
+import { createPrices, type Prices } from "../../../src/prices/service.ts";
+import { EndpointPool } from "../../../src/rpc/pool.ts";
+import { EndpointProvider } from "../../../src/rpc/provider.ts";
+import { RpcChainReader } from "../../../src/rpc/reader.ts";
+import { MemoryLog } from "./memory-log.ts";
+import { eth } from "./world.ts";
+
+/** The real reader over one endpoint. */
+export function readerOf(url: string): RpcChainReader {
+  const endpoint = new EndpointProvider({
+    url,
+    label: "eth#1",
+    chainId: 1,
+    timeoutMs: 10_000,
+    maxBytes: 64 << 20,
+    clock: systemClock,
+    onRequest: () => undefined,
+  });
+  return new RpcChainReader({
+    chainId: 1,
+    pool: new EndpointPool({ chain: "eth", endpoints: [endpoint], clock: systemClock }),
+    multicall: eth.multicall3.address,
+    finalityDepth: eth.finalityDepth,
+    depthIsSet: true,
+  });
+}
+
+/** A view of a chain nobody follows. */
+export const unfollowed: ChainView = {
+  head: () => undefined,
+  finalized: () => undefined,
+  header: () => undefined,
+  isCanonical: () => true,
+};
+
+export function pricesOf(url: string, view: ChainView = unfollowed): Prices {
+  return createPrices({ chain: eth, reader: readerOf(url), log: new MemoryLog(), view, clock: systemClock });
+}
+
+/** Polls by hand what the real follower does by the clock. */
+export class HandFollower implements ChainView {
+  #head: Awaited<ReturnType<RpcChainReader["head"]>> | undefined;
+  readonly #reader: RpcChainReader;
+
+  constructor(url: string) {
+    this.#reader = readerOf(url);
+  }
+
+  async poll(consumer: BlockConsumer): Promise<void> {
+    const to = await this.#reader.head();
+    if (this.#head === undefined || this.#head.number === to.number) {
+      this.#head ??= to;
+      return;
+    }
+    const fromBlock = this.#head.number + 1;
+    const { topics } = consumer;
+    const addresses = consumer.addresses();
+    const numbers = Array.from({ length: to.number - fromBlock + 1 }, (_, index) => fromBlock + index);
+    const [headers, logs] = await Promise.all([
+      this.#reader.headers(numbers),
+      addresses.length === 0 ? [] : this.#reader.logs({ addresses, topics, fromBlock, toBlock: to.number }),
+    ]);
+    await consumer.apply({ fromBlock, to, headers: headers.filter((header) => header !== undefined), logs });
+    this.#head = to;
+  }
+
+  head = (): ReturnType<ChainView["head"]> => this.#head;
+  finalized = (): undefined => undefined;
+  header = (): undefined => undefined;
+  isCanonical = (): boolean => true;
+}
+
+export interface LocalChain {
+  readonly anvil: Anvil;
+  /** An ERC-20 of that name, symbol and decimals. */
+  token(decimals?: number): Promise<Address>;
+}
+
+/** A chain with mainnet's tokens and factories; blocks twelve seconds apart from two days ago. */
+export async function startLocalChain(): Promise<LocalChain> {
+  const anvil = await startAnvil({ genesisTimestamp: Math.floor(systemClock.now() / 1_000) - 2 * 86_400 });
+  await placeMainnet(anvil);
+  return {
+    anvil,
+    async token(decimals = 18) {
+      return toAddress((await deploy(anvil, await contractArtifact("TestToken"), ["Demo", "DEMO", decimals])).address);
+    },
+  };
+}
+
+export { setNextTimestamp };

@@ -1,0 +1,81 @@
+/** An event log in memory for the price tests: versions, conflicts and paging as the port says; no leases, no blobs. */
+import { ConcurrencyError } from "../../../src/core/errors.ts";
+import type { DomainEvent, Recorded, StreamName } from "../../../src/events/types.ts";
+import type { Append, AppendOutcome, EventLog, StreamHead } from "../../../src/log/port.ts";
+
+export class MemoryLog implements EventLog {
+  readonly engine = "sqlite";
+  readonly #streams = new Map<string, Recorded[]>();
+
+  events(stream: StreamName): DomainEvent[] {
+    return (this.#streams.get(stream) ?? []).map((recorded) => recorded.event);
+  }
+
+  async append({ stream, events, expectedVersion }: Append): Promise<number> {
+    const own = this.#streams.get(stream) ?? [];
+    if (own.length !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, own.length);
+    const fresh = events.map((event, index) => ({ stream, version: own.length + index + 1, time: 0, event }));
+    this.#streams.set(stream, [...own, ...fresh]);
+    return own.length + events.length;
+  }
+
+  async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
+    return Promise.all(
+      appends.map((append) =>
+        this.append(append).then(
+          (version) => ({ version }),
+          (error: Error) => ({ error }),
+        ),
+      ),
+    );
+  }
+
+  async read(stream: StreamName, { from = 1, limit = 1_000 } = {}): Promise<Recorded[]> {
+    return (this.#streams.get(stream) ?? []).slice(from - 1, from - 1 + limit);
+  }
+
+  async readBackwards(stream: StreamName, { before, limit }: { before?: number; limit: number }): Promise<Recorded[]> {
+    const own = this.#streams.get(stream) ?? [];
+    const end = before === undefined ? own.length : before - 1;
+    return own.slice(Math.max(0, end - limit), end).reverse();
+  }
+
+  async head(stream: StreamName): Promise<StreamHead> {
+    return { stream, version: this.#streams.get(stream)?.length ?? 0, headline: undefined };
+  }
+
+  async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
+    return Promise.all(streams.map((stream) => this.head(stream)));
+  }
+
+  async streams(prefix: string, { after = "", limit }: { after?: string; limit: number }): Promise<StreamHead[]> {
+    const names = [...this.#streams.keys()].filter((name) => name.startsWith(prefix) && name > after).sort();
+    return this.heads(names.slice(0, limit) as StreamName[]);
+  }
+
+  subscribe(): () => void {
+    return () => undefined;
+  }
+
+  putBlob(): never {
+    throw new Error("no blobs here");
+  }
+
+  getBlob(): never {
+    throw new Error("no blobs here");
+  }
+
+  acquireLease(): never {
+    throw new Error("no leases here");
+  }
+
+  releaseLease(): never {
+    throw new Error("no leases here");
+  }
+
+  async setting(_name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+    return { value: initial(), created: true };
+  }
+
+  async close(): Promise<void> {}
+}

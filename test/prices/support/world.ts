@@ -1,0 +1,111 @@
+/** A small eth with a dollar: WETH, USDC, USDT, DAI, WBTC at their addresses, and prices over it. */
+import { CHAINS } from "../../../src/chains/chains.ts";
+import { exchangesOf } from "../../../src/chains/exchanges.ts";
+import { connectorsOf } from "../../../src/chains/tokens.ts";
+import type { Clock } from "../../../src/core/clock.ts";
+import type { Address } from "../../../src/core/hex.ts";
+import { parsePriceQuery, type RawQuery } from "../../../src/prices/query.ts";
+import type { PriceRecord } from "../../../src/prices/record.ts";
+import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/service.ts";
+import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
+import { MemoryLog } from "./memory-log.ts";
+
+export const eth = CHAINS[0]!;
+export const WETH = eth.wrappedNative.address;
+export const [USDC, USDT, DAI] = eth.stablecoins.map((coin) => coin.address) as [Address, Address, Address];
+export const WBTC = connectorsOf(eth)[0]!.address;
+const factory = (realName: string): Address =>
+  exchangesOf(eth).find((entry) => entry.exchange.realName === realName)!.factory;
+export const UNI2 = factory("uniswapv2");
+export const UNI3 = factory("uniswapv3");
+export const SUSHI = factory("sushiswapv2");
+export const TOKEN = addressOf("token");
+
+export class ManualClock implements Clock {
+  ms = 0;
+  now(): number {
+    return 1_700_000_000_000 + this.ms;
+  }
+  monotonic(): number {
+    return this.ms;
+  }
+  random(): number {
+    return 0.5;
+  }
+  async sleep(ms: number): Promise<void> {
+    this.ms += ms;
+  }
+  after(): () => void {
+    return () => undefined;
+  }
+}
+
+export class World {
+  readonly chain = new FakeChain();
+  readonly log = new MemoryLog();
+  readonly clock = new ManualClock();
+  readonly follower: FakeFollower;
+  readonly prices: Prices;
+
+  constructor(limits: Partial<PriceLimits> = {}) {
+    const { chain, log, clock } = this;
+    this.follower = chain.follower(() => this.prices.consumer);
+    for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...connectorsOf(eth)]) {
+      chain.token({ address: coin.address, name: coin.symbol, symbol: coin.symbol, decimals: coin.decimals });
+    }
+    chain.token({ address: TOKEN, name: "Token", symbol: "TKN", decimals: 18 });
+    this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits });
+  }
+
+  /** Prices as a new process has them: the same chain and log, nothing in memory. */
+  restarted(): Prices {
+    const { chain, log, clock, follower } = this;
+    return createPrices({ chain: eth, reader: chain, log, view: follower, clock });
+  }
+
+  /** A v2 pool with whole amounts of two tokens. */
+  pair(a: Address, amountA: bigint, b: Address, amountB: bigint, factoryAddress: Address = UNI2): FakePool {
+    const pool = this.chain.pool({ factory: factoryAddress, style: "v2", fee: 3000, tokens: [a, b] });
+    this.setPair(pool, a, amountA, amountB);
+    return pool;
+  }
+
+  /** Sets the reserves in whole tokens, `a` first. */
+  setPair(pool: FakePool, a: Address, amountA: bigint, amountB: bigint): void {
+    const other = pool.token0 === a ? pool.token1 : pool.token0;
+    const rawA = amountA * 10n ** BigInt(this.chain.tokens.get(a)!.decimals!);
+    const rawB = amountB * 10n ** BigInt(this.chain.tokens.get(other)!.decimals!);
+    if (pool.token0 === a) this.chain.sync(pool, rawA, rawB);
+    else this.chain.sync(pool, rawB, rawA);
+  }
+
+  price(address: Address, query: RawQuery = {}): Promise<PriceRecord> {
+    return this.prices.price({ address, ...parsePriceQuery(query) });
+  }
+
+  /** The code and details of a refusal. */
+  async refusal(
+    address: Address,
+    query: RawQuery = {},
+  ): Promise<{ status: number; code: string; message: string; details: unknown }> {
+    try {
+      await this.price(address, query);
+    } catch (error) {
+      const { status, code, message, details } = error as {
+        status: number;
+        code: string;
+        message: string;
+        details: unknown;
+      };
+      return { status, code, message, details };
+    }
+    throw new Error("expected a refusal");
+  }
+}
+
+/** WETH at $2,000 by $2m of USDC on v2. */
+export function dollarWorld(limits: Partial<PriceLimits> = {}): World & { dollar: FakePool } {
+  const world = new World(limits);
+  const dollar = world.pair(WETH, 1_000n, USDC, 2_000_000n);
+  return Object.assign(world, { dollar });
+}

@@ -1,0 +1,168 @@
+/**
+ * A real PostgreSQL for tests, in a temporary folder on a free port. It can be made to go away and come back, and it dies
+ * with this process. Out: a cluster that hands out fresh databases. `sharedPostgres` is the one cluster of a test process.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { chown, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SQL } from "bun";
+import { type Guard, guardChild } from "../../scripts/local-chain/guard.ts";
+import { type PostgresBinaries, preparePostgres } from "./postgres-binaries.ts";
+
+export interface PostgresOptions {
+  /** Write through to the disk, as production does. Default: no, which is quicker; commits still survive a kill of the server, not of the machine. */
+  durable?: boolean;
+  /** Further settings, such as `{ max_connections: "20" }`. */
+  settings?: Record<string, string>;
+}
+
+export interface Postgres {
+  readonly port: number;
+  /** The URL of a database of this cluster. */
+  url(database: string): string;
+  /** Creates a database of its own for a test and resolves with its URL. */
+  createDatabase(): Promise<string>;
+  /** Ends the server and keeps its data and its port. `abruptly` is the next thing to a crash. */
+  stopServer(options?: { abruptly?: boolean }): Promise<void>;
+  /** Starts the server again and resolves when it accepts connections. */
+  startServer(): Promise<void>;
+  /** Ends the server and deletes its data. May be called twice. */
+  stop(): Promise<void>;
+}
+
+interface Running {
+  child: ChildProcess;
+  exited: Promise<void>;
+  guard: Guard;
+}
+
+const USER = "postgres";
+const PASSWORD = "password";
+
+const SETTINGS = {
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+  max_connections: "200",
+  shared_buffers: "64MB",
+  lc_messages: "C",
+  timezone: "UTC",
+};
+const NOT_DURABLE = { fsync: "off", full_page_writes: "off" };
+
+let shared: Promise<Postgres> | undefined;
+
+/** The cluster that all tests of this process use, started at the first call. It ends with the process. */
+export function sharedPostgres(): Promise<Postgres> {
+  shared ??= startPostgres();
+  return shared;
+}
+
+/** Creates and starts a cluster. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<Postgres> {
+  const binaries = await preparePostgres();
+  const home = await mkdtemp(join(tmpdir(), "postgres-"));
+  if (binaries.user !== undefined) await chown(home, binaries.user.uid, binaries.user.gid);
+  const data = join(home, "data");
+  await initialise(binaries, data);
+
+  const port = freePort();
+  const settings = { ...SETTINGS, ...(options.durable === true ? {} : NOT_DURABLE), ...options.settings };
+  const args = ["-D", data, "-p", String(port)];
+  for (const [name, value] of Object.entries(settings)) args.push("-c", `${name}=${value}`);
+
+  let running: Running | undefined;
+  let databases = 0;
+  const url = (database: string) => `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${database}`;
+  const startServer = async () => {
+    if (running !== undefined) throw new Error("PostgreSQL is running");
+    running = await launch(binaries, args, home);
+  };
+  const stopServer = async ({ abruptly = false }: { abruptly?: boolean } = {}) => {
+    if (running === undefined) return;
+    const { child, exited, guard } = running;
+    running = undefined;
+    // SIGINT ends sessions and shuts down; SIGQUIT leaves recovery to the next start.
+    child.kill(abruptly ? "SIGQUIT" : "SIGINT");
+    await exited;
+    guard.dismiss();
+  };
+  await startServer();
+  return {
+    port,
+    url,
+    createDatabase: async () => {
+      databases += 1;
+      const name = `test_${databases}`;
+      const sql = new SQL(url("postgres"), { max: 1 });
+      await sql.unsafe(`CREATE DATABASE ${name}`).finally(() => sql.close());
+      return url(name);
+    },
+    stopServer,
+    startServer,
+    stop: async () => {
+      await stopServer({ abruptly: true });
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
+
+async function initialise({ folder, user }: PostgresBinaries, data: string): Promise<void> {
+  const args = ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"];
+  const child = spawn(join(folder, "initdb"), args, {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: environment(),
+    ...user,
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let errors = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    errors += chunk.toString();
+  });
+  child.on("error", reject);
+  child.on("close", (code) => (code === 0 ? resolve() : reject(new Error(`initdb failed (${code}): ${errors}`))));
+  await promise;
+}
+
+/** Resolves when the server accepts connections. Afterwards its log is read and thrown away. */
+async function launch({ folder, user }: PostgresBinaries, args: string[], home: string): Promise<Running> {
+  const child = spawn(join(folder, "postgres"), args, {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: environment(),
+    ...user,
+  });
+  const ready = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  let log = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    if (log.length < 10_000) log += chunk.toString();
+    if (log.includes("ready to accept connections")) ready.resolve();
+  });
+  child.on("error", ready.reject);
+  child.on("exit", (code) => {
+    ready.reject(new Error(`PostgreSQL did not start (${code}): ${log}`));
+    ended.resolve();
+  });
+  const guard =
+    child.pid === undefined ? undefined : guardChild({ pid: child.pid, signal: "QUIT", removeAfterwards: home });
+  await ready.promise.catch((error: unknown) => {
+    guard?.dismiss();
+    throw error;
+  });
+  // A process that forgets the shared cluster still ends, and the guard then ends the server.
+  child.unref();
+  return { child, exited: ended.promise, guard: guard! };
+}
+
+/** Nothing of ours may leak in: PGDATA, PGPORT and the like would win over the arguments. */
+function environment(): Record<string, string> {
+  const { PATH = "" } = process.env;
+  return { PATH, LC_ALL: "C", TZ: "UTC" };
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = listener;
+  listener.stop(true);
+  return port;
+}

@@ -1,0 +1,203 @@
+/**
+ * A JSON-RPC proxy over HTTP that stands between a client and a node and misbehaves on demand: errors, other statuses,
+ * dropped connections, cut answers, delays, lies. It also records what was asked. In: the node's URL and the hooks.
+ * Out: a URL on a free port. WebSockets are not proxied.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface RpcCall {
+  method: string;
+  params: readonly unknown[];
+  id: unknown;
+}
+
+/**
+ * What to do with a call instead of passing it on. Within a batch, `error`, `result` and `delayUntil` concern one entry;
+ * `status`, `drop` and `truncate` concern the whole answer, and the first entry that asks for one decides.
+ */
+export type Intervention =
+  | { error: { code: number; message: string; data?: unknown } }
+  | { result: unknown }
+  /** An answer of another kind: the status, the headers and the body as they are. */
+  | { status: number; headers?: Record<string, string>; body?: string }
+  /** Close the connection without an answer. */
+  | { drop: true }
+  /** Pass on, then send only so many bytes of the answer, under a length that promises all of it, and close. */
+  | { truncate: number }
+  /** Pass on once this has resolved. */
+  | { delayUntil: Promise<void> };
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that returns nothing passes the call on
+type Decision = Intervention | void | undefined;
+
+export interface RpcProxyOptions {
+  /** Asked once for each call, in order of arrival, with the number of calls before it. */
+  onRequest?(call: RpcCall, index: number): Decision | Promise<Decision>;
+  /** Replaces the result of a call that the node answered. */
+  onResult?(call: RpcCall, result: unknown): unknown;
+}
+
+export interface RpcProxy {
+  readonly url: string;
+  readonly port: number;
+  /** Every call so far, held ones included, in order of arrival. */
+  readonly calls: readonly RpcCall[];
+  /** HTTP requests so far; a batch is one. */
+  readonly requests: number;
+  /** How often a method, or anything at all, was called. */
+  count(method?: string): number;
+  /** Forgets the calls recorded so far. */
+  reset(): void;
+  /** Holds every request that arrives from now on, before `onRequest` is asked. */
+  pause(): void;
+  /** Lets the held requests go on. */
+  resume(): void;
+  /** Resolves once `count` calls (of a method) were recorded. */
+  called(count: number, method?: string): Promise<void>;
+  /** Closes the port and every connection; held requests get no answer. */
+  stop(): Promise<void>;
+}
+
+type WireRequest = { jsonrpc: string; id?: unknown; method: string; params?: readonly unknown[] };
+type WireAnswer = { jsonrpc: string; id: unknown; result?: unknown; error?: unknown };
+type Decided = { request: WireRequest; call: RpcCall; decision: Intervention | undefined };
+
+/** What goes out over HTTP: nothing at all, or an answer of which perhaps only the first `bytes` are sent. */
+type Reply = "drop" | { status: number; headers?: Record<string, string>; body: string; bytes?: number };
+
+/** Starts a proxy in front of `target`. Without hooks it only records. */
+export async function startRpcProxy(target: string, options: RpcProxyOptions = {}): Promise<RpcProxy> {
+  const calls: RpcCall[] = [];
+  let requests = 0;
+  let seen = 0;
+  let gate: PromiseWithResolvers<void> | undefined;
+  const waiters: (() => void)[] = [];
+  const count = (method?: string) =>
+    method === undefined ? calls.length : calls.filter((call) => call.method === method).length;
+
+  const record = (request: WireRequest) => {
+    const call = { method: request.method, params: request.params ?? [], id: request.id };
+    calls.push(call);
+    for (const wake of waiters.splice(0)) wake();
+    return { request, call, index: seen++ };
+  };
+
+  const server = createServer((request, response) => {
+    requests += 1;
+    const respond = async () => {
+      const parsed = JSON.parse(await bodyOf(request)) as WireRequest | WireRequest[];
+      const recorded = [parsed].flat().map(record);
+      await gate?.promise;
+      const decided = await Promise.all(
+        recorded.map(async ({ request: entry, call, index }): Promise<Decided> => {
+          return { request: entry, call, decision: (await options.onRequest?.(call, index)) ?? undefined };
+        }),
+      );
+      send(response, await replyTo(target, decided, { isBatch: Array.isArray(parsed), onResult: options.onResult }));
+    };
+    respond().catch((error: unknown) => send(response, { status: 502, body: String(error) }));
+  });
+  const listening = Promise.withResolvers<void>();
+  server.once("error", listening.reject);
+  server.listen(0, "127.0.0.1", listening.resolve);
+  await listening.promise;
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    calls,
+    get requests() {
+      return requests;
+    },
+    count,
+    reset: () => {
+      calls.length = 0;
+      requests = 0;
+    },
+    pause: () => {
+      gate ??= Promise.withResolvers<void>();
+    },
+    resume: () => {
+      gate?.resolve();
+      gate = undefined;
+    },
+    called: async (wanted, method) => {
+      while (count(method) < wanted) await new Promise<void>((resolve) => waiters.push(resolve));
+    },
+    stop: async () => {
+      const closed = Promise.withResolvers<void>();
+      server.close(() => closed.resolve());
+      server.closeAllConnections();
+      await closed.promise;
+    },
+  };
+}
+
+/** Carries out the decisions. Entries of a batch that are passed on go to the node as one batch. */
+async function replyTo(
+  target: string,
+  decided: readonly Decided[],
+  { isBatch, onResult }: { isBatch: boolean; onResult: RpcProxyOptions["onResult"] },
+): Promise<Reply> {
+  let bytes: number | undefined;
+  const delays: Promise<void>[] = [];
+  for (const { decision } of decided) {
+    if (decision === undefined) continue;
+    if ("drop" in decision) return "drop";
+    if ("status" in decision) return { ...decision, body: decision.body ?? "" };
+    if ("truncate" in decision) bytes ??= decision.truncate;
+    if ("delayUntil" in decision) delays.push(decision.delayUntil);
+  }
+  await Promise.all(delays);
+
+  const passed = decided.filter(({ decision }) => ownAnswer(decision) === undefined).map(({ request }) => request);
+  const nodeAnswers = passed.length === 0 ? [] : await forward(target, isBatch ? passed : passed[0]!);
+  const answers = decided.map(({ request, call, decision }): WireAnswer => {
+    const own = ownAnswer(decision);
+    if (own !== undefined) return { jsonrpc: "2.0", id: request.id ?? null, ...own };
+    const answer = nodeAnswers.find(({ id }) => id === request.id);
+    if (answer === undefined) throw new Error(`the node did not answer ${request.method}`);
+    if (answer.error !== undefined || onResult === undefined) return answer;
+    return { ...answer, result: onResult(call, answer.result) };
+  });
+  const body = JSON.stringify(isBatch ? answers : answers[0]);
+  return { status: 200, body, ...(bytes === undefined ? {} : { bytes }) };
+}
+
+/** The answer that a decision gives in place of the node's. */
+function ownAnswer(decision: Intervention | undefined): { result: unknown } | { error: unknown } | undefined {
+  if (decision === undefined) return undefined;
+  if ("error" in decision) return { error: decision.error };
+  if ("result" in decision) return { result: decision.result };
+  return undefined;
+}
+
+async function forward(target: string, request: WireRequest | WireRequest[]): Promise<WireAnswer[]> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(target, { method: "POST", headers, body: JSON.stringify(request) });
+  const answer = (await response.json()) as WireAnswer | WireAnswer[];
+  return [answer].flat();
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}
+
+function send(response: ServerResponse, reply: Reply): void {
+  if (reply === "drop") {
+    response.socket?.destroy();
+    return;
+  }
+  const body = Buffer.from(reply.body);
+  response.writeHead(reply.status, {
+    "content-type": "application/json",
+    "content-length": String(body.length),
+    ...reply.headers,
+  });
+  if (reply.bytes === undefined) response.end(body);
+  else response.write(body.subarray(0, reply.bytes), () => response.socket?.destroy());
+}

@@ -23,8 +23,9 @@ export interface Collection {
   identified: ContractIdentified | undefined;
   /** Newest block whose transfers are in; undefined before the first. */
   end: BlockRef | undefined;
-  /** Where the backfill completed last. */
+  /** Where the backfill completed, and the version that said so; a later completion after a reorg replaces it. */
   completed: BlockRef | undefined;
+  completedVersion: number;
   /** Time of the event that said the collection is no NFT: when to ask again is counted from here. */
   identifiedAt: number;
   failure: { reason: string; attempt: number; retryAt: number } | undefined;
@@ -42,6 +43,7 @@ export function initialState(): Collection {
     identified: undefined,
     end: undefined,
     completed: undefined,
+    completedVersion: 0,
     identifiedAt: 0,
     failure: undefined,
     possibleSpam: false,
@@ -89,6 +91,7 @@ export function evolve(state: Collection, event: NftEvent, version: number, time
     case "IndexingCompleted":
       state.status = "synced";
       state.completed = { number: event.block, hash: event.hash };
+      state.completedVersion = version;
       state.failure = undefined;
       return;
     case "IndexingFailed":

@@ -54,6 +54,13 @@ export class CollectionProjections {
     return { bytes: this.#hot.calculatedSize, collections: this.#hot.size };
   }
 
+  /** Transfers of the hot collections that their contracts should not have been able to make. */
+  anomalies(): number {
+    let count = 0;
+    for (const { collection } of this.#hot.values()) count += collection.ledger.anomalies;
+    return count;
+  }
+
   /** The collection as far as the log has it; version 0 when nobody ever asked for it. */
   async get(chainId: number, address: Address): Promise<Collection> {
     const stream = nftStream(chainId, address);

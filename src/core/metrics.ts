@@ -1,0 +1,126 @@
+/** Every metric of the service, in one registry of its own; served at `/metrics` in Prometheus' text format. */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+
+export class Metrics {
+  readonly registry = new Registry();
+
+  readonly requestSeconds = new Histogram({
+    name: "http_request_duration_seconds",
+    help: "Time to answer, by route and status",
+    labelNames: ["route", "status"],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    registers: [this.registry],
+  });
+  readonly eventsAppended = new Counter({
+    name: "log_streams_advanced_total",
+    help: "Wake-ups of streams that grew, by kind of stream",
+    labelNames: ["kind"],
+    registers: [this.registry],
+  });
+  readonly rpcRequests = new Counter({
+    name: "rpc_requests_total",
+    help: "Requests to endpoints, by endpoint label, method and outcome",
+    labelNames: ["endpoint", "method", "outcome"],
+    registers: [this.registry],
+  });
+  readonly rpcBytes = new Counter({
+    name: "rpc_received_bytes_total",
+    help: "Bytes received from endpoints",
+    labelNames: ["endpoint"],
+    registers: [this.registry],
+  });
+  readonly rpcSeconds = new Histogram({
+    name: "rpc_request_duration_seconds",
+    help: "Time an endpoint took, by endpoint label",
+    labelNames: ["endpoint"],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [this.registry],
+  });
+  readonly blocksBehind = new Gauge({
+    name: "chain_blocks_behind_head",
+    help: "Blocks the node's head is ahead of the followed one",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly followedHead = new Gauge({
+    name: "chain_followed_head",
+    help: "Newest block that is followed",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly reorgs = new Counter({
+    name: "chain_reorgs_total",
+    help: "Reorganisations resolved",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly halted = new Gauge({
+    name: "chain_halted",
+    help: "1 when a fork deeper than finality stopped the chain's follower",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly collectionsIndexed = new Counter({
+    name: "collections_indexed_total",
+    help: "Collections whose indexing completed",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly indexingFailures = new Counter({
+    name: "indexing_failures_total",
+    help: "Attempts to index a collection that failed",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly transfersIndexed = new Counter({
+    name: "transfers_folded_total",
+    help: "Transfers folded into collections in memory",
+    registers: [this.registry],
+  });
+  readonly anomalies = new Gauge({
+    name: "transfer_anomalies",
+    help: "Transfers of hot collections that their contracts should not have been able to make",
+    registers: [this.registry],
+  });
+  readonly malformedLogs = new Counter({
+    name: "malformed_logs_total",
+    help: "Logs under a known topic whose data do not fit it",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly cacheBytes = new Gauge({
+    name: "cache_bytes",
+    help: "Bytes of hot collections",
+    registers: [this.registry],
+  });
+  readonly cacheCollections = new Gauge({
+    name: "cache_collections",
+    help: "Collections in memory",
+    registers: [this.registry],
+  });
+  readonly sockets = new Gauge({
+    name: "websocket_connections",
+    help: "Open WebSocket connections",
+    registers: [this.registry],
+  });
+  readonly socketMessages = new Counter({
+    name: "websocket_messages_total",
+    help: "Messages sent to WebSocket clients, by type",
+    labelNames: ["type"],
+    registers: [this.registry],
+  });
+  /** Called before each scrape, to set what is cheaper to ask than to follow. */
+  onScrape: () => void = () => undefined;
+  readonly residentBytes = new Gauge({
+    name: "process_resident_memory_bytes",
+    help: "Memory of the process",
+    registers: [this.registry],
+  });
+
+  /** The text of a scrape. */
+  async text(): Promise<string> {
+    this.residentBytes.set(process.memoryUsage.rss());
+    this.onScrape();
+    return this.registry.metrics();
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * The Elysia application: routes, and what every request passes on its way. Built from its collaborators, so that
+ * tests call `handle(request)` without a socket. Authentication and rate come before routing; answers leave through
+ * `respond.ts`.
+ */
+import { swagger } from "@elysiajs/swagger";
+import { Elysia } from "elysia";
+import type { Chain } from "../chains/chains.ts";
+import { LIMITS } from "../config.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Metrics } from "../core/metrics.ts";
+import type { KeyRing, RateLimiter } from "./auth.ts";
+import {
+  healthDetail,
+  INFO,
+  metricsDetail,
+  nftDetail,
+  priceDetail,
+  SCHEMAS,
+  SWAGGER_PAGE,
+  SWAGGER_START,
+  socketDetail,
+} from "./docs.ts";
+import { createNftRoute, type NftRouteDeps } from "./nft.ts";
+import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
+import { errorResponse, finish, json, toApiError, withoutBody } from "./respond.ts";
+
+export interface AppDeps extends NftRouteDeps, PriceRouteDeps {
+  readonly keys: KeyRing;
+  readonly limiter: RateLimiter;
+  /** Guards `/metrics` when there is one. */
+  readonly metricsKeys: KeyRing | undefined;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly enabledChains: readonly Chain[];
+}
+
+export interface App {
+  /** Answers any request but a WebSocket upgrade. Never rejects. */
+  handle(request: Request): Promise<Response>;
+}
+
+const API_PREFIX = "/api/v2";
+
+export function createApp(deps: AppDeps): App {
+  const elysia = createRoutes(deps);
+  return {
+    handle: async (original) => {
+      const started = performance.now();
+      const id = crypto.randomUUID();
+      const isHead = original.method === "HEAD";
+      const request = isHead ? new Request(original.url, { method: "GET", headers: original.headers }) : original;
+      requestIds.set(request, id);
+      let response: Response;
+      try {
+        admit(request, deps);
+        response = await elysia.handle(request);
+      } catch (error) {
+        response = failure(error, id, deps.logger);
+      }
+      try {
+        response = await finish(request, response);
+        if (isHead) response = await withoutBody(response);
+      } catch (error) {
+        response = failure(error, id, deps.logger);
+      }
+      response.headers.set("x-request-id", id);
+      const labels = { route: routeLabel(request.url), status: String(response.status) };
+      deps.metrics.requestSeconds.observe(labels, (performance.now() - started) / 1_000);
+      return response;
+    },
+  };
+}
+
+/** Ids of requests under way, for the log line of one that fails. */
+const requestIds = new WeakMap<Request, string>();
+
+function failure(error: unknown, id: string, logger: Logger): Response {
+  if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
+  return errorResponse(error);
+}
+
+/** Path of a URL without parsing it whole. */
+export function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  if (start < 0) return "/";
+  const end = url.indexOf("?", start);
+  return end < 0 ? url.slice(start) : url.slice(start, end);
+}
+
+/** Query string of a URL, without the question mark. */
+export function searchOf(url: string): string {
+  const at = url.indexOf("?");
+  if (at < 0) return "";
+  const hash = url.indexOf("#", at);
+  return hash < 0 ? url.slice(at + 1) : url.slice(at + 1, hash);
+}
+
+/** Checks length, key and rate. @throws ApiError 400, 401, 429 */
+function admit(request: Request, { keys, limiter }: AppDeps): void {
+  if (request.url.length > LIMITS.maxUrlLength) {
+    throw new ApiError(400, "invalid_parameter", `url: must not be longer than ${LIMITS.maxUrlLength} characters`, {
+      details: { parameter: longestParameter(request.url) },
+    });
+  }
+  if (pathOf(request.url).startsWith(API_PREFIX)) limiter.take(keys.check(request.headers.get("x-api-key")));
+}
+
+/** The parameter that makes a URL too long: an over-long cursor is told so by its name. */
+function longestParameter(url: string): string {
+  let longest = { name: "url", length: 0 };
+  for (const part of searchOf(url).split("&")) {
+    const name = part.slice(0, Math.max(0, part.indexOf("=")));
+    if (part.length > longest.length) longest = { name, length: part.length };
+  }
+  return longest.name.slice(0, 64);
+}
+
+function routeLabel(url: string): string {
+  const path = pathOf(url);
+  if (path.startsWith(`${API_PREFIX}/nft/`)) return "nft";
+  if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
+  if (path.startsWith("/health/")) return "health";
+  if (path === "/metrics") return "metrics";
+  return path.startsWith("/swagger") ? "swagger" : "other";
+}
+
+function createRoutes(deps: AppDeps): Elysia {
+  const nft = createNftRoute(deps);
+  const price = createPriceRoute(deps);
+  const asset = (name: string, type: string) => {
+    const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
+    return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
+  };
+  const hidden = { detail: { hide: true } };
+  const app = new Elysia({ aot: true, normalize: false })
+    .onError(({ error, code, request }) => {
+      const known = code === "NOT_FOUND" ? new ApiError(404, "not_found", "no such path; see /swagger") : error;
+      return failure(known, requestIds.get(request) ?? "", deps.logger);
+    })
+    .get(
+      "/swagger",
+      () =>
+        new Response(SWAGGER_PAGE, {
+          headers: {
+            "content-type": "text/html; charset=utf-8",
+            "content-security-policy":
+              "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+          },
+        }),
+      hidden,
+    )
+    .get("/swagger/swagger-ui.css", asset("swagger-ui.css", "text/css; charset=utf-8"), hidden)
+    .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", "text/javascript; charset=utf-8"), hidden)
+    .get(
+      "/swagger/start.js",
+      () => new Response(SWAGGER_START, { headers: { "content-type": "text/javascript; charset=utf-8" } }),
+      hidden,
+    )
+    .get("/", () => new Response(null, { status: 302, headers: { location: "/swagger" } }), hidden)
+    .get("/health/live", () => json('{"status":"live"}'), {
+      detail: healthDetail("live", "Whether the process answers"),
+    })
+    .get("/health/ready", () => json('{"status":"ready"}'), {
+      detail: healthDetail("ready", "Whether the event log is open"),
+    })
+    .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
+    .get(`${API_PREFIX}/ws`, () => notAnUpgrade(), { detail: socketDetail() })
+    .get(`${API_PREFIX}/nft/:address`, ({ request, params }) => nft(searchOf(request.url), params.address), {
+      detail: nftDetail(deps.maxPageSize),
+    })
+    .get(`${API_PREFIX}/erc20/:address/price`, ({ request, params }) => price(searchOf(request.url), params.address), {
+      detail: priceDetail(),
+    });
+  // The plugin makes the document out of the routes above; its own page loads from elsewhere and is replaced by ours.
+  return app.use(
+    swagger({
+      path: "/swagger/plugin",
+      specPath: "/swagger/json",
+      exclude: ["/swagger/plugin", "/swagger/json"],
+      documentation: {
+        info: INFO,
+        tags: [
+          { name: "NFT", description: "Collections" },
+          { name: "Token", description: "ERC-20 prices" },
+          { name: "Push", description: "WebSocket" },
+          { name: "Service", description: "Health and metrics" },
+        ],
+        components: {
+          schemas: SCHEMAS as Record<string, object>,
+          securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
+        },
+        security: [{ ApiKeyAuth: [] }],
+      },
+    }),
+  ) as unknown as Elysia;
+}
+
+async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
+  if (deps.metricsKeys !== undefined) {
+    const bearer = /^Bearer (.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
+    deps.metricsKeys.check(request.headers.get("x-api-key") ?? bearer);
+  }
+  const { metrics } = deps;
+  return new Response(await metrics.text(), { headers: { "content-type": metrics.registry.contentType } });
+}
+
+/** @throws ApiError 426 */
+export function notAnUpgrade(): never {
+  throw new ApiError(426, "upgrade_required", "this path speaks WebSocket: send an upgrade", {
+    headers: { upgrade: "websocket", connection: "Upgrade" },
+  });
+}

@@ -1,0 +1,61 @@
+/**
+ * API keys and their rate. Only SHA-256 of keys is ever kept; comparing takes the same time whichever key, or none, is
+ * right. One token bucket a key.
+ */
+import { timingSafeEqual } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+
+export class KeyRing {
+  readonly #hashes: readonly Buffer[];
+
+  /** @param hashes SHA-256 of the keys, hex */
+  constructor(hashes: readonly string[]) {
+    this.#hashes = hashes.map((hash) => Buffer.from(hash, "hex"));
+  }
+
+  /** The index of the key. @throws ApiError 401 */
+  check(key: string | null | undefined): number {
+    if (key === null || key === undefined || key === "") {
+      throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+    }
+    const index = this.find(key);
+    if (index < 0) throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
+    return index;
+  }
+
+  /** The index of the key, or -1. Every hash is compared, so that time says nothing. */
+  find(key: string): number {
+    const hash = new Bun.CryptoHasher("sha256").update(key.slice(0, 256)).digest();
+    let found = -1;
+    this.#hashes.forEach((known, index) => {
+      if (timingSafeEqual(known, hash)) found = index;
+    });
+    return found;
+  }
+}
+
+export class RateLimiter {
+  readonly #perMinute: number;
+  readonly #clock: Clock;
+  readonly #buckets = new Map<number, { tokens: number; at: number }>();
+
+  constructor(perMinute: number, clock: Clock) {
+    this.#perMinute = perMinute;
+    this.#clock = clock;
+  }
+
+  /** Takes one token of the key's bucket, which holds a minute's worth. @throws ApiError 429 with Retry-After */
+  take(key: number): void {
+    const now = this.#clock.monotonic();
+    const perMs = this.#perMinute / 60_000;
+    const bucket = this.#buckets.get(key) ?? { tokens: this.#perMinute, at: now };
+    const tokens = Math.min(this.#perMinute, bucket.tokens + (now - bucket.at) * perMs);
+    if (tokens < 1) {
+      this.#buckets.set(key, { tokens, at: now });
+      const seconds = Math.max(1, Math.ceil((1 - tokens) / perMs / 1_000));
+      throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
+    }
+    this.#buckets.set(key, { tokens: tokens - 1, at: now });
+  }
+}

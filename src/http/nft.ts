@@ -1,0 +1,91 @@
+/** GET /api/v2/nft/:address: parameters to a page, from memory. Asking for an unknown contract requests its indexing. */
+import type { Chain } from "../chains/chains.ts";
+import { LIMITS } from "../config.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import { openCursor } from "../nfts/cursor.ts";
+import { type PageChain, type PageOptions, readPage } from "../nfts/pages.ts";
+import type { CollectionProjections } from "../nfts/projections.ts";
+import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
+import { json } from "./respond.ts";
+
+/** An enabled chain, as the listing needs it. */
+export interface NftChain {
+  readonly view: PageChain;
+  /** The hash of a block that is not in memory; undefined when the node does not say soon enough. */
+  hashOf(block: number): Promise<Hash | undefined>;
+}
+
+export interface NftRouteDeps {
+  readonly projections: CollectionProjections;
+  readonly clock: Clock;
+  readonly cursorSecret: string;
+  readonly maxPageSize: number;
+  readonly wireTypes: "seed" | "native";
+  nftChain(chain: Chain): NftChain | undefined;
+  requestIndexing(chainId: number, address: Address): Promise<void>;
+  /** Has a contract that was found to be no NFT at `version` identified anew. */
+  requestIdentification(chainId: number, address: Address, version: number): void;
+}
+
+/** Headers of every answer of the two operations: caching, and what the answer is true of. */
+export function answerHeaders(
+  asOf: { block: number; hash: string; finalized: boolean } | undefined,
+): Record<string, string> {
+  return {
+    "cache-control": "private, no-cache",
+    ...(asOf === undefined
+      ? {}
+      : {
+          "x-as-of-block": String(asOf.block),
+          ...(asOf.hash === "" ? {} : { "x-as-of-hash": asOf.hash }),
+          "x-finality": asOf.finalized ? "finalized" : "latest",
+        }),
+  };
+}
+
+/** @throws ApiError 400 when the chain is known but not enabled */
+export function notEnabled(chain: Chain): ApiError {
+  return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
+    details: { parameter: "chain" },
+  });
+}
+
+export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<Response> {
+  const { projections, clock, cursorSecret } = deps;
+  return async (search, addressText) => {
+    const query = parseQueryString(search);
+    const address = addressOf(addressText);
+    const chain = chainOf(query);
+    const { cursor: cursorText, first, normalizeMetadata, mediaItems } = nftQuery(query, deps.maxPageSize);
+    const cursor = cursorText === undefined ? undefined : openCursor(cursorText, cursorSecret);
+    if (cursorText !== undefined && cursor === undefined) throw invalidCursor();
+    const { chainId } = chain;
+    if (cursor !== undefined && (cursor.chainId !== chainId || cursor.address !== address)) throw invalidCursor();
+    const runtime = deps.nftChain(chain);
+    if (runtime === undefined) throw notEnabled(chain);
+
+    const collection = await projections.get(chainId, address);
+    if (collection.version === 0) await deps.requestIndexing(chainId, address);
+    if (collection.status === "not_nft" || collection.status === "not_a_contract") {
+      const stale = clock.now() - collection.identifiedAt >= LIMITS.reidentifyMs;
+      if (stale) deps.requestIdentification(chainId, address, collection.version);
+    }
+    if (collection.status === "not_a_contract") {
+      throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
+    }
+    const options: PageOptions = {
+      chainId,
+      address,
+      normalizeMetadata,
+      mediaItems,
+      native: deps.wireTypes === "native",
+      cursorSecret,
+    };
+    const page = readPage(collection, runtime.view, cursor === undefined ? { first } : { cursor }, options);
+    if (page.block === undefined) return json(page.body, answerHeaders(undefined));
+    const hash = page.hash === "" ? ((await runtime.hashOf(page.block)) ?? "") : page.hash;
+    return json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }));
+  };
+}

@@ -1,0 +1,24 @@
+/** GET /api/v2/erc20/:address/price: parameters to the price service of the chain. */
+import type { Chain } from "../chains/chains.ts";
+import { parsePriceQuery } from "../prices/query.ts";
+import type { Prices } from "../prices/service.ts";
+import { answerHeaders, notEnabled } from "./nft.ts";
+import { addressOf, chainOf, parseQueryString } from "./query.ts";
+import { json } from "./respond.ts";
+
+export interface PriceRouteDeps {
+  pricesOf(chain: Chain): Prices | undefined;
+}
+
+export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<Response> {
+  return async (search, addressText) => {
+    const query = parseQueryString(search);
+    const address = addressOf(addressText);
+    const chain = chainOf(query);
+    const parameters = parsePriceQuery(query);
+    const prices = deps.pricesOf(chain);
+    if (prices === undefined) throw notEnabled(chain);
+    const { body, asOf, finality } = await prices.answer({ address, ...parameters });
+    return json(body, answerHeaders({ block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" }));
+  };
+}

@@ -1,0 +1,119 @@
+/** Parameters of the routes, from raw text to typed values. A 400 names the parameter and says what is allowed. */
+import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
+import { LIMITS } from "../config.ts";
+import { invalidParameter } from "../core/errors.ts";
+import { type Address, parseAddress } from "../core/hex.ts";
+import type { FirstPage } from "../nfts/pages.ts";
+
+/** A query string as parsed: a list where the parameter was repeated. */
+export type RawQuery = Readonly<Record<string, string | readonly string[]>>;
+
+/** Parses a query string; keeps repetitions, so that they can be refused by name. */
+export function parseQueryString(search: string): RawQuery {
+  const query: Record<string, string | string[]> = Object.create(null);
+  for (const [name, value] of new URLSearchParams(search)) {
+    const before = query[name];
+    if (before === undefined) query[name] = value;
+    else if (typeof before === "string") query[name] = [before, value];
+    else before.push(value);
+  }
+  return query;
+}
+
+/** The parameter's one value. @throws ApiError 400 when it was given more than once */
+export function single(query: RawQuery, name: string): string | undefined {
+  const value = query[name];
+  if (value === undefined || typeof value === "string") return value;
+  throw invalidParameter(name, "must be given at most once");
+}
+
+export function chainOf(query: RawQuery): Chain {
+  const text = single(query, "chain");
+  if (text === undefined) return DEFAULT_CHAIN;
+  const chain = parseChain(text);
+  if (chain === undefined) {
+    const names = CHAINS.map(({ name, code }) => `${name} (${code})`).join(", ");
+    throw invalidParameter("chain", `must be one of ${names}`);
+  }
+  return chain;
+}
+
+export function addressOf(text: string): Address {
+  let decoded = text;
+  try {
+    decoded = decodeURIComponent(text);
+  } catch {
+    // Left as it is: no address has a percent sign.
+  }
+  const address = parseAddress(decoded);
+  if (address === undefined) {
+    throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum");
+  }
+  return address;
+}
+
+function integer(query: RawQuery, name: string, min: number, max: number): number | undefined {
+  const text = single(query, name);
+  if (text === undefined) return undefined;
+  // Plain digits only: no sign, no exponent, no other script's digits.
+  const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw invalidParameter(name, `must be a whole number from ${min} to ${max}`);
+}
+
+function flag(query: RawQuery, name: string, fallback: boolean): boolean {
+  const text = single(query, name);
+  if (text === undefined) return fallback;
+  if (text === "true" || text === "false") return text === "true";
+  throw invalidParameter(name, "must be true or false");
+}
+
+export interface NftQuery {
+  /** As it came; "" and absent are the same. */
+  readonly cursor: string | undefined;
+  readonly first: FirstPage;
+  readonly normalizeMetadata: boolean;
+  readonly mediaItems: boolean;
+}
+
+const DEFAULT_LIMIT = 100;
+
+/** The listing's parameters. With a cursor, those it fixes are not looked at. @throws ApiError 400 */
+export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
+  const normalizeMetadata = flag(query, "normalizeMetadata", false);
+  const mediaItems = flag(query, "media_items", false);
+  const cursor = single(query, "cursor") || undefined;
+  const defaultLimit = Math.min(DEFAULT_LIMIT, maxPageSize);
+  if (cursor !== undefined) {
+    if (cursor.length > LIMITS.maxCursorLength) throw invalidCursor();
+    const first = { limit: defaultLimit, hex: false, holders: false, withTotal: false };
+    return { cursor, normalizeMetadata, mediaItems, first: { ...first, asOfBlock: undefined, part: undefined } };
+  }
+  const format = single(query, "format") ?? "decimal";
+  if (format !== "decimal" && format !== "hex") throw invalidParameter("format", "must be decimal or hex");
+  const totalRanges = integer(query, "totalRanges", 1, LIMITS.maxTotalRanges);
+  const range = integer(query, "range", 0, LIMITS.maxTotalRanges - 1);
+  if (range !== undefined && totalRanges === undefined) {
+    throw invalidParameter("range", "needs totalRanges, the number of ranges, beside it");
+  }
+  if (range !== undefined && totalRanges !== undefined && range >= totalRanges) {
+    throw invalidParameter("range", `must be below totalRanges, so from 0 to ${totalRanges - 1}`);
+  }
+  return {
+    cursor: undefined,
+    normalizeMetadata,
+    mediaItems,
+    first: {
+      limit: integer(query, "limit", 1, maxPageSize) ?? defaultLimit,
+      hex: format === "hex",
+      holders: flag(query, "holders", false),
+      withTotal: !flag(query, "disable_total", true),
+      asOfBlock: integer(query, "as_of_block", 0, Number.MAX_SAFE_INTEGER),
+      part: totalRanges === undefined ? undefined : { range: range ?? 0, totalRanges },
+    },
+  };
+}
+
+export function invalidCursor(): Error {
+  return invalidParameter("cursor", "must be a cursor of this server, unchanged, for the same address and chain");
+}

@@ -1,0 +1,196 @@
+/**
+ * The listening socket: HTTP to the app, upgrades to the channel. Holds what a socket may cost: size, rate and number
+ * of messages, subscriptions, bytes a slow reader leaves unread.
+ */
+import type { Server, ServerWebSocket } from "bun";
+import { LIMITS } from "../config.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Metrics } from "../core/metrics.ts";
+import type { Channel, Peer } from "../push/channel.ts";
+import type { ServerMessage } from "../push/messages.ts";
+import { type App, pathOf } from "./app.ts";
+import type { KeyRing, RateLimiter } from "./auth.ts";
+import { errorResponse, json } from "./respond.ts";
+
+/** What serves once the log is open. */
+export interface Serving {
+  readonly app: App;
+  readonly channel: Channel;
+  readonly keys: KeyRing;
+  readonly limiter: RateLimiter;
+  readonly metrics: Metrics;
+}
+
+export interface ServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly clock: Clock;
+  /** Undefined until the log is open: then only `/health/live` is well. */
+  readonly serving: () => Serving | undefined;
+}
+
+interface SocketData {
+  peer: SocketPeer | undefined;
+}
+
+const SOCKET_PATH = "/api/v2/ws";
+const SUBPROTOCOL = "evm.v2";
+/** Seconds without a message or a pong before a connection is taken for dead. */
+const IDLE_SECONDS = 120;
+/** How long a connection that is closed for being slow may take to read what it was sent. */
+const CLOSE_GRACE_MS = 5_000;
+/** Close codes: RFC 6455, and "try again later" of its registry. */
+const [POLICY_VIOLATION, TRY_LATER, GOING_AWAY] = [1008, 1013, 1001] as const;
+
+/** One client: counts what it sends, closes it when it does not read. */
+class SocketPeer implements Peer {
+  readonly #socket: ServerWebSocket<SocketData>;
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
+  #windowStart: number;
+  #inWindow = 0;
+  #closing = false;
+
+  constructor(socket: ServerWebSocket<SocketData>, clock: Clock, metrics: Metrics) {
+    this.#socket = socket;
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#windowStart = clock.monotonic();
+  }
+
+  send(message: ServerMessage): void {
+    if (this.#closing) return;
+    this.#metrics.socketMessages.inc({ type: message.type });
+    this.#socket.send(JSON.stringify(message));
+    if (this.#socket.getBufferedAmount() > LIMITS.maxSocketBuffer) {
+      this.close(TRY_LATER, `slow reader: more than ${LIMITS.maxSocketBuffer} bytes are unread`);
+    }
+  }
+
+  /** False when the client sends faster than it may; it is closed then. */
+  admit(): boolean {
+    const now = this.#clock.monotonic();
+    if (now - this.#windowStart >= 1_000) {
+      this.#windowStart = now;
+      this.#inWindow = 0;
+    }
+    if (++this.#inWindow <= LIMITS.maxSocketMessagesPerSecond) return true;
+    this.close(POLICY_VIOLATION, `more than ${LIMITS.maxSocketMessagesPerSecond} messages in a second`);
+    return false;
+  }
+
+  close(code: number, reason: string): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#socket.close(code, reason);
+    // A client that never reads would keep the bytes for ever.
+    this.#clock.after(CLOSE_GRACE_MS, () => this.#socket.terminate());
+  }
+}
+
+export interface RunningServer {
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+/** Listens; resolves the port that was bound. @throws when it is taken */
+export function startServer({ host, port, clock, serving }: ServerOptions): RunningServer {
+  const peers = new Set<SocketPeer>();
+  const server = Bun.serve<SocketData>({
+    hostname: host,
+    port,
+    idleTimeout: 60,
+    maxRequestBodySize: 64 * 1024,
+    fetch: (request, self) => {
+      const ready = serving();
+      const path = pathOf(request.url);
+      if (ready === undefined) return whileStarting(path);
+      if (path === SOCKET_PATH && request.headers.get("upgrade")?.toLowerCase() === "websocket") {
+        return upgrade(request, self, ready, peers.size);
+      }
+      return ready.app.handle(request);
+    },
+    error: () => errorResponse(undefined),
+    websocket: {
+      maxPayloadLength: LIMITS.maxSocketMessage,
+      idleTimeout: IDLE_SECONDS,
+      sendPings: true,
+      // Our own bound closes with a reason long before this one would without.
+      backpressureLimit: LIMITS.maxSocketBuffer * 16,
+      open: (socket) => {
+        const ready = serving();
+        if (ready === undefined) return;
+        const peer = new SocketPeer(socket, clock, ready.metrics);
+        socket.data.peer = peer;
+        peers.add(peer);
+        ready.metrics.sockets.set(peers.size);
+        ready.channel.open(peer);
+      },
+      message: async (socket, message) => {
+        const { peer } = socket.data;
+        if (peer?.admit() !== true) return;
+        if (typeof message === "string") await serving()?.channel.receive(peer, message);
+        else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
+      },
+      close: (socket) => {
+        const { peer } = socket.data;
+        if (peer === undefined) return;
+        peers.delete(peer);
+        const ready = serving();
+        ready?.metrics.sockets.set(peers.size);
+        ready?.channel.close(peer);
+      },
+    },
+  });
+  return {
+    port: server.port ?? port,
+    stop: async () => {
+      for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
+      // What is in flight is answered; then the rest is cut.
+      let cancel = () => undefined as void;
+      const grace = new Promise<void>((resolve) => {
+        cancel = clock.after(LIMITS.stopGraceMs, resolve);
+      });
+      await Promise.race([server.stop(false), grace]);
+      cancel();
+      await server.stop(true);
+    },
+  };
+}
+
+function whileStarting(path: string): Response {
+  if (path === "/health/live") return json('{"status":"live"}');
+  return json('{"message":"the event log is not open yet; try again","code":"starting"}', { "retry-after": "1" }, 503);
+}
+
+function upgrade(
+  request: Request,
+  server: Server<SocketData>,
+  { keys, limiter }: Serving,
+  connections: number,
+): Response | undefined {
+  const id = crypto.randomUUID();
+  try {
+    const offered = (request.headers.get("sec-websocket-protocol") ?? "")
+      .split(",")
+      .map((protocol) => protocol.trim())
+      .filter((protocol) => protocol !== "");
+    const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
+    limiter.take(keys.check(request.headers.get("x-api-key") ?? inProtocol));
+    // The runtime would answer with the first offered subprotocol, which may be the key.
+    if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
+      throw new ApiError(400, "invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
+    }
+    if (connections >= LIMITS.maxSockets) {
+      throw new ApiError(503, "rate_limited", "too many connections", { headers: { "retry-after": "10" } });
+    }
+    const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
+    if (server.upgrade(request, { data: { peer: undefined }, headers })) return undefined;
+    throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
+  } catch (error) {
+    const response = errorResponse(error);
+    response.headers.set("x-request-id", id);
+    return response;
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * The process's edge: environment, first key, signals, exit code. Everything else is built in `service.ts`.
+ */
+import { type Config, ConfigError, readConfig } from "./config.ts";
+import { messageOf } from "./core/errors.ts";
+import { createLogger } from "./core/logger.ts";
+import { startService } from "./service.ts";
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+function configure(): Config {
+  try {
+    return readConfig(process.env);
+  } catch (error) {
+    say(error instanceof ConfigError ? error.message : messageOf(error));
+    process.exit(78);
+  }
+}
+
+const config = configure();
+const logger = createLogger(config.logLevel);
+try {
+  const service = await startService({
+    config,
+    logger,
+    onKeyMade: (key) => {
+      // Once, and past the logger: a log that is kept must not keep a key.
+      say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
+    },
+  });
+  say(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger`);
+  let stopping = false;
+  const stop = async (signal: string) => {
+    if (stopping) {
+      say(`${signal} again: leaving at once`);
+      process.exit(130);
+    }
+    stopping = true;
+    await service.stop();
+    process.exit(0);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      stop(signal).catch((error: unknown) => {
+        say(messageOf(error));
+        process.exit(1);
+      });
+    });
+  }
+} catch (error) {
+  logger.error({ err: error }, "the service did not start");
+  say(messageOf(error));
+  process.exit(1);
+}

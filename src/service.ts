@@ -1,0 +1,334 @@
+/**
+ * Composition root: the one file that knows how the parts connect.
+ *
+ *   request ─► http/app ─► nfts/pages ◄─ nfts/projections ◄─ log ◄─ indexer/jobs ◄─ rpc ◄─ endpoints
+ *                  │                          │                ▲          │ joins
+ *                  │                          └─► push/channel └── indexer/follower (one a chain)
+ *                  └──────► prices/service ◄── rpc, log, the follower's blocks
+ *
+ * A chain's follower and jobs run in the process that holds their leases; every process folds the log and serves.
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Chain } from "./chains/chains.ts";
+import { type ChainConfig, type Config, LIMITS } from "./config.ts";
+import { type Clock, systemClock } from "./core/clock.ts";
+import type { Address, Hash } from "./core/hex.ts";
+import { Lifecycle } from "./core/lifecycle.ts";
+import type { Logger } from "./core/logger.ts";
+import { Metrics } from "./core/metrics.ts";
+import type { StreamName } from "./events/types.ts";
+import { createApp } from "./http/app.ts";
+import { KeyRing, RateLimiter } from "./http/auth.ts";
+import { type RunningServer, type Serving, startServer } from "./http/server.ts";
+import { ChainProjection } from "./indexer/chain-projection.ts";
+import { FollowedCollections } from "./indexer/collections.ts";
+import { Follower } from "./indexer/follower.ts";
+import { IndexingJobs, requestIdentification, requestIndexing } from "./indexer/jobs.ts";
+import type { IndexingObserver } from "./indexer/observer.ts";
+import { openLog } from "./log/open.ts";
+import type { EventLog } from "./log/port.ts";
+import { CollectionProjections } from "./nfts/projections.ts";
+import { createPrices, type Prices } from "./prices/service.ts";
+import { Channel } from "./push/channel.ts";
+import { DecodePool } from "./rpc/decode-pool.ts";
+import { EndpointPool } from "./rpc/pool.ts";
+import { EndpointProvider } from "./rpc/provider.ts";
+import { RpcChainReader } from "./rpc/reader.ts";
+
+export interface ServiceOptions {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Called with a key that was made at first start: shown to the operator once, never kept. */
+  readonly onKeyMade?: (key: string) => void;
+  /** Least wait between polls of a chain in ms, for tests. */
+  readonly minPollMs?: number;
+}
+
+export interface Service {
+  /** `http://host:port`, as bound. */
+  readonly url: string;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+/** How long an answer waits for the hash of an old block before it goes without. */
+const HASH_WAIT_MS = 500;
+
+/** One enabled chain with its parts. */
+interface ChainRuntime {
+  readonly chain: Chain;
+  readonly view: ChainProjection;
+  readonly reader: RpcChainReader;
+  readonly collections: FollowedCollections;
+  readonly follower: Follower;
+  readonly jobs: IndexingJobs;
+  readonly prices: Prices;
+  /** Starts the follower, once. */
+  follow(): void;
+  hashOf(block: number): Promise<Hash | undefined>;
+}
+
+/** Opens the log, starts the work, listens. @throws when the log cannot be opened or the port is taken */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { config, logger } = options;
+  const clock = options.clock ?? systemClock;
+  const lifecycle = new Lifecycle(logger);
+  let serving: Serving | undefined;
+  const server = startServer({ host: config.host, port: config.port, clock, serving: () => serving });
+  try {
+    serving = await assemble(options, clock, lifecycle);
+  } catch (error) {
+    await lifecycle.stop();
+    await server.stop();
+    throw error;
+  }
+  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
+  const url = config.publicUrl ?? `http://${host}:${server.port}`;
+  logger.info({ host: config.host, port: server.port }, "listening");
+  return { url, port: server.port, stop: () => stopService(server, lifecycle, logger) };
+}
+
+/** In order: no new requests, the sockets told, the loops ended, then what they stand on closed. */
+async function stopService(server: RunningServer, lifecycle: Lifecycle, logger: Logger): Promise<void> {
+  logger.info({}, "stopping");
+  await server.stop();
+  await lifecycle.stop();
+  logger.info({}, "stopped");
+}
+
+async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecycle): Promise<Serving> {
+  const { config, logger } = options;
+  const metrics = new Metrics();
+  const log = await openLog(config.eventLogUrl, clock, logger);
+  lifecycle.onStop("event log", () => log.close());
+  const cursorSecret = await readCursorSecret(log, config);
+  const keys = new KeyRing(await readKeyHashes(log, options));
+  const projections = new CollectionProjections({ log, logger, maxBytes: config.cacheBytes });
+  lifecycle.onStop("projections", () => projections.close());
+  // One core is left to requests.
+  const decoder = new DecodePool(Math.max(1, navigator.hardwareConcurrency - 1));
+  lifecycle.onStop("decoder", () => decoder.close());
+
+  const runtimes = new Map<number, ChainRuntime>();
+  const shared = { options, clock, lifecycle, metrics, log, projections, decoder, holder: randomUUID() };
+  for (const chainConfig of config.chains) {
+    const runtime = await createRuntime(chainConfig, shared);
+    runtimes.set(runtime.chain.chainId, runtime);
+  }
+  const request = (chainId: number, address: Address) => requestIndexing(log, chainId, address);
+  const channel = new Channel({
+    log,
+    projections,
+    clock,
+    logger,
+    chainOf: (chainId) => runtimes.get(chainId)?.view,
+    requestIndexing: (chainId, address) => request(chainId, address as Address),
+    maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
+  });
+  lifecycle.onStop("channel", () => channel.stop());
+  watchLog({ log, runtimes, channel, metrics, lifecycle, logger });
+  observe(metrics, projections);
+  for (const runtime of runtimes.values()) {
+    if (await runtime.jobs.load()) runtime.follow();
+  }
+
+  const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
+  const app = createApp({
+    keys,
+    limiter,
+    metrics,
+    logger,
+    projections,
+    clock,
+    cursorSecret,
+    maxPageSize: config.maxPageSize,
+    wireTypes: config.wireTypes,
+    metricsKeys:
+      config.metricsKey === undefined
+        ? undefined
+        : new KeyRing([new Bun.CryptoHasher("sha256").update(config.metricsKey).digest("hex")]),
+    enabledChains: config.chains.map(({ chain }) => chain),
+    nftChain: (chain) => runtimes.get(chain.chainId),
+    pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
+    requestIndexing: request,
+    requestIdentification: (chainId, address, version) => {
+      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
+    },
+  });
+  return { app, channel, keys, limiter, metrics };
+}
+
+async function readCursorSecret(log: EventLog, config: Config): Promise<string> {
+  if (config.cursorSecret !== undefined) return config.cursorSecret;
+  const { value } = await log.setting("cursor-secret", () => randomBytes(32).toString("hex"));
+  return value;
+}
+
+/** The configured keys' hashes, else that of the key made at first start. */
+async function readKeyHashes(log: EventLog, { config, onKeyMade }: ServiceOptions): Promise<readonly string[]> {
+  if (config.apiKeyHashes.length > 0) return config.apiKeyHashes;
+  const key = randomBytes(24).toString("base64url");
+  const hash = new Bun.CryptoHasher("sha256").update(key).digest("hex");
+  const { value, created } = await log.setting("api-key-sha256", () => hash);
+  if (created) onKeyMade?.(key);
+  return [value];
+}
+
+interface Shared {
+  readonly options: ServiceOptions;
+  readonly clock: Clock;
+  readonly lifecycle: Lifecycle;
+  readonly metrics: Metrics;
+  readonly log: EventLog;
+  readonly projections: CollectionProjections;
+  readonly decoder: DecodePool;
+  readonly holder: string;
+}
+
+async function createRuntime(chainConfig: ChainConfig, shared: Shared): Promise<ChainRuntime> {
+  const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
+  const { options, clock, lifecycle, metrics, log, projections, decoder, holder } = shared;
+  const { logger } = options;
+  const { chainId } = chain;
+  const slug = chain.name.replaceAll(" ", "-");
+  const endpoints = urls.map(
+    (url, index) =>
+      new EndpointProvider({
+        url,
+        label: `${slug}#${index + 1}`,
+        chainId,
+        timeoutMs: LIMITS.rpcTimeoutMs,
+        maxBytes: LIMITS.maxRpcAnswer,
+        clock,
+        onRequest: ({ endpoint, method, outcome, seconds, bytes }) => {
+          metrics.rpcRequests.inc({ endpoint, method, outcome });
+          metrics.rpcBytes.inc({ endpoint }, bytes);
+          metrics.rpcSeconds.observe({ endpoint }, seconds);
+        },
+      }),
+  );
+  const pool = new EndpointPool({ chain: chain.name, endpoints, clock });
+  lifecycle.onStop(`endpoints of ${chain.name}`, () => pool.close());
+  const multicall = chain.multicall3.address;
+  const reader = new RpcChainReader({ chainId, pool, multicall, finalityDepth, depthIsSet });
+  const view = new ChainProjection(log, chainId, () => projections.settle(chainId));
+  await view.load();
+  const observer = observerOf(metrics, chain);
+  const collections = new FollowedCollections({ chainId, log, reader, logger, observer });
+  let following = false;
+  const follow = () => {
+    if (following) return;
+    following = true;
+    lifecycle.run(`follow ${chain.name}`, (signal) => follower.run(signal));
+  };
+  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: follow });
+  const follower = new Follower({
+    chain,
+    log,
+    reader,
+    clock,
+    logger,
+    observer,
+    collections,
+    consumers: [collections, prices.consumer],
+    holder,
+    ...(options.minPollMs === undefined ? {} : { minPollMs: options.minPollMs }),
+  });
+  const jobs = new IndexingJobs({
+    chain,
+    log,
+    reader,
+    decoder,
+    clock,
+    logger,
+    lifecycle,
+    observer,
+    follower,
+    collections,
+    holder,
+  });
+  lifecycle.onStop(`jobs of ${chain.name}`, () => jobs.stop());
+  const hashes = new LRUCache<number, Hash>({ max: 10_000 });
+  const hashOf = async (block: number): Promise<Hash | undefined> => {
+    const known = hashes.get(block);
+    if (known !== undefined) return known;
+    const wait = clock.sleep(HASH_WAIT_MS).then(() => undefined);
+    const header = await Promise.race([reader.header(block).catch(() => undefined), wait]);
+    if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
+    return header?.hash;
+  };
+  return { chain, view, reader, collections, follower, jobs, prices, follow, hashOf };
+}
+
+interface Watch {
+  readonly log: EventLog;
+  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
+  readonly channel: Channel;
+  readonly metrics: Metrics;
+  readonly lifecycle: Lifecycle;
+  readonly logger: Logger;
+}
+
+/** Routes the log's wake-ups: chain streams to their views, NFT streams to whoever has work to do for them. */
+function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch): void {
+  const chainStreams = new Map<StreamName, ChainRuntime>();
+  for (const runtime of runtimes.values()) {
+    chainStreams.set(runtime.view.stream, runtime);
+    const { chainId } = runtime.chain;
+    const stop = runtime.view.onChange((change) => {
+      if (change.type === "reverted") channel.chainReverted(chainId, change.ancestor);
+    });
+    lifecycle.onStop(`view of ${runtime.chain.name}`, stop);
+  }
+  const offer = async (stream: StreamName, runtime: ChainRuntime) => {
+    const head = await log.head(stream);
+    runtime.jobs.offer(head);
+    runtime.collections.offer(head);
+    runtime.follow();
+  };
+  const unsubscribe = log.subscribe((stream, version) => {
+    const kind = stream.slice(0, stream.indexOf("/"));
+    metrics.eventsAppended.inc({ kind });
+    if (lifecycle.stopping) return;
+    const chain = chainStreams.get(stream);
+    if (chain !== undefined) {
+      chain.view.catchUp(version).catch((error: unknown) => logger.error({ err: error }, "a chain's view is stuck"));
+      return;
+    }
+    if (kind !== "nft") return;
+    const runtime = runtimes.get(Number(stream.split("/")[1]));
+    if (runtime === undefined) return;
+    offer(stream, runtime).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream was not looked at"));
+  });
+  lifecycle.onStop("log watch", unsubscribe);
+}
+
+function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {
+  const labels = { chain: chain.name };
+  return {
+    malformed: (_chainId, count) => metrics.malformedLogs.inc(labels, count),
+    progress: () => undefined,
+    completed: () => metrics.collectionsIndexed.inc(labels),
+    failed: () => metrics.indexingFailures.inc(labels),
+    head: (_chainId, head, behind) => {
+      metrics.followedHead.set(labels, head);
+      metrics.blocksBehind.set(labels, Math.max(0, behind));
+    },
+    reorg: () => metrics.reorgs.inc(labels),
+    halted: () => metrics.halted.set(labels, 1),
+  };
+}
+
+function observe(metrics: Metrics, projections: CollectionProjections): void {
+  projections.subscribe((_stream, _collection, { event }) => {
+    if (event.type === "TransfersCommitted") metrics.transfersIndexed.inc(event.count);
+  });
+  metrics.onScrape = () => {
+    const { bytes, collections } = projections.stats();
+    metrics.cacheBytes.set(bytes);
+    metrics.cacheCollections.set(collections);
+    metrics.anomalies.set(projections.anomalies());
+  };
+}

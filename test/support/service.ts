@@ -1,0 +1,102 @@
+/**
+ * The service under test: the very program that `start` runs, in this process or in one of its own, on port 0, with a
+ * client beside it. Waits are on conditions.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readConfig } from "../../src/config.ts";
+import { createLogger, type Logger } from "../../src/core/logger.ts";
+import { type Service, startService } from "../../src/service.ts";
+
+export const TEST_KEY = "test-key-0123456789";
+
+export interface TestService extends Service {
+  /** GET a path below the service's root with the key; the body parsed. */
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  readonly socketUrl: string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are looked into by tests, field by field
+type Body = any;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Body;
+}
+
+export interface TestServiceOptions {
+  readonly rpcUrl: string;
+  readonly logUrl: string;
+  readonly env?: Record<string, string>;
+  readonly logger?: Logger;
+}
+
+/** A fresh folder that is removed when the process ends, and a SQLite log's URL in it. */
+export function temporaryLogUrl(): string {
+  const folder = mkdtempSync(join(tmpdir(), "service-log-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return `sqlite://${join(folder, "events.db")}`;
+}
+
+export async function startTestService({ rpcUrl, logUrl, env, logger }: TestServiceOptions): Promise<TestService> {
+  const config = readConfig({
+    PORT: "0",
+    API_KEYS: TEST_KEY,
+    EVENT_LOG_URL: logUrl,
+    RPC_URL_ETH: rpcUrl,
+    RPC_URLS_ONLY: "true",
+    RATE_LIMIT_PER_MINUTE: "10000000",
+    ...env,
+  });
+  const level = process.env["TEST_LOG_LEVEL"] === "debug" ? "debug" : "silent";
+  const service = await startService({ config, logger: logger ?? createLogger(level), minPollMs: 50 });
+  const root = `http://127.0.0.1:${service.port}`;
+  const request = (path: string, init: RequestInit = {}) =>
+    fetch(`${root}${path}`, { ...init, headers: { "x-api-key": TEST_KEY, ...(init.headers ?? {}) } });
+  return {
+    ...service,
+    socketUrl: `ws://127.0.0.1:${service.port}/api/v2/ws`,
+    fetch: request,
+    get: async (path, headers = {}) => {
+      const response = await request(path, { headers });
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    },
+  };
+}
+
+/** Calls `probe` until it returns something; fails with what it last threw or with `what` after `ms`. */
+export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, ms = 15_000): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const found = await probe();
+    if (found !== undefined) return found;
+    if (performance.now() > deadline) throw new Error(`did not happen within ${ms} ms: ${what}`);
+    await Bun.sleep(20);
+  }
+}
+
+/** Asks for the collection until it is SYNCED (and, if given, true at `block` or later). */
+export function synced(service: TestService, address: string, block = 0, query = ""): Promise<Answer> {
+  return eventually(`${address} is synced at block ${block}`, async () => {
+    const answer = await service.get(`/api/v2/nft/${address}?limit=500${query}`);
+    if (answer.status !== 200 || answer.body.status !== "SYNCED") return undefined;
+    return Number(answer.headers.get("x-as-of-block") ?? -1) >= block ? answer : undefined;
+  });
+}
+
+/** All records of a listing, page by page. */
+export async function walkListing(service: TestService, address: string, query: string): Promise<Body[]> {
+  const records: Body[] = [];
+  let cursor: string | null = "";
+  while (cursor !== null) {
+    const path: string = `/api/v2/nft/${address}?${query}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
+    const { status, body } = await service.get(path);
+    if (status !== 200) throw new Error(`${path}: ${JSON.stringify(body)}`);
+    records.push(...body.result);
+    cursor = body.cursor;
+  }
+  return records;
+}

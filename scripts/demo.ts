@@ -1,0 +1,191 @@
+/**
+ * The demo: a local EVM with Uniswap, stablecoins and three collections at work, then the service as `start` runs it,
+ * with only its environment set, then what a first user would do. Prints each request as a curl line with its answer
+ * and stays up to be tried, unless `--once`. Exits 1 when anything is not as it should be.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import WebSocket from "ws";
+import { startAnvil } from "./local-chain/anvil.ts";
+import { seedCollections } from "./local-chain/collections.ts";
+import { guardChild } from "./local-chain/guard.ts";
+import { placeMainnet } from "./local-chain/mainnet.ts";
+import { seedMarket } from "./local-chain/market.ts";
+
+const MARKET_HOURS = 27;
+const once = process.argv.includes("--once");
+
+function say(text = ""): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** The service in a process of its own: its key and address are read from what it tells a first user. */
+async function startServiceProcess(rpcUrl: string, folder: string) {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "../src/main.ts")], {
+    // Its default log is ./data/events.db: a folder of its own keeps the demo's chain out of a real one.
+    cwd: folder,
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      RPC_URL_ETH: rpcUrl,
+      RPC_URLS_ONLY: "true",
+      PORT: process.env["PORT"] ?? "0",
+      LOG_LEVEL: "warn",
+    },
+    stdin: "ignore",
+    stdout: "inherit",
+    stderr: "pipe",
+  });
+  const guard = guardChild({ pid: child.pid, signal: "TERM" });
+  const { promise, resolve, reject } = Promise.withResolvers<{ base: string; key: string }>();
+  const reading = (async () => {
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const bytes of child.stderr) {
+      const chunk = decoder.decode(bytes, { stream: true });
+      process.stderr.write(chunk);
+      text += chunk;
+      const key = /API key,.*:\s+([A-Za-z0-9._~-]{8,128})/.exec(text)?.[1];
+      const base = /serving (\S+)\/api\/v2/.exec(text)?.[1];
+      if (key !== undefined && base !== undefined) resolve({ base, key });
+      text = text.slice(-4_000);
+    }
+    reject(new Error("the service ended before it was ready"));
+  })();
+  const { base, key } = await promise;
+  const stop = async () => {
+    child.kill("SIGTERM");
+    await child.exited;
+    await reading.catch(() => undefined);
+    guard.dismiss();
+  };
+  return { base, key, stop };
+}
+
+interface Page {
+  status: string;
+  total: string | null;
+  cursor: string | null;
+  result: { token_id: string; owner_of: string; amount: string; name: string }[];
+}
+
+/** A client that shows what it does as curl lines. */
+function createClient(base: string, key: string) {
+  return async function get<T>(path: string): Promise<T> {
+    say(`\n$ curl -s -H 'X-API-Key: ${key}' '${base}${path}'`);
+    const started = performance.now();
+    const response = await fetch(`${base}${path}`, { headers: { "x-api-key": key } });
+    const body = await response.text();
+    const shown = body.length > 700 ? `${body.slice(0, 700)} … (${body.length} bytes)` : body;
+    say(`${shown}\n  → ${response.status} in ${(performance.now() - started).toFixed(1)} ms`);
+    if (response.status !== 200) throw new Error(`${path} answered ${response.status}`);
+    return JSON.parse(body) as T;
+  };
+}
+
+/** Subscribes and resolves when the collection has finished indexing. */
+function indexed(base: string, key: string, address: string): Promise<void> {
+  const url = `${base.replace(/^http/, "ws")}/api/v2/ws`;
+  say(`\n$ npx wscat -H 'X-API-Key: ${key}' -c ${url}`);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const socket = new WebSocket(url, { headers: { "x-api-key": key } });
+  socket.on("open", () => {
+    const message = JSON.stringify({ action: "subscribe", chain: "eth", address });
+    say(`> ${message}`);
+    socket.send(message);
+  });
+  socket.on("message", (data) => {
+    say(`< ${String(data)}`);
+    const { type } = JSON.parse(String(data)) as { type: string };
+    if (type === "failed" || type === "error") reject(new Error(String(data)));
+    if (type === "indexed") {
+      socket.close();
+      resolve();
+    }
+  });
+  socket.on("error", reject);
+  return promise;
+}
+
+function check(condition: boolean, what: string): void {
+  if (!condition) throw new Error(`not as it should be: ${what}`);
+  say(`  ✓ ${what}`);
+}
+
+async function main(): Promise<void> {
+  const started = performance.now();
+  const folder = mkdtempSync(join(tmpdir(), "evm-demo-"));
+  const closers: (() => Promise<void> | void)[] = [() => rmSync(folder, { recursive: true, force: true })];
+  const close = async () => {
+    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+  };
+  process.on("SIGINT", () => close().then(() => process.exit(130)));
+  process.on("SIGTERM", () => close().then(() => process.exit(143)));
+  try {
+    say("Starting a local EVM with chain id 1: Uniswap v2 and v3, WETH, USDC, USDT, DAI at their mainnet addresses …");
+    const genesisTimestamp = Math.floor(Date.now() / 1_000) - MARKET_HOURS * 3_600 - 60;
+    const anvil = await startAnvil({ genesisTimestamp });
+    closers.push(() => anvil.stop());
+    await placeMainnet(anvil);
+    const market = await seedMarket(anvil, { hours: MARKET_HOURS });
+    const { plain, batch, multi } = await seedCollections(anvil);
+    say(`  ready in ${((performance.now() - started) / 1_000).toFixed(1)} s: ${anvil.url}`);
+
+    say("\nStarting the service, as `bun run start` does, with RPC_URL_ETH pointing there …");
+    const service = await startServiceProcess(anvil.url, folder);
+    closers.push(service.stop);
+    const get = createClient(service.base, service.key);
+
+    say("\n── A collection nobody asked for before ──────────────────────────────────────────────");
+    const path = `/api/v2/nft/${plain.address}?chain=eth&limit=100&disable_total=false`;
+    check((await get<Page>(path)).status === "SYNCING", "the answer comes at once, its indexing has started");
+    await indexed(service.base, service.key, plain.address);
+    const first = await get<Page>(path);
+    say(`  the first page was there ${((performance.now() - started) / 1_000).toFixed(1)} s after the demo began`);
+    check(first.status === "SYNCED" && first.result.length === 100, "the first page of 100");
+    const second = await get<Page>(`/api/v2/nft/${plain.address}?chain=eth&cursor=${first.cursor}`);
+    check(second.result.length === 100, "the second page, by the first one's cursor");
+    check(first.total === String(plain.owners.size), `the total, ${plain.owners.size}`);
+    const owned = [...first.result, ...second.result];
+    check(
+      owned.every(({ token_id, owner_of }) => plain.owners.get(BigInt(token_id)) === owner_of),
+      "every owner is the contract's own ownerOf",
+    );
+
+    say("\n── ERC721A, and ERC-1155 ─────────────────────────────────────────────────────────────");
+    for (const [name, address] of [
+      ["ERC721A", batch.address],
+      ["ERC-1155", multi.address],
+    ] as const) {
+      await indexed(service.base, service.key, address);
+      const page = await get<Page>(`/api/v2/nft/${address}?limit=2&disable_total=false`);
+      check(page.result.length === 2, `${name}: ${page.total} tokens`);
+    }
+
+    say("\n── What is a token worth? ────────────────────────────────────────────────────────────");
+    const price = await get<{ usdPrice: number; "24hrPercentChange"?: string }>(
+      `/api/v2/erc20/${market.demo.address}/price?chain=eth&include=percent_change`,
+    );
+    check(price.usdPrice > 0, `one DEMO is $${price.usdPrice}`);
+    check(price["24hrPercentChange"] !== undefined, `${price["24hrPercentChange"]} % in 24 hours`);
+    await get(`/api/v2/erc20/${market.demo.address}/price?chain=eth`);
+
+    if (once) {
+      say("\nDone.");
+      return;
+    }
+    say(`\nAll of it stays up: try the lines above, or ${service.base}/swagger with the key ${service.key}.`);
+    say("Ctrl-C ends the demo.");
+    await new Promise(() => undefined);
+  } finally {
+    await close();
+  }
+}
+
+await main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    say(`\nThe demo failed: ${error instanceof Error ? error.message : String(error)}`);
+    process.exit(1);
+  },
+);

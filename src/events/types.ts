@@ -126,6 +126,8 @@ export interface PoolDiscovered {
   readonly fee: number;
   readonly token0: Address;
   readonly token1: Address;
+  /** A pair on the x³y + y³x curve; absent: on no such curve. */
+  readonly stableCurve?: boolean;
   readonly block: number;
 }
 

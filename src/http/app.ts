@@ -200,7 +200,7 @@ function createRoutes(deps: AppDeps): Elysia {
 async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
   if (deps.metricsKeys !== undefined) {
     const bearer = /^Bearer (.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    deps.metricsKeys.check(request.headers.get("x-api-key") ?? bearer);
+    deps.metricsKeys.check(bearer ?? request.headers.get("x-api-key"));
   }
   const { metrics } = deps;
   return new Response(await metrics.text(), { headers: { "content-type": metrics.registry.contentType } });

@@ -7,7 +7,8 @@ import { CHAINS, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { EXCHANGES } from "../chains/exchanges.ts";
 
 const text = (description: string) => Type.String({ description });
-const nullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
+// OpenAPI 3.0 knows no null type, but this keyword.
+const nullableText = (description: string) => Type.String({ description, nullable: true });
 
 const NftRecord = Type.Object({
   token_address: text("Address of the contract, lower case"),
@@ -32,7 +33,7 @@ const NftRecord = Type.Object({
 });
 
 const NftPage = Type.Object({
-  status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")]),
+  status: Type.String({ enum: ["SYNCING", "SYNCED"] }),
   total: Type.Unknown({ description: "Count as a string with disable_total=false, else null" }),
   page: Type.Unknown({ description: "Number of the page along the cursor, from 0" }),
   page_size: Type.Unknown({ description: "The limit in force" }),
@@ -40,20 +41,23 @@ const NftPage = Type.Object({
   result: Type.Array(NftRecord),
 });
 
-const NativePrice = Type.Object({
-  value: text("Price of one whole token in the smallest unit of the native coin, truncated"),
-  decimals: Type.Number(),
-  name: Type.String(),
-  symbol: Type.String(),
-  address: text("The wrapped native coin"),
-});
+const NativePrice = Type.Object(
+  {
+    value: text("Price of one whole token in the smallest unit of the native coin, truncated"),
+    decimals: Type.Number(),
+    name: Type.String(),
+    symbol: Type.String(),
+    address: text("The wrapped native coin"),
+  },
+  { nullable: true },
+);
 
 const TokenPrice = Type.Object({
   tokenName: Type.String(),
   tokenSymbol: Type.String(),
   tokenLogo: text('URL, or ""'),
   tokenDecimals: Type.String(),
-  nativePrice: Type.Union([NativePrice, Type.Null()]),
+  nativePrice: NativePrice,
   usdPrice: Type.Number(),
   usdPriceFormatted: text("The shortest decimal that reads back as usdPrice"),
   "24hrPercentChange": Type.Optional(text("With include=percent_change, when there was a price then")),
@@ -67,7 +71,7 @@ const TokenPrice = Type.Object({
 const ErrorBody = Type.Object({
   message: Type.String(),
   code: Type.String(),
-  details: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  details: Type.Optional(Type.Object({}, { additionalProperties: true })),
 });
 
 const Health = Type.Object({ status: Type.String() });
@@ -220,7 +224,7 @@ export const INFO = {
   title: "EVM data service",
   version: "2.0",
   description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this very server.",
-  license: { name: "MIT", identifier: "MIT" },
+  license: { name: "MIT" },
 };
 
 /** The page at `/swagger`. */

@@ -148,7 +148,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
       // What is in flight is answered; then the rest is cut.
-      let cancel = () => undefined as void;
+      let cancel: () => void = () => undefined;
       const grace = new Promise<void>((resolve) => {
         cancel = clock.after(LIMITS.stopGraceMs, resolve);
       });

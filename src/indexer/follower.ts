@@ -28,6 +28,8 @@ const ADDRESS_CHUNK = 1_000;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
+/** Newest block times whose median is taken. */
+const GAPS_LOOKED_AT = 8;
 const RETRY_MAX_MS = 15_000;
 
 export interface FollowerOptions {
@@ -111,7 +113,7 @@ export class Follower {
         const head = await reader.head();
         await this.#advance(state, head, lease);
         await this.#join(state);
-        wait = this.#waitAfter(head);
+        wait = this.#waitAfter(state, head);
         failures = 0;
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
@@ -132,12 +134,22 @@ export class Follower {
     return this.#options.minPollMs ?? MIN_POLL_MS;
   }
 
-  /** Until the next block is due by the chain's block time; once it is overdue, the least wait. */
-  #waitAfter(head: HeaderRef): number {
+  /**
+   * Until the next block is due; once it is overdue, the least wait. The block time is the chain's own, or what the
+   * newest headers show when that is less: local chains make blocks when they like.
+   */
+  #waitAfter(state: ChainState, head: HeaderRef): number {
     const { chain, clock } = this.#options;
-    const seconds = chain.blockSeconds ?? 1;
-    const due = (head.timestamp + seconds) * 1_000 - clock.now();
-    return Math.min(Math.max(due, this.#minPoll), Math.max(seconds * 1_000, this.#minPoll));
+    const gaps: number[] = [];
+    for (let number = head.number; gaps.length < GAPS_LOOKED_AT; number--) {
+      const [newer, older] = [state.headers.get(number), state.headers.get(number - 1)];
+      if (newer === undefined || older === undefined) break;
+      gaps.push(newer.timestamp - older.timestamp);
+    }
+    const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? chain.blockSeconds;
+    const blockMs = Math.min(median, chain.blockSeconds) * 1_000;
+    const due = head.timestamp * 1_000 + blockMs - clock.now();
+    return Math.min(Math.max(due, this.#minPoll), Math.max(blockMs, this.#minPoll));
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {

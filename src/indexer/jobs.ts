@@ -28,7 +28,7 @@ const PARALLEL = 4;
 const RETRY_BASE_MS = 5_000;
 const RETRY_MAX_MS = 3_600_000;
 /** A lease held elsewhere is asked for again after this. */
-const LEASE_RETRY_MS = 2_000;
+const LEASE_RETRY_MS = 1_000;
 const PAGE = 1_000;
 
 export interface JobsOptions {

@@ -7,8 +7,8 @@ import { AppError } from "../core/errors.ts";
 import type { EventLog } from "../log/port.ts";
 
 /** A dead holder's work is taken over after this. */
-const TTL_MS = 5_000;
-const RENEW_MS = 1_500;
+const TTL_MS = 3_000;
+const RENEW_MS = 1_000;
 
 export interface Lease {
   /** Aborted when the lease is lost or the service stops. */

@@ -137,8 +137,9 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   if (method === "eth_call" && (REVERT_WORDS.test(text) || code === 3)) {
     return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
   }
+  if (UNSUPPORTED_WORDS.test(text) || code === -32601) return make("unsupported");
   if (LAG_WORDS.test(text)) return make(method === "eth_call" ? "state_unavailable" : "transient");
-  if (UNSUPPORTED_WORDS.test(text) || code === -32601 || code === -32602) return make("unsupported");
+  if (code === -32602) return make("unsupported");
   return make("transient");
 }
 

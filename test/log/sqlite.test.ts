@@ -1,15 +1,43 @@
 /** The SQLite engine: the contract suite, and what is its alone. */
 
-import { afterAll } from "bun:test";
+import { Database } from "bun:sqlite";
+import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
-import { describeLogContract } from "./contract.ts";
+import { committed, describeLogContract, freshStream } from "./contract.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "event-log-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describeLogContract("SQLite", () => openLog(`sqlite://${join(folder, "events.db")}`, systemClock, silentLogger));
+
+describe("SQLite", () => {
+  const openAt = (name: string) => openLog(`sqlite://${join(folder, name)}`, systemClock, silentLogger);
+
+  test("a damaged record, and a missing one, are named and refused", async () => {
+    const log = await openAt("damaged.db");
+    const stream = freshStream();
+    await log.append({ stream, events: [committed(0, 0), committed(1, 1), committed(2, 2)], expectedVersion: 0 });
+    const database = new Database(join(folder, "damaged.db"));
+    database.run("UPDATE events SET time = time + 1 WHERE version = 2");
+    await expect(log.read(stream)).rejects.toMatchObject({ code: "invariant", meta: { stream, version: 2 } });
+    database.run("DELETE FROM events WHERE version = 2");
+    await expect(log.read(stream)).rejects.toMatchObject({ code: "invariant", meta: { stream, version: 2 } });
+    database.close();
+    await log.close();
+  });
+
+  test("a file that is no database, and a log of a newer release, are refused by name", async () => {
+    await Bun.write(join(folder, "text.db"), "this is not a database ".repeat(500));
+    await expect(openAt("text.db")).rejects.toThrow("database file is damaged");
+    await (await openAt("newer.db")).close();
+    const database = new Database(join(folder, "newer.db"));
+    database.run("INSERT INTO migrations (id, applied_at) VALUES (99, 0)");
+    database.close();
+    await expect(openAt("newer.db")).rejects.toThrow("schema 99");
+  });
+});

@@ -1,0 +1,108 @@
+/** The environment: defaults, every key, and all that is wrong told at once. */
+import { describe, expect, test } from "bun:test";
+import { CHAINS } from "../src/chains/chains.ts";
+import { ConfigError, readConfig } from "../src/config.ts";
+import { spawnService } from "./support/process.ts";
+
+const problemsOf = (environment: Record<string, string>): readonly string[] => {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    return error instanceof ConfigError ? error.problems : [`threw ${error}`];
+  }
+};
+
+describe("the environment", () => {
+  test("nothing set: the defaults of the contract, every chain by its published endpoints", () => {
+    const config = readConfig({});
+    expect(config).toMatchObject({
+      host: "127.0.0.1",
+      port: 3000,
+      eventLogUrl: "sqlite://./data/events.db",
+      apiKeyHashes: [],
+      maxPageSize: 500,
+      wireTypes: "seed",
+      logLevel: "info",
+    });
+    expect(config.chains.map(({ chain }) => chain.name)).toEqual(CHAINS.map(({ name }) => name));
+  });
+
+  test("endpoints: several, off, only the given ones; finality as set", () => {
+    const config = readConfig({
+      RPC_URL_ETH: "http://a.example, wss://b.example",
+      RPC_URL_BSC_TESTNET: "http://c.example",
+      RPC_URL_POLYGON: "off",
+      FINALITY_DEPTH_ETH: "12",
+      RPC_URLS_ONLY: "true",
+    });
+    expect(
+      config.chains.map(({ chain, urls, finalityDepth, depthIsSet }) => [
+        chain.name,
+        urls.length,
+        finalityDepth,
+        depthIsSet,
+      ]),
+    ).toEqual([
+      ["eth", 2, 12, true],
+      ["bsc testnet", 1, 32, false],
+    ]);
+    expect(readConfig({ RPC_URL_POLYGON: "off" }).chains.map(({ chain }) => chain.name)).not.toContain("polygon");
+  });
+
+  test("keys are kept as hashes only", () => {
+    const hash = new Bun.CryptoHasher("sha256").update("other-key-1").digest("hex");
+    const config = readConfig({ API_KEYS: `secret-key-1, sha256:${hash.toUpperCase()}` });
+    expect(config.apiKeyHashes).toEqual([new Bun.CryptoHasher("sha256").update("secret-key-1").digest("hex"), hash]);
+    expect(JSON.stringify(config)).not.toContain("secret-key-1");
+  });
+
+  const bad: [string, string][] = [
+    ["PORT", "65536"],
+    ["PORT", "-1"],
+    ["PORT", "3e3"],
+    ["HOST", "http://here"],
+    ["PUBLIC_URL", "ftp://x"],
+    ["PUBLIC_URL", "nonsense"],
+    ["API_KEYS", "short"],
+    ["API_KEYS", "good-key-123,bad key"],
+    ["EVENT_LOG_URL", "mysql://x"],
+    ["EVENT_LOG_URL", "sqlite://:memory:"],
+    ["RPC_URL_ETH", "file:///etc/passwd"],
+    ["RPC_URL_MARS", "http://x.example"],
+    ["FINALITY_DEPTH_ETH", "1.5"],
+    ["CURSOR_SECRET", "short"],
+    ["CACHE_MB", "0"],
+    ["MAX_PAGE_SIZE", "０"],
+    ["RATE_LIMIT_PER_MINUTE", "many"],
+    ["WIRE_TYPES", "both"],
+    ["LOG_LEVEL", "loud"],
+    ["METRICS_KEY", "x"],
+    ["RPC_URLS_ONLY", "true"],
+  ];
+  for (const [key, value] of bad) {
+    test(`${key}=${value} is refused by name, without the value of a secret`, () => {
+      const problems = problemsOf({ [key]: value });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toStartWith(key);
+      if (key === "API_KEYS" || key === "CURSOR_SECRET") expect(problems[0]).not.toContain(value);
+    });
+  }
+
+  test("a bad environment stops the start with all that is wrong", async () => {
+    const { exited, stderr } = spawnService({ PORT: "x", CACHE_MB: "y", RPC_URL_ETH: "z", LOG_LEVEL: "w" });
+    expect(await exited).toBe(78);
+    for (const key of ["PORT", "CACHE_MB", "RPC_URL_ETH", "LOG_LEVEL"]) expect(stderr()).toContain(`${key}: `);
+  });
+
+  test("a taken port, and a log that cannot be opened, stop the start with the reason", async () => {
+    const taken = Bun.serve({ port: 0, fetch: () => new Response() });
+    const env = { RPC_URL_ETH: "http://127.0.0.1:9", RPC_URLS_ONLY: "true" };
+    const first = spawnService({ ...env, PORT: String(taken.port), EVENT_LOG_URL: "sqlite:///tmp/never.db" });
+    expect(await first.exited).toBe(1);
+    await taken.stop(true);
+    const second = spawnService({ ...env, EVENT_LOG_URL: "sqlite:///proc/none/events.db" });
+    expect(await second.exited).toBe(1);
+    expect(second.stderr()).toContain("did not start");
+  });
+});

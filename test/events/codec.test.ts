@@ -1,0 +1,154 @@
+/** Records: every event comes back as it went in, anything damaged or unknown is refused, columns fit their values. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { checksum, decodeEvent, encodeEvent } from "../../src/events/codec.ts";
+import { decodeTransfers, wordsToBigInt } from "../../src/events/columns.ts";
+import { type DomainEvent, nftStream } from "../../src/events/types.ts";
+import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
+
+const hash = `0x${"ab".repeat(32)}` as Hash;
+const address = `0x${"cd".repeat(20)}` as Address;
+const header = { number: 7, hash, parentHash: hash, timestamp: 1_700_000_000 };
+const block = { number: 7, hash };
+
+/** One of each type: a type that is added without a line here fails to compile. */
+const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } = {
+  IndexingRequested: { type: "IndexingRequested" },
+  ContractIdentified: {
+    type: "ContractIdentified",
+    kind: "nft",
+    forms: ["erc721", "erc1155"],
+    name: "Ünïcode “name” 🦄",
+    symbol: "",
+    startBlock: 0,
+    block: 9,
+  },
+  TransfersCommitted: {
+    type: "TransfersCommitted",
+    fromBlock: 0,
+    toBlock: 7,
+    toHash: hash,
+    count: 3,
+    transfers: new Uint8Array([0, 255, 1, 2]),
+  },
+  BlocksReverted: { type: "BlocksReverted", ancestor: block },
+  IndexingCompleted: { type: "IndexingCompleted", block: 7, hash },
+  IndexingFailed: { type: "IndexingFailed", reason: "no answer", attempt: 3, retryAt: 1_700_000_000_000 },
+  FlagsChanged: { type: "FlagsChanged", possibleSpam: true, verifiedCollection: false, rule: "list" },
+  TokenIdentified: { type: "TokenIdentified", name: "a", symbol: "b", decimals: 18, isContract: true, block: 1 },
+  PoolDiscovered: {
+    type: "PoolDiscovered",
+    pool: address,
+    factory: address,
+    style: "v3",
+    fee: 500,
+    token0: address,
+    token1: address,
+    block: 1,
+  },
+  PriceObserved: {
+    type: "PriceObserved",
+    pool: address,
+    state: { style: "v3", sqrtPriceX96: "1", liquidity: "2", tick: -3 },
+    block: 1,
+    blockHash: hash,
+    timestamp: 5,
+    logIndex: 0,
+  },
+  HeadAdvanced: { type: "HeadAdvanced", fromBlock: 7, headers: [header] },
+  ChainReverted: { type: "ChainReverted", ancestor: block, orphaned: [block] },
+  ChainFinalized: { type: "ChainFinalized", block },
+  ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
+};
+
+describe("records", () => {
+  for (const event of Object.values(EVENTS)) {
+    test(`${event.type} comes back as it went in`, () => {
+      expect(decodeEvent(event.type, encodeEvent(event))).toEqual(event);
+    });
+  }
+
+  test("cut off anywhere, of an unknown codec, schema or type: refused", () => {
+    const event = EVENTS.HeadAdvanced;
+    const bytes = encodeEvent(event);
+    for (let length = 0; length < bytes.length; length++) {
+      expect(() => decodeEvent(event.type, bytes.subarray(0, length))).toThrow();
+    }
+    for (const [at, value] of [
+      [0, 9],
+      [1, 99],
+      [1, 0],
+    ] as const) {
+      expect(() =>
+        decodeEvent(
+          event.type,
+          bytes.map((byte, i) => (i === at ? value : byte)),
+        ),
+      ).toThrow();
+    }
+    expect(() => decodeEvent("NeverHeardOf", bytes)).toThrow("unknown event type");
+  });
+
+  test("the checksum covers the place, the time and every byte", () => {
+    const stream = nftStream(1, address);
+    const bytes = encodeEvent(EVENTS.BlocksReverted);
+    const right = checksum(stream, 3, "BlocksReverted", 5, bytes);
+    expect(checksum(stream, 4, "BlocksReverted", 5, bytes)).not.toBe(right);
+    expect(checksum(stream, 3, "IndexingFailed", 5, bytes)).not.toBe(right);
+    expect(checksum(stream, 3, "BlocksReverted", 6, bytes)).not.toBe(right);
+    expect(checksum(nftStream(2, address), 3, "BlocksReverted", 5, bytes)).not.toBe(right);
+    for (let at = 0; at < bytes.length; at++) {
+      const flipped = bytes.map((byte, i) => (i === at ? byte ^ 1 : byte));
+      expect(checksum(stream, 3, "BlocksReverted", 5, flipped)).not.toBe(right);
+    }
+  });
+});
+
+describe("transfer columns", () => {
+  const word = fc.oneof(
+    fc.bigInt(0n, 300n),
+    fc.bigInt(0n, 2n ** 32n),
+    fc.bigInt(0n, 2n ** 64n),
+    fc.bigInt(0n, 2n ** 256n - 1n),
+  );
+  const transfer = fc.record({
+    kind: fc.constantFrom(0 as const, 1 as const, 2 as const, 3 as const),
+    block: fc.nat(2 ** 32 - 1),
+    from: fc.nat(9),
+    to: fc.nat(9),
+    id: word,
+    amount: word,
+  });
+
+  test("whatever the values, they come back", () => {
+    fc.assert(
+      fc.property(fc.array(transfer, { maxLength: 40 }), (transfers: ModelTransfer[]) => {
+        const columns = decodeTransfers(columnsOf(transfers));
+        const address = (index: number) =>
+          new DataView(columns.addresses.buffer, columns.addresses.byteOffset + index * 20 + 16, 4).getUint32(0);
+        const back = transfers.map((_, i) => ({
+          kind: columns.kinds[i],
+          block: columns.blocks[i],
+          from: address(columns.from[i] as number),
+          to: address(columns.to[i] as number),
+          id: wordsToBigInt(columns.ids, i),
+          amount: wordsToBigInt(columns.amounts, i),
+        }));
+        expect(back as ModelTransfer[]).toEqual(transfers);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("cut off, too long, or claiming a count that is not there: refused", () => {
+    const bytes = columnsOf([{ kind: 0, block: 1, from: 0, to: 1, id: 5n, amount: 1n }]);
+    for (let length = 0; length < bytes.length; length++) {
+      expect(() => decodeTransfers(bytes.subarray(0, length))).toThrow();
+    }
+    expect(() => decodeTransfers(new Uint8Array([...bytes, 0]))).toThrow("longer");
+    const huge = bytes.slice();
+    new DataView(huge.buffer).setUint32(1, 0xffff_ffff, true);
+    expect(() => decodeTransfers(huge)).toThrow();
+  });
+});

@@ -1,0 +1,24 @@
+/** A log written by each released format replays for ever to what it replayed to when it was frozen. */
+import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { type FrozenRecord, replayFrozen } from "../support/frozen.ts";
+
+const FOLDER = join(import.meta.dir, "../fixtures");
+const files = readdirSync(FOLDER).filter((file) => /^log-\d+\.json$/.test(file));
+
+describe("frozen logs", () => {
+  test("there is one for the format that is written today", () => {
+    expect(files).toContain("log-1.json");
+  });
+  for (const file of files) {
+    test(`${file} replays as it did`, async () => {
+      const { records, replay } = (await Bun.file(join(FOLDER, file)).json()) as {
+        records: FrozenRecord[];
+        replay: Record<string, unknown>;
+      };
+      expect(records.length).toBeGreaterThan(20);
+      expect(replayFrozen(records)).toEqual(replay);
+    });
+  }
+});

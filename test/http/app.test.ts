@@ -1,0 +1,263 @@
+/**
+ * What every request passes, without a collection in sight: keys, rate, unknown paths, methods, health, metrics, the
+ * OpenAPI document by an outside validator, the page that works offline, and a chain that does not answer.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { CHAINS } from "../../src/chains/chains.ts";
+import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+const ADDRESS = `0x${"ab".repeat(20)}`;
+const NFT = `/api/v2/nft/${ADDRESS}`;
+const PRICE = `/api/v2/erc20/${ADDRESS}/price`;
+
+let service: TestService;
+/** Nobody listens there. */
+const DEAD = "http://127.0.0.1:9/secret-path";
+
+beforeAll(async () => {
+  service = await startTestService({
+    rpcUrl: DEAD,
+    logUrl: temporaryLogUrl(),
+    env: { METRICS_KEY: "metrics-key-1", RATE_LIMIT_PER_MINUTE: "1000000" },
+  });
+});
+afterAll(() => service.stop());
+
+describe("keys", () => {
+  test("missing: 401 with the hosted service's sentence; wrong: 401", async () => {
+    for (const path of [NFT, PRICE, "/api/v2/unknown", "/api/v2"]) {
+      const response = await fetch(`http://127.0.0.1:${service.port}${path}`);
+      expect(response.status).toBe(401);
+      expect(await response.json()).toEqual({
+        message: "API KEY missing from x-api-key header",
+        code: "missing_api_key",
+      });
+    }
+    const wrong = await service.get(NFT, { "x-api-key": `${TEST_KEY}x` });
+    expect([wrong.status, wrong.body.code]).toEqual([401, "invalid_api_key"]);
+    expect(JSON.stringify(wrong.body)).not.toContain(TEST_KEY);
+  });
+
+  test("the header's name in any case", async () => {
+    const response = await fetch(`http://127.0.0.1:${service.port}${NFT}`, { headers: { "X-API-KEY": TEST_KEY } });
+    expect(response.status).toBe(200);
+  });
+});
+
+describe("rate", () => {
+  test("past the bucket: 429 with Retry-After, per key", async () => {
+    const limited = await startTestService({
+      rpcUrl: DEAD,
+      logUrl: temporaryLogUrl(),
+      env: { RATE_LIMIT_PER_MINUTE: "3", API_KEYS: `${TEST_KEY},second-key-1` },
+    });
+    const statuses = [];
+    for (let i = 0; i < 4; i++) statuses.push((await limited.get(NFT)).status);
+    expect(statuses).toEqual([200, 200, 200, 429]);
+    const answer = await limited.get(NFT);
+    expect(answer.body).toEqual({ message: "Rate limit exceeded", code: "rate_limited" });
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect((await limited.get(NFT, { "x-api-key": "second-key-1" })).status).toBe(200);
+    await limited.stop();
+  });
+});
+
+describe("a contract nobody asked for, on a chain that does not answer", () => {
+  test("200 SYNCING [] at once", async () => {
+    const started = performance.now();
+    const answer = await service.get(`${NFT}?disable_total=false`);
+    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toEqual({
+      status: "SYNCING",
+      total: "0",
+      page: "0",
+      page_size: "100",
+      cursor: null,
+      result: [],
+    });
+  });
+
+  test("a price: 503 without a word of the endpoint", async () => {
+    const answer = await service.get(PRICE);
+    expect([answer.status, answer.body.code]).toEqual([503, "chain_unavailable"]);
+    expect(JSON.stringify(answer.body)).not.toMatch(/secret|127\.0\.0\.1|http/);
+  }, 30_000);
+
+  test("a chain that is known but not enabled: 400", async () => {
+    for (const path of [NFT, PRICE]) {
+      const answer = await service.get(`${path}?chain=polygon`);
+      expect([answer.status, answer.body.code]).toEqual([400, "chain_not_enabled"]);
+      expect(answer.body.message).toBe("chain polygon is not enabled on this server");
+    }
+  });
+});
+
+describe("bad input of every parameter is a 400 that names it", () => {
+  const cases: [string, string][] = [
+    ...["mars", "", "0x2", "ethh"].map((v): [string, string] => ["chain", v]),
+    ...["Decimal", "HEX", "octal", ""].map((v): [string, string] => ["format", v]),
+    ...["0", "-1", "-0", "501", "1e2", "0x10", "９", "1.5", " 1", "", "abc", "1e9"].map((v): [string, string] => [
+      "limit",
+      v,
+    ]),
+    ...["0", "1001", "x"].map((v): [string, string] => ["totalRanges", v]),
+    ...["0", "-1", "x"].map((v): [string, string] => ["range", v]),
+    ...["yes", "1", "TRUE"].map((v): [string, string] => ["disable_total", v]),
+    ...["AAAA", "x".repeat(2_000), "%00", "{}"].map((v): [string, string] => ["cursor", v]),
+    ...["yes"].map((v): [string, string] => ["normalizeMetadata", v]),
+    ...["yes"].map((v): [string, string] => ["media_items", v]),
+    ...["-1", "1e3", "x", "99999999999999999999"].map((v): [string, string] => ["as_of_block", v]),
+    ...["yes"].map((v): [string, string] => ["holders", v]),
+  ];
+  for (const [name, value] of cases) {
+    test(`nft ${name}=${value.slice(0, 30)}`, async () => {
+      const answer = await service.get(`${NFT}?${name}=${encodeURIComponent(value)}`);
+      expect(answer.status).toBe(400);
+      expect(answer.body.code).toBe("invalid_parameter");
+      expect(answer.body.message).toStartWith(`${name}: `);
+      expect(answer.body.details.parameter).toBe(name);
+    });
+  }
+  const prices: [string, string][] = [
+    ["chain", "mars"],
+    ["include", "everything"],
+    ["include", ""],
+    ["exchange", "nowhere"],
+    ["to_block", "-1"],
+    ["to_block", "1e3"],
+    ["to_block", "latest"],
+    ["min_liquidity_usd", "-5"],
+    ["min_liquidity_usd", "much"],
+  ];
+  for (const [name, value] of prices) {
+    test(`price ${name}=${value}`, async () => {
+      const answer = await service.get(`${PRICE}?${name}=${encodeURIComponent(value)}`);
+      expect([answer.status, answer.body.code]).toEqual([400, "invalid_parameter"]);
+      expect(answer.body.message).toStartWith(`${name}: `);
+    });
+  }
+
+  test("a parameter given twice", async () => {
+    for (const query of ["limit=1&limit=2", "chain=eth&chain=eth", "cursor=a&cursor=b"]) {
+      const answer = await service.get(`${NFT}?${query}`);
+      expect([answer.status, answer.body.details.parameter]).toEqual([400, query.slice(0, query.indexOf("="))]);
+    }
+  });
+
+  test("an unknown chain names the twelve", async () => {
+    const { message } = (await service.get(`${NFT}?chain=mars`)).body;
+    for (const { name, code } of CHAINS) expect(message).toContain(`${name} (${code})`);
+  });
+
+  test("the address", async () => {
+    for (const address of [
+      "0x12",
+      ADDRESS.slice(2),
+      `${ADDRESS}00`,
+      "vitalik.eth",
+      "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13d",
+      "%ff",
+    ]) {
+      for (const path of [`/api/v2/nft/${address}`, `/api/v2/erc20/${address}/price`]) {
+        const answer = await service.get(path);
+        expect([path, answer.status, answer.body.details?.parameter]).toEqual([path, 400, "address"]);
+      }
+    }
+  });
+
+  test("a URL that is too long", async () => {
+    const answer = await service.get(`${NFT}?cursor=${"a".repeat(9_000)}`);
+    expect([answer.status, answer.body.details.parameter]).toEqual([400, "cursor"]);
+  });
+
+  test("unknown parameters are ignored, any accept is served", async () => {
+    const answer = await service.get(`${NFT}?foo=bar&limit=1`, { accept: "text/plain" });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("content-type")).toStartWith("application/json");
+  });
+});
+
+describe("beside the contract", () => {
+  test("unknown paths and methods are JSON, with a request id", async () => {
+    for (const [path, init] of [
+      ["/nope", {}],
+      ["/api/v2/nope", {}],
+      [NFT, { method: "POST" }],
+      ["/api/v2/nft/", {}],
+    ] as const) {
+      const response = await service.fetch(path, init);
+      expect(response.status).toBe(404);
+      expect(response.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+      expect(((await response.json()) as { code: string }).code).toBe("not_found");
+    }
+  });
+
+  test("HEAD is GET without its body", async () => {
+    const get = await service.fetch(NFT);
+    const head = await service.fetch(NFT, { method: "HEAD" });
+    expect(head.status).toBe(200);
+    expect(await head.text()).toBe("");
+    expect(head.headers.get("etag")).toBe(get.headers.get("etag"));
+    expect(Number(head.headers.get("content-length"))).toBe((await get.text()).length);
+  });
+
+  test("an entity tag the client has: 304", async () => {
+    const { headers } = await service.get(NFT);
+    expect(headers.get("cache-control")).toBe("private, no-cache");
+    const again = await service.fetch(NFT, { headers: { "if-none-match": headers.get("etag") as string } });
+    expect(again.status).toBe(304);
+    expect(await again.text()).toBe("");
+  });
+
+  test("health needs no key", async () => {
+    const base = `http://127.0.0.1:${service.port}`;
+    expect((await fetch(`${base}/health/live`)).status).toBe(200);
+    expect((await fetch(`${base}/health/ready`)).status).toBe(200);
+  });
+
+  test("metrics are guarded by METRICS_KEY, and tell of no endpoint", async () => {
+    expect((await service.fetch("/metrics")).status).toBe(401);
+    const response = await service.fetch("/metrics", { headers: { authorization: "Bearer metrics-key-1" } });
+    expect(response.status).toBe(200);
+    const text = await response.text();
+    expect(text).toContain("http_request_duration_seconds_bucket");
+    expect(text).toContain('rpc_requests_total{endpoint="eth#1"');
+    expect(text).not.toMatch(/secret-path|127\.0\.0\.1/);
+  });
+
+  test("the OpenAPI document is valid by an outside validator and says 2.0", async () => {
+    const document = (await service.get("/swagger/json")).body;
+    const result = await new Validator().validate(document);
+    expect(result.errors ?? []).toEqual([]);
+    expect(result.valid).toBe(true);
+    expect(document.openapi).toStartWith("3.");
+    expect(document.info.version).toBe("2.0");
+    expect(Object.keys(document.paths).sort()).toEqual([
+      "/api/v2/erc20/{address}/price",
+      "/api/v2/nft/{address}",
+      "/api/v2/ws",
+      "/health/live",
+      "/health/ready",
+      "/metrics",
+    ]);
+    const total = document.paths["/api/v2/nft/{address}"].get.parameters.find(
+      (parameter: { name: string }) => parameter.name === "disable_total",
+    );
+    expect(total.deprecated).toBe(true);
+  });
+
+  test("the page's script and style come from here", async () => {
+    const page = await (await service.fetch("/swagger")).text();
+    const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] as string);
+    const own = links.filter((link) => !link.startsWith("data:"));
+    expect(own).toHaveLength(3);
+    for (const link of own) {
+      expect(link).toStartWith("/swagger/");
+      const asset = await service.fetch(link);
+      expect(asset.status).toBe(200);
+      expect((await asset.text()).length).toBeGreaterThan(50);
+    }
+  });
+});

@@ -1,0 +1,342 @@
+/**
+ * The WebSocket channel over real sockets: the door (header, subprotocol, 401, 426), every message of the contract,
+ * `since`, and every limit. The chain is anvil; a reorg is a real one.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import net from "node:net";
+import WebSocket from "ws";
+import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
+import { LIMITS } from "../../src/config.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+import {
+  eventually,
+  startTestService,
+  synced,
+  TEST_KEY,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
+
+interface Message {
+  readonly type: string;
+  readonly [key: string]: unknown;
+}
+
+let anvil: Anvil;
+let service: TestService;
+let nft: Deployed;
+
+const people = () => anvil.accounts as string[];
+const mint = (id: number, to = 1) => transact(anvil, nft.contract, "mint", [people()[to] as string, BigInt(id)]);
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Socket", "SOCK"]);
+  for (let id = 1; id <= 5; id++) await mint(id);
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
+  await synced(service, nft.address);
+}, 30_000);
+afterAll(async () => {
+  await service.stop();
+  await anvil.stop();
+});
+
+interface Client {
+  readonly messages: Message[];
+  readonly socket: WebSocket;
+  readonly closed: Promise<{ code: number; reason: string }>;
+  send(message: unknown): void;
+  /** The n-th message of a type, once it is there. */
+  next(type: string, n?: number): Promise<Message>;
+}
+
+async function connect(target: TestService = service): Promise<Client> {
+  const messages: Message[] = [];
+  const socket = new WebSocket(target.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
+  const closed = new Promise<{ code: number; reason: string }>((resolve) =>
+    socket.on("close", (code, reason) => resolve({ code, reason: String(reason) })),
+  );
+  socket.on("message", (data) => messages.push(JSON.parse(String(data))));
+  await new Promise((resolve, reject) => {
+    socket.on("open", resolve);
+    socket.on("error", reject);
+  });
+  const next = (type: string, n = 0) =>
+    eventually(`message ${n} of type ${type} in ${JSON.stringify(messages)}`, async () =>
+      messages.filter((message) => message.type === type).at(n),
+    );
+  return { messages, socket, closed, next, send: (message) => socket.send(JSON.stringify(message)) };
+}
+
+/** A handshake by hand: the answer's status line and headers. */
+async function handshake(headers: string[], path = "/api/v2/ws"): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const socket = net.connect(service.port, "127.0.0.1", () => {
+    const key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    const lines = [`GET ${path} HTTP/1.1`, "Host: x", "Upgrade: websocket", "Connection: Upgrade", key];
+    socket.write(`${[...lines, "Sec-WebSocket-Version: 13", ...headers].join("\r\n")}\r\n\r\n`);
+  });
+  socket.once("data", (data) => {
+    resolve(data.toString());
+    socket.destroy();
+  });
+  return promise;
+}
+
+describe("the door", () => {
+  test("without a key, or with a wrong one: 401 before the upgrade", async () => {
+    expect(await handshake([])).toStartWith("HTTP/1.1 401");
+    expect(await handshake(["X-API-Key: wrong-key-000"])).toStartWith("HTTP/1.1 401");
+    expect(await handshake(["Sec-WebSocket-Protocol: evm.v2, apikey.wrong-key-000"])).toStartWith("HTTP/1.1 401");
+  });
+
+  test("browsers offer subprotocols: the answer is evm.v2, never the key", async () => {
+    for (const offer of [`evm.v2, apikey.${TEST_KEY}`, `apikey.${TEST_KEY}, evm.v2`]) {
+      const answer = await handshake([`Sec-WebSocket-Protocol: ${offer}`]);
+      expect(answer).toStartWith("HTTP/1.1 101");
+      expect(answer.toLowerCase()).toContain("sec-websocket-protocol: evm.v2\r\n");
+      expect(answer).not.toContain(TEST_KEY);
+    }
+    const alone = await handshake([`Sec-WebSocket-Protocol: apikey.${TEST_KEY}`]);
+    expect(alone).toStartWith("HTTP/1.1 400");
+    expect(alone).not.toContain(TEST_KEY);
+  });
+
+  test("a GET without upgrade: JSON 426; without a key: 401", async () => {
+    const answer = await service.get("/api/v2/ws");
+    expect(answer.status).toBe(426);
+    expect(answer.body.code).toBe("upgrade_required");
+    expect((await fetch(`http://127.0.0.1:${service.port}/api/v2/ws`)).status).toBe(401);
+  });
+});
+
+describe("subscribing", () => {
+  test("a finished collection: status, then indexed, once per connection", async () => {
+    const client = await connect();
+    client.send({ action: "subscribe", chain: "eth", address: nft.address });
+    const indexed = await client.next("indexed");
+    expect(client.messages.map((message) => message.type)).toEqual(["status", "indexed"]);
+    const page = await service.get(`/api/v2/nft/${nft.address}?disable_total=false`);
+    expect(client.messages[0]).toMatchObject({ chain: "eth", address: nft.address, status: "SYNCED", percent: 100 });
+    expect(indexed).toMatchObject({ total: Number(page.body.total) });
+    expect(indexed["block"]).toBeNumber();
+    expect(indexed["hash"]).toMatch(/^0x[0-9a-f]{64}$/);
+    expect(indexed["version"]).toBeNumber();
+    client.send({ action: "unsubscribe", address: nft.address });
+    await client.next("unsubscribed");
+    client.send({ action: "subscribe", address: nft.address, since: 0 });
+    await client.next("status", 1);
+    client.send({ action: "ping" });
+    await client.next("pong");
+    expect(client.messages.filter((message) => message.type === "indexed")).toHaveLength(1);
+    client.socket.close();
+  });
+
+  test("since at or above the version of indexed: no indexed", async () => {
+    const first = await connect();
+    first.send({ action: "subscribe", address: nft.address });
+    const { version } = await first.next("indexed");
+    const second = await connect();
+    second.send({ action: "subscribe", address: nft.address, since: version });
+    second.send({ action: "ping" });
+    await second.next("pong");
+    await second.next("status");
+    expect(second.messages.filter((message) => message.type === "indexed")).toEqual([]);
+    first.socket.close();
+    second.socket.close();
+  });
+
+  test("the head moves: transfers with the block and the ids; since replays what was missed, once", async () => {
+    const client = await connect();
+    client.send({ action: "subscribe", address: nft.address });
+    const { version: before } = await client.next("status");
+    const receipt = await mint(100);
+    const told = await client.next("transfers");
+    expect(told).toMatchObject({ block: Number(receipt.blockNumber), tokenIds: ["100"] });
+    expect(told["version"] as number).toBeGreaterThan(before as number);
+    const late = await connect();
+    late.send({ action: "subscribe", address: nft.address, since: before });
+    expect(await late.next("transfers")).toEqual(told);
+    await mint(101);
+    expect(await late.next("transfers", 1)).toMatchObject({ tokenIds: ["101"] });
+    const versions = late.messages.map((message) => message["version"] as number);
+    expect(late.messages.filter((message) => message.type === "transfers")).toHaveLength(2);
+    expect(versions.every(Number.isSafeInteger)).toBe(true);
+    client.socket.close();
+    late.socket.close();
+  });
+
+  test("more than 1,000 ids in a block are cut, and say so", async () => {
+    const emitter = await deploy(anvil, await contractArtifact("PlainNft"), ["Many", "MANY"]);
+    await transact(anvil, emitter.contract, "mint", [people()[1] as string, 999_999n]);
+    await synced(service, emitter.address);
+    const client = await connect();
+    client.send({ action: "subscribe", address: emitter.address });
+    await client.next("indexed");
+    await inOneBlock(anvil, async () => {
+      for (let i = 0; i < 3; i++) {
+        await queue(anvil, emitter.contract, "mintMany", [people()[1] as string, BigInt(i * 400), 400n]);
+      }
+    });
+    const told = await client.next("transfers");
+    expect(told["truncated"]).toBe(true);
+    expect(told["tokenIds"]).toEqual(Array.from({ length: 1_000 }, (_, i) => String(i)));
+    client.socket.close();
+  });
+
+  test("a reorg: reorged with the common ancestor, then what replaced it", async () => {
+    const client = await connect();
+    client.send({ action: "subscribe", address: nft.address });
+    await client.next("indexed");
+    const ancestor = Number(await anvil.send("eth_blockNumber", []));
+    await mint(200);
+    await client.next("transfers");
+    await reorg(anvil, 1);
+    const told = await client.next("reorged");
+    expect(told).toMatchObject({ block: ancestor });
+    expect(told["hash"]).toMatch(/^0x[0-9a-f]{64}$/);
+    await anvil.mine(1);
+    await eventually("the token is gone", async () => {
+      const page = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
+      const ids = page.body.result.map((record: Message) => record["token_id"]);
+      return ids.includes("200") ? undefined : true;
+    });
+    expect(client.messages.filter((message) => message.type === "reorged")).toHaveLength(1);
+    expect(client.messages.filter((message) => message.type === "indexed")).toHaveLength(1);
+    client.socket.close();
+  });
+
+  test("an unknown contract is requested: progress while it is read, failed with the next try, then indexed", async () => {
+    const other = await deploy(anvil, await contractArtifact("PlainNft"), ["Slow", "SLOW"]);
+    await transact(anvil, other.contract, "mintMany", [people()[1] as string, 0n, 20n]);
+    await anvil.mine(70);
+    let refuse = true;
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: ({ method }) =>
+        refuse && method === "eth_getCode" ? { error: { code: -32050, message: "not now" } } : undefined,
+    });
+    const slow = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+    const client = await connect(slow);
+    client.send({ action: "subscribe", address: other.address });
+    expect(await client.next("status")).toMatchObject({ status: "SYNCING", block: null, percent: 0 });
+    const failed = await client.next("failed");
+    expect(failed["reason"]).toBeString();
+    expect(failed["reason"]).not.toContain("127.0.0.1");
+    expect(Date.parse(String(failed["nextTry"]))).toBeGreaterThan(Date.now() - 60_000);
+    expect((await slow.get(`/api/v2/nft/${other.address}`)).body.status).toBe("SYNCING");
+    refuse = false;
+    expect(await client.next("indexed")).toMatchObject({ total: 20 });
+    expect(await client.next("progress")).toMatchObject({ blocksLeft: expect.any(Number), transfers: 20 });
+    client.socket.close();
+    await slow.stop();
+    await proxy.stop();
+  }, 30_000);
+
+  test("since older than 1,000 versions: status with gap", async () => {
+    const client = await connect();
+    client.send({ action: "subscribe", address: nft.address, since: 0 });
+    expect(await client.next("status")).not.toHaveProperty("gap");
+    client.socket.close();
+  });
+});
+
+describe("bad messages are answered with error", () => {
+  const cases: [string, string][] = [
+    ["not json", "JSON"],
+    ["[]", "object"],
+    ["null", "object"],
+    ['{"action":"dance"}', "action"],
+    ['{"action":"subscribe"}', "address"],
+    ['{"action":"subscribe","address":"0x12"}', "address"],
+    [`{"action":"subscribe","address":"0x${"a".repeat(40)}","chain":"mars"}`, "chain"],
+    [`{"action":"subscribe","address":"0x${"a".repeat(40)}","chain":7}`, "chain"],
+    [`{"action":"subscribe","address":"0x${"a".repeat(40)}","chain":"polygon"}`, "not enabled"],
+    [`{"action":"subscribe","address":"0x${"a".repeat(40)}","since":-1}`, "since"],
+    [`{"action":"subscribe","address":"0x${"a".repeat(40)}","since":"1"}`, "since"],
+  ];
+  for (const [text, word] of cases) {
+    test(text, async () => {
+      const client = await connect();
+      client.socket.send(text);
+      const error = await client.next("error");
+      expect(error["message"]).toContain(word);
+      expect(["invalid_parameter", "chain_not_enabled"]).toContain(String(error["code"]));
+      client.socket.close();
+    });
+  }
+
+  test("binary", async () => {
+    const client = await connect();
+    client.socket.send(Buffer.from([1, 2, 3]));
+    expect(await client.next("error")).toMatchObject({ code: "invalid_parameter" });
+    client.socket.close();
+  });
+});
+
+describe("limits", () => {
+  test("a message that is too large closes the connection", async () => {
+    const client = await connect();
+    client.socket.send("x".repeat(LIMITS.maxSocketMessage + 1));
+    expect([1006, 1009]).toContain((await client.closed).code);
+  });
+
+  test("too many messages in a second close it, with the reason", async () => {
+    const client = await connect();
+    for (let i = 0; i <= LIMITS.maxSocketMessagesPerSecond; i++) client.send({ action: "ping" });
+    expect(await client.closed).toEqual({ code: 1008, reason: expect.stringContaining("messages in a second") });
+  });
+
+  test("a slow reader is closed with a reason; others go on", async () => {
+    // Twenty blocks of a thousand transfers with long ids: 80 KB of `transfers` each, replayed at every subscription.
+    const emitter = await deploy(anvil, await contractArtifact("Emitter"), []);
+    const [from, to] = [people()[1] as string, people()[2] as string];
+    const firstId = 10n ** 76n;
+    await transact(anvil, emitter.contract, "emitTransfers", [firstId, 1n, from, to]);
+    const requested = await synced(service, emitter.address);
+    expect(requested.body.result).toHaveLength(1);
+    let block = 0;
+    for (let i = 0; i < 20; i++) {
+      const receipt = await transact(anvil, emitter.contract, "emitTransfers", [firstId, 1_000n, from, to]);
+      block = Number(receipt.blockNumber);
+      await synced(service, emitter.address, block);
+    }
+    const good = await connect();
+    good.send({ action: "subscribe", address: emitter.address });
+    await good.next("indexed");
+
+    const stalled = net.connect(service.port, "127.0.0.1");
+    const received: Buffer[] = [];
+    const upgraded = new Promise<void>((resolve) => stalled.once("data", () => resolve()));
+    const key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    const lines = ["GET /api/v2/ws HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: Upgrade", key];
+    stalled.write(`${[...lines, "Sec-WebSocket-Version: 13", `X-API-Key: ${TEST_KEY}`].join("\r\n")}\r\n\r\n`);
+    await upgraded;
+    stalled.pause();
+    const text = JSON.stringify({ action: "subscribe", address: emitter.address, since: 1 });
+    for (let i = 0; i < 20; i++) stalled.write(maskedFrame(text));
+    // Its close is seen by those who do read: the number of connections falls to one.
+    await eventually("the slow reader is let go", async () => {
+      const metrics = await (await service.fetch("/metrics")).text();
+      return /^websocket_connections 1$/m.test(metrics) ? true : undefined;
+    });
+    const ended = new Promise<void>((resolve) => stalled.on("close", () => resolve()));
+    stalled.on("data", (data: Buffer) => received.push(data));
+    stalled.resume();
+    await ended;
+    expect(Buffer.concat(received).includes("slow reader")).toBe(true);
+
+    const receipt = await transact(anvil, emitter.contract, "emitTransfers", [firstId, 1n, from, to]);
+    expect(await good.next("transfers")).toMatchObject({ block: Number(receipt.blockNumber) });
+    good.socket.close();
+  }, 60_000);
+});
+
+/** A text frame as clients send it. */
+function maskedFrame(text: string): Buffer {
+  const payload = Buffer.from(text);
+  const mask = Buffer.from([1, 2, 3, 4]);
+  const head = Buffer.from([0x81, 0x80 | 126, payload.length >> 8, payload.length & 255]);
+  return Buffer.concat([head, mask, payload.map((byte, i) => byte ^ (mask[i % 4] as number))]);
+}

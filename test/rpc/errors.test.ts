@@ -1,0 +1,91 @@
+/** Every wording of the corpus is understood for what the caller should do; unknown refusals of a range are halved. */
+import { describe, expect, test } from "bun:test";
+import { classifyHttpStatus, classifyRpcError } from "../../src/rpc/errors.ts";
+import corpus from "../fixtures/rpc-errors.json";
+
+interface Case {
+  provider: string;
+  code: number | null;
+  message?: string;
+  data?: unknown;
+  expect: string;
+  size?: number;
+  range?: (string | number)[];
+}
+
+const worded = (corpus.errors as Case[]).filter((entry) => entry.message !== undefined);
+
+describe("the corpus of providers' refusals", () => {
+  for (const entry of worded) {
+    const method = entry.expect === "fatal-for-this-block" ? "eth_call" : "eth_getLogs";
+    test(`${entry.provider}: ${entry.message}`, () => {
+      const { code, message, data } = entry;
+      const error = classifyRpcError({ code, message, data }, method, {});
+      switch (entry.expect) {
+        case "hint":
+          expect(error.kind).toBe("range");
+          if (entry.range !== undefined) {
+            expect(error.hint).toEqual({ range: [Number(entry.range[0]), Number(entry.range[1])] });
+          } else if (entry.provider !== "ankr") {
+            // ankr's sentence holds no number; the corpus knows it from elsewhere.
+            expect(error.hint).toEqual({ size: entry.size as number });
+          }
+          break;
+        case "split":
+          expect(error.kind).toBe("range");
+          break;
+        case "backoff":
+          expect(["rate", "transient"]).toContain(error.kind);
+          expect(error.retryable).toBe(true);
+          break;
+        case "split-or-backoff":
+          expect(["range", "transient"]).toContain(error.kind);
+          break;
+        case "fatal-for-this-block":
+          expect(error.kind).toBe("state_unavailable");
+          expect(error.retryable).toBe(false);
+          break;
+        default:
+          throw new Error(`the corpus expects ${entry.expect}`);
+      }
+    });
+  }
+
+  test("a refusal nobody has seen is taken for one of size", () => {
+    expect(classifyRpcError({ code: -32099, message: "the moon is in the wrong house" }, "eth_getLogs", {}).kind).toBe(
+      "range",
+    );
+  });
+});
+
+describe("other refusals", () => {
+  const cases: [string, string, { code: number; message: string; data?: unknown }][] = [
+    ["revert", "eth_call", { code: 3, message: "execution reverted: no", data: "0x08c379a0" }],
+    ["revert", "eth_call", { code: -32000, message: "out of gas" }],
+    ["state_unavailable", "eth_call", { code: -32000, message: "header not found" }],
+    ["state_unavailable", "eth_getCode", { code: -32000, message: "state is not available: pruned" }],
+    ["unsupported", "eth_getBlockByNumber", { code: -32601, message: "method not found" }],
+    ["unsupported", "eth_getBlockByNumber", { code: -39001, message: "finalized block not found" }],
+    ["rate", "eth_call", { code: 429, message: "slow down" }],
+    ["transient", "eth_getBlockByNumber", { code: -32603, message: "internal error" }],
+  ];
+  for (const [kind, method, answer] of cases) {
+    test(`${method}: ${answer.message} → ${kind}`, () => {
+      expect(classifyRpcError(answer, method, {}).kind).toBe(kind as never);
+    });
+  }
+
+  test("HTTP status: 429 with its wait, 5xx transient", () => {
+    expect(classifyHttpStatus(429, "7", {})).toMatchObject({ kind: "rate", retryAfterMs: 7_000 });
+    expect(classifyHttpStatus(503, null, {}).kind).toBe("transient");
+    expect(classifyHttpStatus(413, null, {}).kind).toBe("range");
+  });
+
+  test("no message carries a URL", () => {
+    const error = classifyRpcError({ code: 1, message: "see https://rpc.example/v2/SECRETKEY for help" }, "eth_call", {
+      endpoint: "eth#1",
+    });
+    expect(`${error.message} ${JSON.stringify(error.meta)}`).not.toContain("SECRETKEY");
+    expect(error.message).toContain("https://[redacted]");
+  });
+});

@@ -1,0 +1,58 @@
+/**
+ * The service in a process of its own, as `start` runs it, with only its environment set: for what a test in the same
+ * process cannot do, such as killing it.
+ */
+import { join } from "node:path";
+import { guardChild } from "../../scripts/local-chain/guard.ts";
+import { TEST_KEY } from "./service.ts";
+
+export interface ServiceProcess {
+  readonly base: string;
+  readonly pid: number;
+  /** All that was written to standard error so far. */
+  stderr(): string;
+  kill(signal: NodeJS.Signals): void;
+  /** The exit code; null after a signal. */
+  readonly exited: Promise<number | null>;
+  get(path: string): Promise<Response>;
+}
+
+const MAIN = join(import.meta.dir, "../../src/main.ts");
+
+/** Starts it without waiting until it serves. */
+export function spawnService(env: Record<string, string>): Omit<ServiceProcess, "base" | "get"> & {
+  serving: Promise<string>;
+} {
+  const child = Bun.spawn([process.execPath, MAIN], {
+    env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", ...env },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const guard = guardChild({ pid: child.pid, signal: "KILL" });
+  let text = "";
+  const { promise: serving, resolve, reject } = Promise.withResolvers<string>();
+  serving.catch(() => undefined);
+  const reading = (async () => {
+    const decoder = new TextDecoder();
+    for await (const bytes of child.stderr) {
+      text += decoder.decode(bytes, { stream: true });
+      const base = /serving (\S+)\/api\/v2/.exec(text)?.[1];
+      if (base !== undefined) resolve(base);
+    }
+    reject(new Error(`the service ended before it served:\n${text}`));
+  })();
+  const exited = child.exited.then(async () => {
+    await reading;
+    guard.dismiss();
+    return child.exitCode;
+  });
+  return { pid: child.pid, stderr: () => text, kill: (signal) => child.kill(signal), exited, serving };
+}
+
+/** Starts it and resolves once it serves. */
+export async function startServiceProcess(env: Record<string, string>): Promise<ServiceProcess> {
+  const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env });
+  const base = await serving;
+  return { ...process, base, get: (path) => fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } }) };
+}

@@ -132,7 +132,7 @@ describe("the repository", () => {
   test("names no machine's paths and no registry's host", () => {
     const listed = Bun.spawnSync(["git", "ls-files"], { cwd: ROOT }).stdout.toString().split("\n");
     const files = listed.filter((file) => file !== "" && !/\.(png|db|bin)$/.test(file));
-    const words = [`/${"work"}/`, `registry.${"npmjs"}`, `/${"root"}/`, "deb.debian"];
+    const words = [`/${"work"}/`, `registry.${"npmjs"}`, `/${"root"}/`, `deb.${"debian"}`];
     const wrong = files.filter((file) => {
       const path = join(ROOT, file);
       return words.some((word) => readFileSync(path, "utf8").includes(word));

@@ -6,6 +6,9 @@ import { messageOf } from "./core/errors.ts";
 import { createLogger } from "./core/logger.ts";
 import { startService } from "./service.ts";
 
+/** Signals closer together than this are one wish to stop. */
+const SAME_SIGNAL_MS = 1_000;
+
 function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
@@ -31,13 +34,16 @@ try {
     },
   });
   say(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger`);
-  let stopping = false;
+  let stoppingSince: number | undefined;
   const stop = async (signal: string) => {
-    if (stopping) {
+    const now = performance.now();
+    if (stoppingSince !== undefined) {
+      // A terminal's Ctrl-C comes twice through `bun run`: from the terminal and from the parent that passes it on.
+      if (now - stoppingSince < SAME_SIGNAL_MS) return;
       say(`${signal} again: leaving at once`);
       process.exit(130);
     }
-    stopping = true;
+    stoppingSince = now;
     await service.stop();
     process.exit(0);
   };

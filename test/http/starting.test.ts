@@ -1,0 +1,13 @@
+/** Before the log is open: alive, but not ready, and nothing is promised. */
+import { expect, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import { startServer } from "../../src/http/server.ts";
+
+test("while starting: /health/live is well, everything else is 503", async () => {
+  const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
+  const status = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).status;
+  expect(await status("/health/live")).toBe(200);
+  expect(await status("/health/ready")).toBe(503);
+  expect(await status(`/api/v2/nft/0x${"1".repeat(40)}`)).toBe(503);
+  await server.stop();
+});

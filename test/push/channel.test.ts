@@ -1,0 +1,111 @@
+/** What is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000 versions, quick progress. */
+import { afterAll, expect, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { Channel } from "../../src/push/channel.ts";
+import type { ServerMessage } from "../../src/push/messages.ts";
+import { columnsOf } from "../nfts/model.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+const channel = new Channel({
+  log,
+  projections,
+  clock: systemClock,
+  logger: silentLogger,
+  chainOf: () => ({
+    head: () => undefined,
+    finalized: () => undefined,
+    header: () => undefined,
+    isCanonical: () => true,
+  }),
+  requestIndexing: async (chainId, address) => {
+    const stream = nftStream(chainId, address as Address);
+    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  },
+  maxSubscriptions: 3,
+});
+afterAll(async () => {
+  channel.stop();
+  projections.close();
+  await log.close();
+});
+
+function peer() {
+  const messages: ServerMessage[] = [];
+  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  channel.open(self);
+  const receive = (message: object) => channel.receive(self, JSON.stringify(message));
+  return { self, messages, receive };
+}
+
+const address = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
+const hash = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;
+const identified: NftEvent = {
+  type: "ContractIdentified",
+  kind: "nft",
+  forms: ["erc721"],
+  name: "",
+  symbol: "",
+  startBlock: 0,
+  block: 5_000,
+};
+const committed = (block: number): NftEvent => ({
+  type: "TransfersCommitted",
+  fromBlock: block,
+  toBlock: block,
+  toHash: hash(block),
+  count: 1,
+  transfers: columnsOf([{ kind: 0, block, from: 0, to: 1, id: BigInt(block), amount: 1n }]),
+});
+
+test("subscriptions are bounded, and room comes back", async () => {
+  const { messages, receive } = peer();
+  for (let n = 1; n <= 4; n++) await receive({ action: "subscribe", address: address(n) });
+  expect(messages.map((message) => message.type)).toEqual(["status", "status", "status", "error"]);
+  expect(messages.at(-1)).toMatchObject({ code: "rate_limited" });
+  await receive({ action: "unsubscribe", address: address(2) });
+  await receive({ action: "subscribe", address: address(4) });
+  expect(messages.at(-1)).toMatchObject({ type: "status", address: address(4) });
+});
+
+test("since: up to 1,000 versions are replayed in order, more is a gap; progress is held back, the last one comes", async () => {
+  const stream = nftStream(1, address(100));
+  const first: NftEvent[] = [{ type: "IndexingRequested" }, identified];
+  await log.append({ stream, events: first, expectedVersion: 0 });
+  const watcher = peer();
+  await watcher.receive({ action: "subscribe", address: address(100) });
+  for (let block = 0; block < 50; block++) {
+    await log.append({ stream, events: [committed(block)], expectedVersion: block + 2 });
+  }
+  await eventually("the last progress", async () =>
+    watcher.messages.find((m) => m.type === "progress" && m.transfers === 50),
+  );
+  const progress = watcher.messages.filter((message) => message.type === "progress");
+  expect(progress.length).toBeLessThan(10);
+  expect(progress.at(-1)).toMatchObject({ version: 52, percent: 0, blocksLeft: 4_951 });
+
+  const completed: NftEvent = { type: "IndexingCompleted", block: 49, hash: hash(49) };
+  const rest = Array.from({ length: 1_200 }, (_, i) => committed(50 + i));
+  await log.append({ stream, events: [completed, ...rest], expectedVersion: 52 });
+  const version = 53 + 1_200;
+  await eventually("all is told", async () => watcher.messages.find((m) => "version" in m && m.version === version));
+
+  const old = peer();
+  await old.receive({ action: "subscribe", address: address(100), since: 10 });
+  expect(old.messages).toHaveLength(2);
+  expect(old.messages[0]).toMatchObject({ type: "status", gap: true, version });
+  expect(old.messages[1]).toMatchObject({ type: "indexed", block: 49, total: 50, version: 53 });
+
+  const recent = peer();
+  await recent.receive({ action: "subscribe", address: address(100), since: version - 1_000 });
+  const told = recent.messages.filter((message) => message.type === "transfers");
+  expect(told.map((message) => message.version)).toEqual(Array.from({ length: 1_000 }, (_, i) => version - 999 + i));
+  expect(recent.messages.filter((message) => message.type === "indexed")).toHaveLength(0);
+  expect(recent.messages[0]).not.toHaveProperty("gap");
+});

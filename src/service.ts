@@ -17,14 +17,12 @@ import type { Address, Hash } from "./core/hex.ts";
 import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
-import type { StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
-import { ChainProjection } from "./indexer/chain-projection.ts";
-import { FollowedCollections } from "./indexer/collections.ts";
-import { Follower } from "./indexer/follower.ts";
-import { IndexingJobs, requestIdentification, requestIndexing } from "./indexer/jobs.ts";
+import type { ChainProjection } from "./indexer/chain-projection.ts";
+import { ChainIndexing } from "./indexer/indexing.ts";
+import { requestIdentification, requestIndexing } from "./indexer/jobs.ts";
 import type { IndexingObserver } from "./indexer/observer.ts";
 import { openLog } from "./log/open.ts";
 import type { EventLog } from "./log/port.ts";
@@ -60,13 +58,8 @@ const HASH_WAIT_MS = 500;
 interface ChainRuntime {
   readonly chain: Chain;
   readonly view: ChainProjection;
-  readonly reader: RpcChainReader;
-  readonly collections: FollowedCollections;
-  readonly follower: Follower;
-  readonly jobs: IndexingJobs;
+  readonly indexing: ChainIndexing;
   readonly prices: Prices;
-  /** Starts the follower, once. */
-  follow(): void;
   hashOf(block: number): Promise<Hash | undefined>;
 }
 
@@ -114,7 +107,7 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
   const runtimes = new Map<number, ChainRuntime>();
   const shared = { options, clock, lifecycle, metrics, log, projections, decoder, holder: randomUUID() };
   for (const chainConfig of config.chains) {
-    const runtime = await createRuntime(chainConfig, shared);
+    const runtime = createRuntime(chainConfig, shared);
     runtimes.set(runtime.chain.chainId, runtime);
   }
   const request = (chainId: number, address: Address) => requestIndexing(log, chainId, address);
@@ -130,9 +123,7 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
   lifecycle.onStop("channel", () => channel.stop());
   watchLog({ log, runtimes, channel, metrics, lifecycle, logger });
   observe(metrics, projections);
-  for (const runtime of runtimes.values()) {
-    if (await runtime.jobs.load()) runtime.follow();
-  }
+  for (const runtime of runtimes.values()) await runtime.indexing.start();
 
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
   const app = createApp({
@@ -187,7 +178,7 @@ interface Shared {
   readonly holder: string;
 }
 
-async function createRuntime(chainConfig: ChainConfig, shared: Shared): Promise<ChainRuntime> {
+function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
   const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
   const { options, clock, lifecycle, metrics, log, projections, decoder, holder } = shared;
   const { logger } = options;
@@ -213,30 +204,7 @@ async function createRuntime(chainConfig: ChainConfig, shared: Shared): Promise<
   lifecycle.onStop(`endpoints of ${chain.name}`, () => pool.close());
   const multicall = chain.multicall3.address;
   const reader = new RpcChainReader({ chainId, pool, multicall, finalityDepth, depthIsSet });
-  const view = new ChainProjection(log, chainId, () => projections.settle(chainId));
-  await view.load();
-  const observer = observerOf(metrics, chain);
-  const collections = new FollowedCollections({ chainId, log, reader, logger, observer });
-  let following = false;
-  const follow = () => {
-    if (following) return;
-    following = true;
-    lifecycle.run(`follow ${chain.name}`, (signal) => follower.run(signal));
-  };
-  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: follow });
-  const follower = new Follower({
-    chain,
-    log,
-    reader,
-    clock,
-    logger,
-    observer,
-    collections,
-    consumers: [collections, prices.consumer],
-    holder,
-    ...(options.minPollMs === undefined ? {} : { minPollMs: options.minPollMs }),
-  });
-  const jobs = new IndexingJobs({
+  const indexing = new ChainIndexing({
     chain,
     log,
     reader,
@@ -244,12 +212,15 @@ async function createRuntime(chainConfig: ChainConfig, shared: Shared): Promise<
     clock,
     logger,
     lifecycle,
-    observer,
-    follower,
-    collections,
+    observer: observerOf(metrics, chain),
     holder,
+    settle: () => projections.settle(chainId),
+    ...(options.minPollMs === undefined ? {} : { minPollMs: options.minPollMs }),
   });
-  lifecycle.onStop(`jobs of ${chain.name}`, () => jobs.stop());
+  lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
+  const { view } = indexing;
+  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
+  indexing.addConsumer(prices.consumer);
   const hashes = new LRUCache<number, Hash>({ max: 10_000 });
   const hashOf = async (block: number): Promise<Hash | undefined> => {
     const known = hashes.get(block);
@@ -259,7 +230,7 @@ async function createRuntime(chainConfig: ChainConfig, shared: Shared): Promise<
     if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
     return header?.hash;
   };
-  return { chain, view, reader, collections, follower, jobs, prices, follow, hashOf };
+  return { chain, view, indexing, prices, hashOf };
 }
 
 interface Watch {
@@ -271,36 +242,22 @@ interface Watch {
   readonly logger: Logger;
 }
 
-/** Routes the log's wake-ups: chain streams to their views, NFT streams to whoever has work to do for them. */
+/** Routes the log's wake-ups to the chains they concern, and a chain's reverts to the subscribers. */
 function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch): void {
-  const chainStreams = new Map<StreamName, ChainRuntime>();
-  for (const runtime of runtimes.values()) {
-    chainStreams.set(runtime.view.stream, runtime);
-    const { chainId } = runtime.chain;
-    const stop = runtime.view.onChange((change) => {
-      if (change.type === "reverted") channel.chainReverted(chainId, change.ancestor);
+  for (const { view, chain } of runtimes.values()) {
+    const stop = view.onChange((change) => {
+      if (change.type === "reverted") channel.chainReverted(chain.chainId, change.ancestor);
     });
-    lifecycle.onStop(`view of ${runtime.chain.name}`, stop);
+    lifecycle.onStop(`view of ${chain.name}`, stop);
   }
-  const offer = async (stream: StreamName, runtime: ChainRuntime) => {
-    const head = await log.head(stream);
-    runtime.jobs.offer(head);
-    runtime.collections.offer(head);
-    runtime.follow();
-  };
   const unsubscribe = log.subscribe((stream, version) => {
-    const kind = stream.slice(0, stream.indexOf("/"));
+    const [kind = "", chainId] = stream.split("/");
     metrics.eventsAppended.inc({ kind });
     if (lifecycle.stopping) return;
-    const chain = chainStreams.get(stream);
-    if (chain !== undefined) {
-      chain.view.catchUp(version).catch((error: unknown) => logger.error({ err: error }, "a chain's view is stuck"));
-      return;
-    }
-    if (kind !== "nft") return;
-    const runtime = runtimes.get(Number(stream.split("/")[1]));
-    if (runtime === undefined) return;
-    offer(stream, runtime).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream was not looked at"));
+    runtimes
+      .get(Number(chainId))
+      ?.indexing.onWakeUp(stream, version)
+      .catch((error: unknown) => logger.warn({ err: error, stream }, "a wake-up of the log was not acted on"));
   });
   lifecycle.onStop("log watch", unsubscribe);
 }

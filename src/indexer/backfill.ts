@@ -7,8 +7,8 @@ import { InvariantError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { TransferForm, TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
-import type { DecodePool } from "../rpc/decode-pool.ts";
-import type { DecodedRange } from "../rpc/decode-worker.ts";
+import type { DecodedRange } from "../rpc/decode-answer.ts";
+import type { Decoder } from "../rpc/decode-pool.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
@@ -21,7 +21,7 @@ const DECODE_ATTEMPTS = 4;
 
 export interface BackfillTask {
   readonly reader: RpcChainReader;
-  readonly decoder: DecodePool;
+  readonly decoder: Decoder;
   readonly span: SpanController;
   readonly address: Address;
   readonly forms: readonly TransferForm[];

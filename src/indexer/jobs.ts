@@ -12,7 +12,7 @@ import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import { type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
-import type { DecodePool } from "../rpc/decode-pool.ts";
+import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import type { FollowedCollections } from "./collections.ts";
@@ -35,7 +35,7 @@ export interface JobsOptions {
   readonly chain: Chain;
   readonly log: EventLog;
   readonly reader: RpcChainReader;
-  readonly decoder: DecodePool;
+  readonly decoder: Decoder;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;

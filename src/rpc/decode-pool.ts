@@ -1,7 +1,23 @@
 /** Spreads decode jobs over the decode workers; started on the first job, so that a service that only serves has none. */
 import { AppError, type ErrorMeta } from "../core/errors.ts";
-import type { DecodedRange, DecodeJob, DecodeReply, DecodeRequest } from "./decode-worker.ts";
+import type { DecodedRange, DecodeJob, DecodeReply, DecodeRequest } from "./decode-answer.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
+
+/** Decodes raw answers. */
+export interface Decoder {
+  /**
+   * Decodes a raw answer; `raw` is handed over and unusable afterwards.
+   * @throws RpcError as classified, when the answer is an error or in doubt
+   */
+  decode(raw: Uint8Array, job: DecodeJob, meta: ErrorMeta): Promise<DecodedRange>;
+}
+
+/** A worker's reply as the caller wants it. @throws RpcError */
+export function unwrapReply(reply: DecodeReply, meta: ErrorMeta): DecodedRange {
+  if ("range" in reply) return reply.range;
+  if ("rpcError" in reply) throw classifyRpcError(reply.rpcError, "eth_getLogs", meta);
+  throw new RpcError(reply.kind, reply.message, { meta });
+}
 
 interface Waiting {
   readonly meta: ErrorMeta;
@@ -10,7 +26,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-export class DecodePool {
+export class DecodePool implements Decoder {
   readonly #size: number;
   readonly #workers: { worker: Worker; load: number }[] = [];
   readonly #waiting = new Map<number, Waiting>();
@@ -22,10 +38,6 @@ export class DecodePool {
     this.#size = Math.max(1, size);
   }
 
-  /**
-   * Decodes a raw answer; `raw` is handed over and unusable afterwards.
-   * @throws RpcError as classified, when the answer is an error or in doubt
-   */
   decode(raw: Uint8Array, job: DecodeJob, meta: ErrorMeta): Promise<DecodedRange> {
     if (this.#closed) return Promise.reject(new AppError("the decoder is closed", { code: "closed" }));
     const slot = this.#slot();
@@ -61,9 +73,11 @@ export class DecodePool {
     const waiting = this.#waiting.get(reply.id);
     if (waiting === undefined) return;
     this.#waiting.delete(reply.id);
-    if ("range" in reply) waiting.resolve(reply.range);
-    else if ("rpcError" in reply) waiting.reject(classifyRpcError(reply.rpcError, "eth_getLogs", waiting.meta));
-    else waiting.reject(new RpcError(reply.kind, reply.message, { meta: waiting.meta }));
+    try {
+      waiting.resolve(unwrapReply(reply, waiting.meta));
+    } catch (error) {
+      waiting.reject(error as RpcError);
+    }
   }
 
   /** A worker that died takes its jobs with it; they fail as transient and are asked for again. */

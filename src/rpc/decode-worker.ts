@@ -1,69 +1,13 @@
 /**
- * The decode worker: raw `eth_getLogs` answers in, columns out. Parsing, verification and decoding happen here, off the
- * request thread; buffers are transferred, not copied.
+ * The decode worker: raw `eth_getLogs` answers in, columns out, off the request thread; buffers are transferred, not
+ * copied.
  */
-import { messageOf } from "../core/errors.ts";
-import type { TransferForm } from "../events/types.ts";
-import { decodeTransferLogs } from "./decode.ts";
-import { RpcError, type RpcErrorKind } from "./errors.ts";
-import { verifyLogs } from "./verify.ts";
-
-export interface DecodeJob {
-  readonly address: string;
-  readonly topics: readonly string[];
-  readonly fromBlock: number;
-  readonly toBlock: number;
-  readonly forms: readonly TransferForm[];
-}
-
-export interface DecodedRange {
-  readonly transfers: Uint8Array;
-  readonly count: number;
-  readonly malformed: number;
-  /** Logs in the answer, whether or not they read as transfers. */
-  readonly logs: number;
-  /** Number and hash of the newest block that holds a log. */
-  readonly lastBlock: number | undefined;
-  readonly lastHash: string | undefined;
-}
-
-export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
-export type DecodeReply =
-  | { readonly id: number; readonly range: DecodedRange }
-  /** The endpoint answered with a JSON-RPC error. */
-  | { readonly id: number; readonly rpcError: unknown }
-  | { readonly id: number; readonly kind: RpcErrorKind; readonly message: string };
+import { type DecodeRequest, decodeAnswer } from "./decode-answer.ts";
 
 declare const self: Worker;
 
-const decoder = new TextDecoder();
-
-function decode(request: DecodeRequest): DecodeReply {
-  const { id, raw, address, topics, fromBlock, toBlock, forms } = request;
-  let answer: { result?: unknown; error?: unknown };
-  try {
-    answer = JSON.parse(decoder.decode(raw));
-  } catch {
-    return { id, kind: "transient", message: "the answer is not JSON" };
-  }
-  if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
-  try {
-    const logs = verifyLogs(answer.result, {
-      addresses: new Set([address]),
-      topics: new Set(topics),
-      fromBlock,
-      toBlock,
-    });
-    const last = logs.at(-1);
-    const decoded = decodeTransferLogs(logs, forms);
-    return { id, range: { ...decoded, logs: logs.length, lastBlock: last?.blockNumber, lastHash: last?.blockHash } };
-  } catch (error) {
-    return { id, kind: error instanceof RpcError ? error.kind : "lie", message: messageOf(error) };
-  }
-}
-
 self.onmessage = (message: MessageEvent<DecodeRequest>) => {
-  const reply = decode(message.data);
+  const reply = decodeAnswer(message.data);
   if ("range" in reply) self.postMessage(reply, [reply.range.transfers.buffer as ArrayBuffer]);
   else self.postMessage(reply);
 };

@@ -5,8 +5,8 @@
 import type { Clock } from "../core/clock.ts";
 import { AppError, type ErrorMeta } from "../core/errors.ts";
 import { retry } from "../core/retry.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
-import type { EndpointProvider } from "./provider.ts";
 
 const BENCH_BASE_MS = 500;
 const BENCH_MAX_MS = 60_000;
@@ -23,7 +23,7 @@ interface Health {
 
 export interface PoolOptions {
   readonly chain: string;
-  readonly endpoints: readonly EndpointProvider[];
+  readonly endpoints: readonly Endpoint[];
   readonly clock: Clock;
 }
 
@@ -35,10 +35,10 @@ export interface RunOptions {
 }
 
 export class EndpointPool {
-  readonly endpoints: readonly EndpointProvider[];
+  readonly endpoints: readonly Endpoint[];
   readonly #chain: string;
   readonly #clock: Clock;
-  readonly #health = new Map<EndpointProvider, Health>();
+  readonly #health = new Map<Endpoint, Health>();
 
   constructor({ chain, endpoints, clock }: PoolOptions) {
     this.#chain = chain;
@@ -51,7 +51,7 @@ export class EndpointPool {
    * Runs `operation` on the best endpoint, on others after failures.
    * @throws RpcError when the refusal is about the request itself; AppError `chain_unavailable` when nobody answers
    */
-  async run<T>(operation: (endpoint: EndpointProvider) => Promise<T>, options: RunOptions = {}): Promise<T> {
+  async run<T>(operation: (endpoint: Endpoint) => Promise<T>, options: RunOptions = {}): Promise<T> {
     const attempts = options.attempts ?? 4;
     try {
       return await retry(() => this.#once(operation), {
@@ -76,17 +76,17 @@ export class EndpointPool {
   }
 
   /** A second opinion: an endpoint other than `than` that is not benched. */
-  other(than: EndpointProvider): EndpointProvider | undefined {
+  other(than: Endpoint): Endpoint | undefined {
     const now = this.#clock.now();
     return this.endpoints.find((one) => one !== than && this.#of(one).benchedUntil <= now);
   }
 
   /** Takes an endpoint that was caught out of the rotation for a while. */
-  benchLiar(endpoint: EndpointProvider): void {
+  benchLiar(endpoint: Endpoint): void {
     this.#of(endpoint).benchedUntil = this.#clock.now() + LIAR_BENCH_MS;
   }
 
-  async #once<T>(operation: (endpoint: EndpointProvider) => Promise<T>): Promise<T> {
+  async #once<T>(operation: (endpoint: Endpoint) => Promise<T>): Promise<T> {
     const endpoint = this.#pick();
     const health = this.#of(endpoint);
     const started = this.#clock.monotonic();
@@ -110,9 +110,9 @@ export class EndpointPool {
   }
 
   /** The free endpoint with the fewest failures, then the quickest; when all rest, the one whose rest ends first. */
-  #pick(): EndpointProvider {
+  #pick(): Endpoint {
     const now = this.#clock.now();
-    const rank = (endpoint: EndpointProvider) => {
+    const rank = (endpoint: Endpoint) => {
       const { benchedUntil, failures, latency } = this.#of(endpoint);
       return [benchedUntil > now ? benchedUntil : 0, failures, latency] as const;
     };
@@ -131,7 +131,7 @@ export class EndpointPool {
     return free ? 0 : error.retryAfterMs;
   }
 
-  #of(endpoint: EndpointProvider): Health {
+  #of(endpoint: Endpoint): Health {
     const health = this.#health.get(endpoint);
     if (health === undefined) throw new TypeError("an endpoint of another pool");
     return health;

@@ -6,6 +6,7 @@
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, type JsonRpcResult, Network } from "ethers";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { createTransport, type Transport } from "./transport.ts";
 
@@ -37,7 +38,7 @@ const FIRST_RAW_ID = 1_000_000_000;
 type Answer = JsonRpcResult | JsonRpcError;
 const decoder = new TextDecoder();
 
-export class EndpointProvider extends JsonRpcApiProvider {
+export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly label: string;
   readonly #options: EndpointOptions;
   readonly #transport: Transport;
@@ -78,7 +79,6 @@ export class EndpointProvider extends JsonRpcApiProvider {
     return classifyRpcError(answer.error, payload.method, { endpoint: this.label });
   }
 
-  /** One request; its answer's `result`. @throws RpcError */
   async request(method: string, params: unknown[]): Promise<unknown> {
     try {
       return await this.send(method, params);
@@ -89,7 +89,6 @@ export class EndpointProvider extends JsonRpcApiProvider {
     }
   }
 
-  /** The whole JSON-RPC answer as bytes; may hold an error instead of a result. @throws RpcError */
   async raw(method: string, params: unknown[], signal?: AbortSignal): Promise<Uint8Array> {
     const id = this.#nextRawId++;
     const payload = JSON.stringify({ jsonrpc: "2.0", id, method, params });

@@ -5,11 +5,11 @@
 import { Interface } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type { BlockHeader, BlockTag, Call, CallResult, ChainLog, ChainReader, LogFilter } from "./port.ts";
-import type { EndpointProvider } from "./provider.ts";
 import { type VerifiedLog, verifyLogs } from "./verify.ts";
 
 const MULTICALL = new Interface([
@@ -46,7 +46,7 @@ export class RpcChainReader implements ChainReader {
     this.#pool = options.pool;
   }
 
-  #run<T>(operation: (endpoint: EndpointProvider) => Promise<T>, options?: RunOptions): Promise<T> {
+  #run<T>(operation: (endpoint: Endpoint) => Promise<T>, options?: RunOptions): Promise<T> {
     return this.#pool.run(operation, options);
   }
 
@@ -84,10 +84,7 @@ export class RpcChainReader implements ChainReader {
     });
   }
 
-  async #headerBy(
-    endpoint: EndpointProvider,
-    block: number | "latest" | "finalized",
-  ): Promise<BlockHeader | undefined> {
+  async #headerBy(endpoint: Endpoint, block: number | "latest" | "finalized"): Promise<BlockHeader | undefined> {
     const tag = typeof block === "number" ? quantity(block) : block;
     return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
   }
@@ -128,7 +125,7 @@ export class RpcChainReader implements ChainReader {
     return logs.sort((a, b) => a.logIndex - b.logIndex);
   }
 
-  async #logsOnce(endpoint: EndpointProvider, filter: LogFilter): Promise<ChainLog[]> {
+  async #logsOnce(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog[]> {
     const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
     const logs: VerifiedLog[] = verifyLogs(result, {
       addresses: new Set(filter.addresses),
@@ -144,7 +141,7 @@ export class RpcChainReader implements ChainReader {
     return this.#run((endpoint) => this.#callsOn(endpoint, calls, block), { meta: { block } });
   }
 
-  async #callsOn(endpoint: EndpointProvider, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+  async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
     if (!this.#multicallMissing && calls.length > 1) {
       const chunks: Promise<CallResult[] | undefined>[] = [];
@@ -158,7 +155,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
-  async #aggregate(endpoint: EndpointProvider, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+  async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
     const data = MULTICALL.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
     let returned: unknown;
     try {
@@ -186,7 +183,7 @@ export class RpcChainReader implements ChainReader {
     }
   }
 
-  async #single(endpoint: EndpointProvider, call: Call, tag: string): Promise<CallResult> {
+  async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     try {
       const data = await endpoint.request("eth_call", [{ to: call.to, data: call.data }, tag]);
       return { ok: true, data: typeof data === "string" ? data : "0x" };
@@ -205,7 +202,7 @@ export class RpcChainReader implements ChainReader {
 
   /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
   async #callsPinned(
-    endpoint: EndpointProvider,
+    endpoint: Endpoint,
     calls: readonly Call[],
   ): Promise<{ header: BlockHeader; results: CallResult[] } | undefined> {
     if (this.#multicallMissing || calls.length >= MULTICALL_MAX) return undefined;
@@ -233,7 +230,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** The endpoint was caught contradicting itself: others are asked for a while. */
-  doubt(endpoint: EndpointProvider): void {
+  doubt(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);
   }
 
@@ -244,7 +241,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** A raw `eth_getLogs` answer, and who gave it: for the backfill, which decodes off this thread. One attempt. */
-  async rawLogs(filter: LogFilter, signal?: AbortSignal): Promise<{ raw: Uint8Array; endpoint: EndpointProvider }> {
+  async rawLogs(filter: LogFilter, signal?: AbortSignal): Promise<{ raw: Uint8Array; endpoint: Endpoint }> {
     return this.#run(
       async (endpoint) => {
         const raw = await endpoint.raw("eth_getLogs", [logFilterParams(filter)], signal);

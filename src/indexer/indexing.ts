@@ -1,0 +1,101 @@
+/**
+ * One chain's indexing, put together: the view that readers see, the follower, the jobs, and the routing of the log's
+ * wake-ups to them. The work runs in the process that holds the leases; the view moves in every process.
+ */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import type { StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import type { Decoder } from "../rpc/decode-pool.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { ChainProjection } from "./chain-projection.ts";
+import { FollowedCollections } from "./collections.ts";
+import type { BlockConsumer } from "./consumer.ts";
+import { Follower } from "./follower.ts";
+import { IndexingJobs } from "./jobs.ts";
+import type { IndexingObserver } from "./observer.ts";
+
+export interface IndexingOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly decoder: Decoder;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly observer: IndexingObserver;
+  /** Names this process as holder of leases. */
+  readonly holder: string;
+  /** Resolves once all who answer as of the head have caught up with the log. */
+  readonly settle: () => Promise<void>;
+  /** Least wait between polls in ms; tests poll faster. */
+  readonly minPollMs?: number;
+}
+
+export class ChainIndexing {
+  readonly view: ChainProjection;
+  readonly #options: IndexingOptions;
+  readonly #collections: FollowedCollections;
+  readonly #consumers: BlockConsumer[];
+  readonly #follower: Follower;
+  readonly #jobs: IndexingJobs;
+  #following = false;
+
+  constructor(options: IndexingOptions) {
+    this.#options = options;
+    const { chain, log, reader, clock, logger, observer, holder, minPollMs } = options;
+    this.view = new ChainProjection(log, chain.chainId, options.settle);
+    this.#collections = new FollowedCollections({ chainId: chain.chainId, log, reader, logger, observer });
+    this.#consumers = [this.#collections];
+    this.#follower = new Follower({
+      chain,
+      log,
+      reader,
+      clock,
+      logger,
+      observer,
+      collections: this.#collections,
+      consumers: this.#consumers,
+      holder,
+      ...(minPollMs === undefined ? {} : { minPollMs }),
+    });
+    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections });
+  }
+
+  /** Adds a consumer of the follower's blocks, before `start`. */
+  addConsumer(consumer: BlockConsumer): void {
+    this.#consumers.push(consumer);
+  }
+
+  /** Takes up what the log says: shows the head, goes on with open jobs, follows where there is anything to follow. */
+  async start(): Promise<void> {
+    await this.view.load();
+    if (await this.#jobs.load()) this.follow();
+  }
+
+  /** Starts the follower, once. */
+  follow(): void {
+    if (this.#following) return;
+    this.#following = true;
+    this.#options.lifecycle.run(`follow ${this.#options.chain.name}`, (signal) => this.#follower.run(signal));
+  }
+
+  /** A stream of this chain grew: the chain's own moves the view, a collection's may be work. */
+  async onWakeUp(stream: StreamName, version: number): Promise<void> {
+    if (stream === this.view.stream) {
+      await this.view.catchUp(version);
+      return;
+    }
+    if (!stream.startsWith("nft/")) return;
+    const head = await this.#options.log.head(stream);
+    this.#jobs.offer(head);
+    this.#collections.offer(head);
+    this.follow();
+  }
+
+  stop(): void {
+    this.#jobs.stop();
+  }
+}

@@ -3,8 +3,9 @@
  * from the pools' logs.
  */
 import type { Address } from "../core/hex.ts";
+import type { HeaderRef } from "../events/types.ts";
 import type { BlockTimes } from "./blocktime.ts";
-import type { HotPool } from "./book.ts";
+import { isCurrent, reachesBack, statesUpTo } from "./book.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import { seriesBetween } from "./history.ts";
 import type { Markets } from "./markets.ts";
@@ -31,7 +32,7 @@ export async function averageOf(
     subject,
     pools.map((pool) => pool.address),
     start,
-    block.number,
+    { ...block, parentHash: block.hash },
   );
   if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
   const from = await times.lastAt(start, { ...block, parentHash: block.hash }, context.view.finalized()?.number ?? -1);
@@ -49,22 +50,19 @@ export async function averageOf(
 
 /** The followed states of pools when they reach back to `start` (Unix seconds) without a gap. */
 function keptSeries(
-  context: PricesContext,
+  { books, view }: PricesContext,
   subject: Subject,
   addresses: readonly Address[],
   start: number,
-  block: number,
+  block: HeaderRef,
 ): Map<Address, readonly Observation[]> | undefined {
+  if (block.number > (view.head()?.number ?? -1)) return undefined;
   const series = new Map<Address, readonly Observation[]>();
+  const held = [subject.book, ...subject.book.via, books.reference];
   for (const address of addresses) {
-    const hot: HotPool | undefined = subject.book.pools.get(address) ?? context.books.reference.pools.get(address);
-    const reaches = hot?.base !== undefined && (hot.timeline[0]?.timestamp ?? Number.POSITIVE_INFINITY) <= start;
-    if (hot === undefined || !reaches || hot.coveredFrom === undefined) return undefined;
-    if (hot.coveredFrom > hot.base!.number + 1 || hot.appliedTo < block) return undefined;
-    series.set(
-      address,
-      hot.timeline.filter((observation) => observation.block <= block),
-    );
+    const hot = held.map((book) => book.pools.get(address)).find((entry) => entry !== undefined);
+    if (hot === undefined || !isCurrent(hot, block, view) || !reachesBack(hot, start)) return undefined;
+    series.set(address, statesUpTo(hot, block.number, view));
   }
   return series;
 }

@@ -1,27 +1,35 @@
 /**
  * What memory holds of the tokens that are asked about: their words, their pools, and each pool's states back to the
- * beginning of the average's window. Says whether a pool's state is the truth at a followed head: it was read from the
- * node at some block, and every block since has been through the follower.
+ * beginning of the average's window. Says whether a pool's state is the truth at a followed head: it was known at some
+ * block, and every block since has been through the follower, here or in the process that writes the log.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { type BlockRef, type HeaderRef, priceStream, type StreamName } from "../events/types.ts";
+import { type HeaderRef, priceStream, type StreamName } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { TokenFacts } from "./discovery.ts";
 import type { Observation, Pool } from "./pools.ts";
+import { insertByBlock } from "./projection.ts";
 import { TWAP_WINDOW } from "./quality.ts";
+
+/** A block at whose end a pool's state is known. */
+export interface Base {
+  readonly number: number;
+  /** Undefined where the log vouches for the number: its own reverts say when that ends. */
+  readonly hash: Hash | undefined;
+  /** Unix seconds; infinite where only the number is known. */
+  readonly timestamp: number;
+}
 
 export interface HotPool {
   pool: Pool;
   /** Ascending by block, one per block. */
   timeline: Observation[];
   /** The block from whose end on `timeline` is complete; undefined when the pool must be read (again). */
-  base: BlockRef | undefined;
+  base: Base | undefined;
   /** First block whose events have come through the follower without a gap since. */
   coveredFrom: number | undefined;
-  /** Events up to this block are in `timeline`. */
-  appliedTo: number;
 }
 
 export interface TokenBook {
@@ -32,8 +40,10 @@ export interface TokenBook {
   readonly pools: Map<Address, HotPool>;
   /** Books of tokens this one has a pool with and may be priced through, though they are no reference tokens. */
   via: readonly TokenBook[];
-  /** The block the factories were asked at; undefined when they must be asked (again). */
-  discoveredAt: BlockRef | undefined;
+  /** The number of the block the factories were asked at; undefined when they must be asked (again). */
+  discoveredAt: number | undefined;
+  /** First block whose pool creations have come through the follower for this book without a gap since. */
+  heldFrom: number | undefined;
   /** `Clock.monotonic` of the last question to the factories. */
   discoveredMs: number;
   /** `Clock.monotonic` of the last request. */
@@ -77,10 +87,7 @@ export class Books {
       dispose: (book, _address, reason) => {
         if (reason === "set") return;
         // Nobody applies events to it from here on: whoever still holds it must read its pools again.
-        for (const hot of book.pools.values()) {
-          hot.base = undefined;
-          hot.coveredFrom = undefined;
-        }
+        uncover(book);
         book.discoveredAt = undefined;
         options.onDrop(book);
       },
@@ -89,6 +96,12 @@ export class Books {
 
   get(address: Address): TokenBook | undefined {
     return this.#tokens.get(address);
+  }
+
+  /** The book of a stream, without counting as a use. */
+  held(stream: StreamName): TokenBook | undefined {
+    if (stream === this.reference.stream) return this.reference;
+    return this.#tokens.peek(stream.slice(stream.lastIndexOf("/") + 1) as Address);
   }
 
   put(book: TokenBook): void {
@@ -106,17 +119,22 @@ export class Books {
     yield* this.#tokens.values();
   }
 
-  /** Lets go of what nobody asked about, and of the least recently asked beyond the bound on pools. */
+  /** Lets go of what nobody asked about, and of the least recently asked beyond the bounds. */
   prune(): void {
     const now = this.#clock.monotonic();
+    const { idleMs, bytes: maxBytes, pools: maxPools } = this.#limits;
     let pools = this.reference.pools.size;
+    let bytes = bytesOf(this.reference);
     for (const [address, book] of [...this.#tokens.entries()]) {
-      pools += book.pools.size;
-      const idle = now - book.askedMs > this.#limits.idleMs;
-      if (idle || pools > this.#limits.pools) {
-        pools -= book.pools.size;
+      // Books grow while they are held, so they are weighed again.
+      const size = bytesOf(book);
+      const fits = pools + book.pools.size <= maxPools && bytes + size <= maxBytes;
+      if (!fits || now - book.askedMs > idleMs) {
         this.#tokens.delete(address);
+        continue;
       }
+      pools += book.pools.size;
+      bytes += size;
     }
   }
 
@@ -138,7 +156,6 @@ export const hotPool = (pool: Pool): HotPool => ({
   timeline: [],
   base: undefined,
   coveredFrom: undefined,
-  appliedTo: -1,
 });
 
 /** A book nobody has written in. */
@@ -149,51 +166,111 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   pools: new Map(),
   via: [],
   discoveredAt: undefined,
+  heldFrom: undefined,
   discoveredMs: Number.NEGATIVE_INFINITY,
   askedMs: Number.NEGATIVE_INFINITY,
 });
 
+/** Whether events since the base have come through without a gap. */
+const isUnbroken = ({ base, coveredFrom }: HotPool): boolean =>
+  base !== undefined && coveredFrom !== undefined && coveredFrom <= base.number + 1;
+
 /** Whether the pool's state at `head` is known for certain. */
 export function isCurrent(hot: HotPool, head: HeaderRef, view: ChainView): boolean {
-  const { base, coveredFrom } = hot;
-  if (base === undefined || coveredFrom === undefined) return false;
-  if (base.number > head.number || coveredFrom > base.number + 1) return false;
-  return sameBlock(view, base);
+  return isUnbroken(hot) && hot.base!.number <= head.number && isStanding(hot, view);
 }
 
-/** Whether what the follower holds contradicts a block that was read from the node. */
-function sameBlock(view: ChainView, block: BlockRef): boolean {
-  const header = view.header(block.number);
-  return header === undefined ? view.isCanonical(block) : header.hash === block.hash;
+/** Whether the block of the base is still on the chain. */
+export function isStanding({ base }: HotPool, view: ChainView): boolean {
+  return base === undefined || base.hash === undefined || isOn(view, base.number, base.hash);
+}
+
+/** False when what the follower holds contradicts a block that was read from a node. */
+function isOn(view: ChainView, number: number, hash: Hash): boolean {
+  const header = view.header(number);
+  return header === undefined ? view.isCanonical({ number, hash }) : header.hash === hash;
 }
 
 /** The pool's state at the end of a block. */
-export const stateAt = (hot: HotPool, block: number): Observation | undefined =>
-  hot.timeline.findLast((observation) => observation.block <= block);
+export const stateAt = (hot: HotPool, block: number, view: ChainView): Observation | undefined =>
+  hot.timeline.findLast((state) => state.block <= block && isOn(view, state.block, state.blockHash));
+
+/** The pool's states up to the end of a block. */
+export const statesUpTo = (hot: HotPool, block: number, view: ChainView): Observation[] =>
+  hot.timeline.filter((state) => state.block <= block && isOn(view, state.block, state.blockHash));
+
+/** Whether the pool's states are complete from a moment (Unix seconds) on. */
+export const reachesBack = (hot: HotPool, timestamp: number): boolean =>
+  isUnbroken(hot) && hot.base!.timestamp <= timestamp;
 
 /** Sets what the node said of a pool at the end of a block, unless what the follower made of it is still good. */
-export function rebase(hot: HotPool, pool: Pool, observation: Observation | undefined, block: BlockRef): void {
-  hot.pool = pool;
-  const unbroken = hot.base !== undefined && hot.coveredFrom !== undefined && hot.coveredFrom <= hot.base.number + 1;
-  if (unbroken && hot.base!.number <= block.number) return;
-  // Events that came before this reading were folded into what is now thrown away.
-  if (hot.coveredFrom !== undefined) hot.coveredFrom = Math.max(hot.coveredFrom, hot.appliedTo + 1);
-  hot.base = { number: block.number, hash: block.hash };
-  hot.timeline = observation === undefined ? [] : [observation];
-  hot.appliedTo = block.number;
+export function rebase(hot: HotPool, read: PoolAt, block: HeaderRef, view: ChainView): void {
+  hot.pool = read.pool;
+  if (isUnbroken(hot) && hot.base!.number <= block.number && isStanding(hot, view)) {
+    // Still a fact of its block, and where it was put in the log first, nobody will say it again.
+    const isHeld = hot.timeline.some((state) => state.blockHash === block.hash);
+    if (read.state !== undefined && !isHeld) extend(hot, [read.state], block.timestamp);
+    return;
+  }
+  resetTo(hot, read.state, block);
+  if (hot.coveredFrom !== undefined) hot.coveredFrom = Math.max(hot.coveredFrom, block.number + 1);
 }
 
-/** Adds states in block order and drops those that no average reaches any more. */
+/** What a node said of a pool. */
+export interface PoolAt {
+  readonly pool: Pool;
+  readonly state: Observation | undefined;
+}
+
+/** Forgets what was before a reading. */
+export function resetTo(hot: HotPool, observation: Observation | undefined, block: HeaderRef): void {
+  const { number, hash, timestamp } = block;
+  hot.base = { number, hash, timestamp };
+  hot.timeline = observation === undefined ? [] : [observation];
+}
+
+/** Adds states and drops those that no average reaches any more. `now`: Unix seconds. */
 export function extend(hot: HotPool, observations: readonly Observation[], now: number): void {
   for (const observation of observations) {
-    if (hot.timeline.at(-1)?.block === observation.block) hot.timeline.pop();
-    hot.timeline.push(observation);
+    const isNewest = observation.block > (hot.timeline.at(-1)?.block ?? -1);
+    if (isNewest) hot.timeline.push(observation);
+    else hot.timeline = insertByBlock(hot.timeline, observation);
   }
   const { timeline } = hot;
   let drop = Math.max(0, timeline.length - MAX_TIMELINE);
   while (drop + 1 < timeline.length && timeline[drop + 1]!.timestamp < now - KEEP_SECONDS) drop++;
   if (drop === 0) return;
   timeline.splice(0, drop);
-  const first = timeline[0]!;
-  hot.base = { number: first.block, hash: first.blockHash as Hash };
+  const { block: number, blockHash: hash, timestamp } = timeline[0]!;
+  if (hot.base !== undefined && number > hot.base.number) hot.base = { number, hash, timestamp };
+}
+
+/** Takes back what a pool learnt above a block; true when there was something. */
+export function revertPool(hot: HotPool, ancestor: number): boolean {
+  const before = hot.timeline.length;
+  hot.timeline = hot.timeline.filter((observation) => observation.block <= ancestor);
+  const isLost = hot.base !== undefined && hot.base.number > ancestor;
+  if (isLost) hot.base = undefined;
+  if (hot.coveredFrom !== undefined && hot.coveredFrom > ancestor + 1) hot.coveredFrom = undefined;
+  return isLost || hot.timeline.length < before;
+}
+
+/** Nobody follows the book's pools any more, and what the log vouched for counts no longer. */
+export function uncover(book: TokenBook): void {
+  book.heldFrom = undefined;
+  for (const hot of book.pools.values()) {
+    hot.coveredFrom = undefined;
+    if (hot.base?.hash === undefined) hot.base = undefined;
+  }
+}
+
+/** The first block from which everything of the book is followed; undefined when something is not. */
+export function followedFrom(book: TokenBook): number | undefined {
+  let from = book.heldFrom;
+  if (from === undefined) return undefined;
+  for (const hot of book.pools.values()) {
+    if (!isUnbroken(hot)) return undefined;
+    from = Math.max(from, hot.coveredFrom!);
+  }
+  return from;
 }

@@ -5,7 +5,7 @@ import type { Address } from "../core/hex.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
-import type { TokenFacts } from "./discovery.ts";
+import type { TokenFacts, Venue } from "./discovery.ts";
 import type { Journal } from "./journal.ts";
 import type { Pool } from "./pools.ts";
 
@@ -16,10 +16,18 @@ export interface PricesContext {
   readonly clock: Clock;
   readonly journal: Journal;
   readonly books: Books;
-  /** First block whose pool creations have come through the follower without a gap since. */
-  factoriesCoveredFrom: number | undefined;
-  /** Last block that came through the follower. */
+  /** Factories of the chain's exchanges, in the contract's order. */
+  readonly venues: readonly Venue[];
+  /** Wrapped native, stablecoins, connectors. */
+  readonly references: readonly Address[];
+  /** This process's own session while it follows; see `coverage.ts`. */
+  session: string | undefined;
+  /** Last block that came through the follower of this process. */
   followedTo: number | undefined;
+  /** Tokens other processes were asked about and this one does not hold. */
+  readonly wanted: Set<Address>;
+  /** Reference tokens whose words this process has put in the log. */
+  readonly said: Set<Address>;
 }
 
 /** A token as its market needs it: its words and every pool that may price it. */

@@ -2,7 +2,7 @@
 import type { Address } from "../core/hex.ts";
 import type { PoolDiscovered, PriceObserved, TokenIdentified } from "../events/types.ts";
 import type { TokenFacts } from "./discovery.ts";
-import { type Observation, type Pool, toPoolState } from "./pools.ts";
+import { fromPoolState, type Observation, type Pool, toPoolState } from "./pools.ts";
 
 export const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
   type: "TokenIdentified",
@@ -21,6 +21,7 @@ export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
   fee: pool.fee,
   token0: pool.token0,
   token1: pool.token1,
+  ...(pool.stableCurve ? { stableCurve: true } : {}),
   block,
 });
 
@@ -35,4 +36,16 @@ export const observedEvent = (pool: Address, observation: Observation): PriceObs
   timestamp: observation.timestamp,
   ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
   ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
+});
+
+/** The inverse of `observedEvent`. */
+export const observationOf = (event: PriceObserved): Observation => ({
+  reading: fromPoolState(event.state),
+  ...(event.balance0 === undefined ? {} : { balance0: BigInt(event.balance0) }),
+  ...(event.balance1 === undefined ? {} : { balance1: BigInt(event.balance1) }),
+  block: event.block,
+  blockHash: event.blockHash,
+  timestamp: event.timestamp,
+  ...(event.transactionHash === undefined ? {} : { transactionHash: event.transactionHash }),
+  ...(event.logIndex === undefined ? {} : { logIndex: event.logIndex }),
 });

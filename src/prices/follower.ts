@@ -1,128 +1,321 @@
 /**
  * Keeps the hot pools true from the chain's one follower: a batch's logs become states without asking the node, new
  * pools of hot tokens are noticed by their factory's event, reverted blocks are taken back. What changed goes to the
- * log first, then to memory.
+ * log first, then to memory; which tokens are followed goes to the log too, for those who only read it.
  */
-import { exchangesOf } from "../chains/exchanges.ts";
-import { isReference } from "../chains/tokens.ts";
 import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, PriceEvent, StreamName } from "../events/types.ts";
-import type { BlockConsumer, FollowBatch } from "../indexer/consumer.ts";
-import type { ChainLog } from "../rpc/port.ts";
-import { addressAt, BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "./abi.ts";
-import { type Books, extend, type HotPool, hotPool, rebase, type TokenBook } from "./book.ts";
+import type { BlockRef, HeaderRef, PriceEvent } from "../events/types.ts";
+import type { BlockConsumer, ChainView, FollowBatch } from "../indexer/consumer.ts";
+import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "./abi.ts";
+import {
+  type Base,
+  extend,
+  followedFrom,
+  type HotPool,
+  hotPool,
+  isStanding,
+  resetTo,
+  revertPool,
+  stateAt,
+  type TokenBook,
+  uncover,
+} from "./book.ts";
 import type { PricesContext } from "./context.ts";
-import { applyLog } from "./decode.ts";
-import { planState, together, venueOf } from "./discovery.ts";
+import { type Coverage, UNCOVERED } from "./coverage.ts";
+import { creationIn } from "./creations.ts";
+import { type PoolRead, planState, together } from "./discovery.ts";
 import { discoveredEvent, observedEvent } from "./facts.ts";
 import { byAddress, observed } from "./history.ts";
-import type { Observation, Pool } from "./pools.ts";
-
-export function createFollower(context: PricesContext): BlockConsumer {
-  return new PriceFollower(context);
-}
+import { cover, loadBook, loadReference } from "./memory.ts";
+import type { Observation } from "./pools.ts";
+import { replay } from "./replay.ts";
 
 /** Headers fetched to date states of blocks that a long gap left out of a batch. */
 const MAX_UNDATED = 64;
+/** Pools read at the end of a batch because their state was not known: five calls each, in one Multicall3. */
+const MAX_READS = 64;
+/** Tokens taken over from other processes' questions at each batch. */
+const MAX_ADOPTED = 16;
+/** After so long without a block, in ms, reading states anew is cheaper than all the logs since. */
+export const MAX_GAP_MS = 3_600_000;
 
-class PriceFollower implements BlockConsumer {
+/** One book's part of a batch. */
+interface Change {
+  readonly book: TokenBook;
+  readonly events: PriceEvent[];
+  readonly states: { readonly hot: HotPool; readonly base: Base | undefined; readonly states: Observation[] }[];
+  readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
+}
+
+export class PriceFollower implements BlockConsumer {
   readonly name = "prices";
   readonly topics: readonly Hash[] = [...STATE_TOPICS, ...BALANCE_TOPICS, TOPIC.pairCreated, TOPIC.poolCreated];
   readonly #context: PricesContext;
-  readonly #books: Books;
-  readonly #factories: readonly Address[];
-  /** The pools whose logs the poll in flight was asked for. */
-  #asked = new Set<Address>();
+  readonly #ready: () => Promise<void>;
+  /** What every filter since the last batch asked for: the follower asks for addresses more than once. */
+  #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
+  #turn: Promise<void> = Promise.resolve();
+  #appliedMs: number;
+  readonly #canon: FollowedBlocks;
+  readonly #dropped = new Set<TokenBook>();
 
-  constructor(context: PricesContext) {
+  /** @param ready resolves once memory has been restored from the log */
+  constructor(context: PricesContext, ready: () => Promise<void>) {
     this.#context = context;
-    this.#books = context.books;
-    this.#factories = exchangesOf(context.chain).map((deployment) => deployment.factory);
+    this.#ready = ready;
+    this.#canon = new FollowedBlocks(context.view);
+    this.#appliedMs = context.clock.monotonic();
   }
 
   addresses(): readonly Address[] {
-    this.#books.prune();
-    this.#asked = new Set();
-    if (this.#books.idle) return [];
-    for (const book of this.#books.all()) for (const address of book.pools.keys()) this.#asked.add(address);
-    return [...this.#factories, ...this.#asked];
+    const { books, venues, clock } = this.#context;
+    books.prune();
+    const pools = new Set<Address>();
+    const held = new Set<TokenBook>();
+    const late = clock.monotonic() - this.#appliedMs > MAX_GAP_MS;
+    if (!books.idle && !late) {
+      for (const book of books.all()) {
+        held.add(book);
+        for (const address of book.pools.keys()) pools.add(address);
+      }
+    }
+    const before = this.#asked;
+    this.#asked = before === undefined ? { pools, books: held } : intersection(before, { pools, books: held });
+    return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
-  async apply(batch: FollowBatch): Promise<void> {
-    const { fromBlock, to } = batch;
-    const followed = this.#asked;
-    const { followedTo } = this.#context;
-    if (followedTo !== undefined && fromBlock > followedTo + 1) this.#forgetCoverage();
-    if (this.#books.idle) {
-      this.#forgetCoverage();
-      this.#context.followedTo = to.number;
+  /** A book memory has let go: the log must stop saying that it is followed. */
+  drop(book: TokenBook): void {
+    if (this.#context.session !== undefined) this.#dropped.add(book);
+  }
+
+  /** Memory as far as the log is; resolves once it is. */
+  settle(): Promise<void> {
+    return this.#inTurn(() => this.#sync());
+  }
+
+  apply(batch: FollowBatch): Promise<void> {
+    return this.#inTurn(() => this.#apply(batch));
+  }
+
+  revert(ancestor: BlockRef): Promise<void> {
+    return this.#inTurn(() => this.#revert(ancestor));
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const result = this.#turn.then(() => this.#ready()).then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Learns what others wrote. While another process follows, its word says which pools are followed. */
+  async #sync(): Promise<void> {
+    const { books, journal, session } = this.#context;
+    books.prune();
+    await journal.open(books.reference.stream);
+    const held = [...books.all()];
+    await journal.refresh(held.map((book) => book.stream));
+    const current = journal.coverage(books.reference.stream).session;
+    if (session !== undefined && session === current) return;
+    this.#context.session = undefined;
+    this.#context.followedTo = undefined;
+    for (const book of held) cover(this.#context, book, current);
+  }
+
+  async #apply(batch: FollowBatch): Promise<void> {
+    const context = this.#context;
+    const asked = this.#asked ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
+    this.#asked = undefined;
+    this.#appliedMs = context.clock.monotonic();
+    await this.#sync();
+    if (asked.books.size === 0) await this.#end(batch.to);
+    else this.#begin(batch);
+    this.#canon.add(batch);
+    const isFollowing = context.session !== undefined;
+    const changes = isFollowing ? await this.#changes(batch, asked) : [];
+    if (isFollowing) await this.#write(changes, batch.to);
+    context.followedTo = batch.to.number;
+    await this.#adopt();
+  }
+
+  /** Goes on with this process's session, or takes over from whoever followed up to here. */
+  #begin({ fromBlock, headers }: FollowBatch): void {
+    const { books, clock, followedTo, session, view, journal } = this.#context;
+    if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
+      // A batch that comes again may hold other blocks than the first time.
+      if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
       return;
     }
+    const head = view.head();
+    const linked = headers[0]?.number !== fromBlock || headers[0].parentHash === head?.hash;
+    // Its own session with blocks missing, or blocks this process has not been shown: nothing is known of them.
+    const isKnown = session === undefined && head?.number === fromBlock - 1 && linked;
+    const current = journal.coverage(books.reference.stream).session;
+    for (const book of books.all()) {
+      for (const hot of book.pools.values()) {
+        if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
+      }
+      cover(this.#context, book, isKnown ? current : undefined);
+      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) uncover(book);
+    }
+    this.#canon.clear();
+    const random = Math.floor(clock.random() * 2 ** 40).toString(36);
+    this.#context.session = `${clock.now().toString(36)}-${random}`;
+  }
+
+  /** Nobody asks for prices: whoever reads the log must not rely on it. */
+  async #end(to: HeaderRef): Promise<void> {
+    const { books, journal } = this.#context;
+    for (const book of books.all()) uncover(book);
+    this.#context.session = undefined;
+    this.#dropped.clear();
+    if (journal.coverage(books.reference.stream).session === undefined) return;
+    await journal.append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
+  }
+
+  /** What the batch changes, book by book. Pools without a known state are read where the batch ends. */
+  async #changes(
+    batch: FollowBatch,
+    asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> },
+  ): Promise<Change[]> {
+    const { books, venues, chain, journal } = this.#context;
+    const { fromBlock, to } = batch;
     const groups = byAddress(batch.logs);
     const timestamps = await this.#timestamps(batch);
-    const changes: { hot: HotPool; states: Observation[] }[] = [];
-    const bases = new Map<HotPool, BlockRef | undefined>();
-    const events = new Map<StreamName, PriceEvent[]>();
-    for (const book of this.#books.all()) {
+    const changes = new Map<TokenBook, Change>();
+    const unread: { book: TokenBook; hot: HotPool; isNew: boolean }[] = [];
+    for (const book of books.all()) {
+      const change: Change = { book, events: [], states: [], reads: [] };
+      changes.set(book, change);
+      book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
       for (const [address, hot] of book.pools) {
-        if (!followed.has(address)) continue;
-        this.#distrust(hot, batch);
-        bases.set(hot, hot.base);
-        const logs = groups.get(address);
-        if (logs === undefined || hot.base === undefined) continue;
-        const states = replay(hot, logs, (block) => timestamps.get(block));
-        if (states.length === 0) continue;
-        changes.push({ hot, states });
-        const own = events.get(book.stream) ?? [];
-        own.push(...states.map((state) => observedEvent(address, state)));
-        events.set(book.stream, own);
+        this.#admit(hot, batch, asked.pools.has(address));
+        const { base } = hot;
+        if (base === undefined) unread.push({ book, hot, isNew: false });
+        else if (hot.coveredFrom !== undefined) {
+          // What a pool was before the first followed block must be in the log too, whoever read it.
+          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#canon) : undefined;
+          if (first !== undefined) change.events.push(observedEvent(address, first));
+          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
+          if (states.length === 0) continue;
+          change.states.push({ hot, base, states });
+          change.events.push(...states.map((state) => observedEvent(address, state)));
+        }
       }
     }
-    await Promise.all([...events].map(([stream, own]) => this.#context.journal.append(stream, own)));
-    for (const { hot, states } of changes) if (bases.get(hot) === hot.base) extend(hot, states, to.timestamp);
-    for (const [hot, base] of bases) {
-      // A pool read anew meanwhile has not seen this batch: it counts as covered from the next.
-      hot.coveredFrom = hot.base === base ? (hot.coveredFrom ?? fromBlock) : to.number + 1;
-      hot.appliedTo = Math.max(hot.appliedTo, to.number);
+    for (const log of batch.logs) {
+      const made = creationIn(log, { books, venues, chain });
+      if (made !== undefined) unread.push({ book: made.book, hot: hotPool(made.pool), isNew: true });
     }
-    this.#context.factoriesCoveredFrom ??= fromBlock;
-    this.#context.followedTo = to.number;
-    await this.#addCreated(batch);
+    for (const [{ book, hot, isNew }, read] of await this.#read(unread, to)) {
+      const change = changes.get(book);
+      if (change === undefined) continue;
+      change.reads.push({ hot, read });
+      const state = observed(read, to);
+      const isSaid = journal.state(book.stream).pools.has(read.pool.address);
+      if (isNew || !isSaid) change.events.push(discoveredEvent(read.pool, to.number));
+      if (state !== undefined) change.events.push(observedEvent(read.pool.address, state));
+    }
+    return [...changes.values()];
   }
 
-  async revert(ancestor: BlockRef): Promise<void> {
-    const streams: StreamName[] = [];
-    for (const book of this.#books.all()) {
-      let touched = false;
-      for (const hot of book.pools.values()) touched = revertPool(hot, ancestor) || touched;
-      if (book.discoveredAt !== undefined && book.discoveredAt.number > ancestor.number) book.discoveredAt = undefined;
-      if (touched) streams.push(book.stream);
-    }
-    this.#context.followedTo = ancestor.number;
-    await Promise.all(
-      streams.map((stream) => this.#context.journal.append(stream, [{ type: "BlocksReverted", ancestor }])),
-    );
-  }
-
-  /** Blocks went by unseen: everything must be read again before it is trusted. */
-  #forgetCoverage(): void {
-    for (const book of this.#books.all()) {
-      book.discoveredAt = undefined;
-      for (const hot of book.pools.values()) {
-        hot.base = undefined;
-        hot.coveredFrom = undefined;
-      }
-    }
-    this.#context.factoriesCoveredFrom = undefined;
-  }
-
-  /** A pool read at a block that the followed chain does not have is read again. */
-  #distrust(hot: HotPool, batch: FollowBatch): void {
+  /** Settles what a pool's base and coverage are worth in the light of a batch. */
+  #admit(hot: HotPool, { fromBlock, to }: FollowBatch, isAsked: boolean): void {
+    if (!isStanding(hot, this.#canon)) hot.base = undefined;
     const { base } = hot;
-    if (base === undefined) return;
-    const header = batch.headers.find((entry) => entry.number === base.number);
-    if (header !== undefined && header.hash !== base.hash) hot.base = undefined;
+    hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
+    // Read at or beyond the end of the batch: the next one goes on from there.
+    const first = hot.coveredFrom ?? to.number + 1;
+    if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
+  }
+
+  async #read<T extends { readonly hot: HotPool; readonly book: TokenBook; readonly isNew: boolean }>(
+    unread: readonly T[],
+    to: HeaderRef,
+  ): Promise<[T, PoolRead][]> {
+    const { reader } = this.#context;
+    const chosen = unread.slice(0, MAX_READS);
+    const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
+    let reads: PoolRead[] = [];
+    try {
+      if (chosen.length > 0) {
+        reads = plan.read(await reader.calls(plan.calls, to.number));
+        if ((await reader.header(to.number))?.hash !== to.hash) reads = [];
+      }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      // The next question about the token reads the pool, and the next batch tries again.
+    }
+    const done = reads.map((read, index): [T, PoolRead] => [chosen[index]!, read]);
+    // A new pool nobody could read is found again by asking the factories.
+    const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
+    for (const { book } of left) book.discoveredAt = undefined;
+    return done;
+  }
+
+  /** To the log, then to memory. */
+  async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
+    const { journal, books } = this.#context;
+    const dropped = [...this.#dropped].filter((book) => books.held(book.stream) === undefined);
+    this.#dropped.clear();
+    const writes = changes.map(async ({ book, events, states, reads }) => {
+      const unread = new Map(reads.map(({ hot, read }) => [read.pool.address, hot]));
+      const after = { ...book, pools: new Map(book.pools) };
+      for (const [address, hot] of unread) after.pools.set(address, { ...hot, ...knownAt(to) });
+      const coverage = this.#coverageOf(after, book === books.reference);
+      await journal.append(book.stream, events, { followed: true, coverage, block: to.number });
+      for (const { hot, base, states: own } of states) if (hot.base === base) extend(hot, own, to.timestamp);
+      for (const { hot, read } of reads) {
+        hot.pool = read.pool;
+        resetTo(hot, observed(read, to), to);
+        hot.coveredFrom = to.number + 1;
+        book.pools.set(read.pool.address, hot);
+      }
+    });
+    const ends = dropped.map(async ({ stream }) => {
+      await journal.open(stream);
+      await journal.append(stream, [], { coverage: UNCOVERED, block: to.number });
+      if (books.held(stream) === undefined) journal.close(stream);
+    });
+    await Promise.all([...writes, ...ends]);
+  }
+
+  /** What the log is to say of a book: followed from where, or not. */
+  #coverageOf(book: TokenBook, isReference: boolean): Coverage {
+    const { journal, session } = this.#context;
+    const known = journal.state(book.stream).pools;
+    const added = [...book.pools.keys()].filter((address) => !known.has(address)).length;
+    const from = [...known.keys()].every((address) => book.pools.has(address)) ? followedFrom(book) : undefined;
+    if (from === undefined) return isReference ? { session, from: undefined, pools: 0 } : UNCOVERED;
+    return { session, from, pools: known.size + added };
+  }
+
+  /** Takes up tokens that other processes were asked about. */
+  async #adopt(): Promise<void> {
+    const { wanted } = this.#context;
+    const tokens = [...wanted].slice(0, MAX_ADOPTED);
+    for (const token of tokens) wanted.delete(token);
+    if (tokens.length === 0 || !(await loadReference(this.#context))) return;
+    this.#context.books.reference.askedMs = this.#context.clock.monotonic();
+    await Promise.all(tokens.map((token) => loadBook(this.#context, token)));
+  }
+
+  async #revert(ancestor: BlockRef): Promise<void> {
+    const { books, journal } = this.#context;
+    await this.#sync();
+    const held = [...books.all()];
+    for (const book of held) revertBook(book, ancestor.number);
+    this.#canon.clear(ancestor.number);
+    if (this.#context.session === undefined) return;
+    this.#context.followedTo = ancestor.number;
+    const reverted: PriceEvent = { type: "BlocksReverted", ancestor };
+    await Promise.all(
+      held.map((book) => {
+        const coverage = this.#coverageOf(book, book === books.reference);
+        return journal.append(book.stream, [reverted], { followed: true, coverage, block: ancestor.number });
+      }),
+    );
   }
 
   async #timestamps(batch: FollowBatch): Promise<Map<number, number>> {
@@ -136,87 +329,60 @@ class PriceFollower implements BlockConsumer {
     }
     return known;
   }
+}
 
-  /** Pools that the batch created between a hot token and a quote: read where the batch ends, then followed. */
-  async #addCreated(batch: FollowBatch): Promise<void> {
-    const found = batch.logs.flatMap((log) => this.#created(log));
-    if (found.length === 0) return;
-    const plan = together(found.map(({ pool }) => planState(pool)));
-    let reads: ReturnType<typeof plan.read>;
-    try {
-      reads = plan.read(await this.#context.reader.calls(plan.calls, batch.to.number));
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      // The next question about the token asks its factories and reads the pool.
-      for (const { book } of found) book.discoveredAt = undefined;
-      return;
-    }
-    for (const [index, { book, pool }] of found.entries()) {
-      const read = reads[index]!;
-      const state = observed(read, { ...batch.to, logsBloom: "0x" });
-      const events: PriceEvent[] = [discoveredEvent(read.pool, batch.to.number)];
-      if (state !== undefined) events.push(observedEvent(pool.address, state));
-      await this.#context.journal.append(book.stream, events);
-      const hot = hotPool(read.pool);
-      rebase(hot, read.pool, state, batch.to);
-      hot.appliedTo = batch.to.number;
-      book.pools.set(pool.address, hot);
+/** Blocks whose hashes are remembered beside what is shown. */
+const MAX_BLOCKS = 4_096;
+
+/** The chain as the follower has just followed it, which readers are shown a little later. */
+class FollowedBlocks implements ChainView {
+  readonly #shown: ChainView;
+  readonly #hashes = new Map<number, Hash>();
+
+  constructor(shown: ChainView) {
+    this.#shown = shown;
+  }
+
+  add({ headers }: FollowBatch): void {
+    const [first] = headers;
+    if (first !== undefined) this.#hashes.set(first.number - 1, first.parentHash);
+    for (const { number, hash } of headers) this.#hashes.set(number, hash);
+    for (const number of this.#hashes.keys()) {
+      if (this.#hashes.size <= MAX_BLOCKS) break;
+      this.#hashes.delete(number);
     }
   }
 
-  #created(log: ChainLog): { book: TokenBook; pool: Pool }[] {
-    const kind = log.topics[0];
-    if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return [];
-    const deployment = exchangesOf(this.#context.chain).find((entry) => entry.factory === log.address);
-    const token0 = addressAt(log.topics[1] ?? "0x", 0);
-    const token1 = addressAt(log.topics[2] ?? "0x", 0);
-    const address = addressAt(log.data, kind === TOPIC.pairCreated ? 0 : 1);
-    if (deployment === undefined || token0 === undefined || token1 === undefined || address === undefined) return [];
-    const book = this.#bookOf(token0, token1);
-    if (book === undefined || book.pools.has(address)) return [];
-    const venue = venueOf(deployment);
-    const fee = kind === TOPIC.poolCreated ? Number(BigInt(log.topics[3] ?? "0x0")) : (venue.fees[0] ?? 0);
-    const { name: exchange, rank, style, factory } = venue;
-    return [{ book, pool: { address, factory, style, fee, token0, token1, exchange, rank, stableCurve: false } }];
+  /** Forgets the blocks above one. */
+  clear(above = -1): void {
+    for (const number of this.#hashes.keys()) if (number > above) this.#hashes.delete(number);
   }
 
-  #bookOf(token0: Address, token1: Address): TokenBook | undefined {
-    const { chain } = this.#context;
-    const known0 = isReference(chain, token0);
-    const known1 = isReference(chain, token1);
-    if (known0 && known1) return this.#books.reference;
-    if (known0) return this.#books.get(token1);
-    if (known1) return this.#books.get(token0);
-    return undefined;
+  head = (): HeaderRef | undefined => this.#shown.head();
+  finalized = (): BlockRef | undefined => this.#shown.finalized();
+  header = (number: number): HeaderRef | undefined =>
+    this.#hashes.has(number) ? undefined : this.#shown.header(number);
+
+  isCanonical(block: BlockRef): boolean {
+    const followed = this.#hashes.get(block.number);
+    return followed === undefined ? this.#shown.isCanonical(block) : followed === block.hash;
   }
 }
 
-/** A pool's states at the ends of the batch's blocks, from its last state and its logs. */
-function replay(
-  hot: HotPool,
-  logs: readonly ChainLog[],
-  timestampOf: (block: number) => number | undefined,
-): Observation[] {
-  const states: Observation[] = [];
-  let last = hot.timeline.at(-1);
-  for (const log of logs) {
-    if (log.blockNumber <= hot.appliedTo) continue;
-    const timestamp = timestampOf(log.blockNumber);
-    const next = applyLog(last, log, timestamp ?? last?.timestamp ?? 0);
-    if (next === undefined || next === last) continue;
-    if (states.at(-1)?.block === next.block) states.pop();
-    // Without a date a state only leads to the next one; the last of the batch always has a date.
-    if (timestamp !== undefined) states.push(next);
-    last = next;
-  }
-  return states;
+const knownAt = ({ number, hash, timestamp }: HeaderRef) => ({
+  base: { number, hash, timestamp },
+  coveredFrom: number + 1,
+});
+
+function intersection<T extends { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> }>(
+  a: T,
+  b: T,
+): { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } {
+  return { pools: a.pools.intersection(b.pools), books: a.books.intersection(b.books) };
 }
 
-/** Takes back what a pool learnt above the ancestor; true when there was something. */
-function revertPool(hot: HotPool, ancestor: BlockRef): boolean {
-  const before = hot.timeline.length;
-  hot.timeline = hot.timeline.filter((observation) => observation.block <= ancestor.number);
-  hot.appliedTo = Math.min(hot.appliedTo, ancestor.number);
-  if (hot.base !== undefined && hot.base.number > ancestor.number) hot.base = undefined;
-  return hot.timeline.length < before;
+function revertBook(book: TokenBook, ancestor: number): void {
+  for (const hot of book.pools.values()) revertPool(hot, ancestor);
+  if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
+  if (book.discoveredAt !== undefined && book.discoveredAt > ancestor) book.discoveredAt = undefined;
 }

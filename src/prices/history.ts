@@ -6,6 +6,7 @@
  */
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { STATE_TOPICS } from "./abi.ts";
 import { applyLog, setsPrice } from "./decode.ts";
@@ -38,7 +39,7 @@ const chainMoved = (block: number): AppError =>
   });
 
 /** A node's read as an observation; undefined when the pool had no state. */
-export function observed(read: PoolRead, header: BlockHeader): Observation | undefined {
+export function observed(read: PoolRead, header: HeaderRef): Observation | undefined {
   if (read.reading === undefined) return undefined;
   return {
     reading: read.reading,

@@ -4,10 +4,9 @@
  * anybody sees it.
  */
 import { LRUCache } from "lru-cache";
-import { exchangesOf } from "../chains/exchanges.ts";
 import { isReference, referenceTokens } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
-import type { HeaderRef, PoolDiscovered } from "../events/types.ts";
+import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
 import type { PricesContext, Subject } from "./context.ts";
@@ -22,11 +21,10 @@ import {
   planToken,
   together,
   unlistedVenues,
-  type Venue,
-  venueOf,
 } from "./discovery.ts";
 import { type HeadRead, observed, statesAt } from "./history.ts";
 import type { Market } from "./market.ts";
+import { loadBook, MAX_VIA } from "./memory.ts";
 import { otherToken, type Pool } from "./pools.ts";
 import { recordReads } from "./recording.ts";
 
@@ -34,21 +32,15 @@ import { recordReads } from "./recording.ts";
 const REDISCOVER_MS = 600_000;
 /** Tokens beside the reference tokens whose pools with a new token are asked for: calls enough, few enough for one batch. */
 const MAX_OTHERS = 16;
-/** Of these, how many a token is followed through. */
-const MAX_VIA = 4;
 /** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
 const AHEAD_MS = 15_000;
 
 export class Markets {
   readonly #context: PricesContext;
-  readonly #venues: readonly Venue[];
-  readonly #references: readonly Address[];
   readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
 
   constructor(context: PricesContext) {
     this.#context = context;
-    this.#venues = exchangesOf(context.chain).map(venueOf);
-    this.#references = referenceTokens(context.chain).map((token) => token.address);
   }
 
   /** The subject from memory, when nothing need be asked to know its pools. */
@@ -70,31 +62,31 @@ export class Markets {
   }
 
   #isDiscovered(book: TokenBook): boolean {
-    const { discoveredAt, discoveredMs } = book;
+    const { discoveredAt, discoveredMs, heldFrom } = book;
     if (discoveredAt === undefined) return false;
-    const { factoriesCoveredFrom, clock } = this.#context;
-    if (factoriesCoveredFrom !== undefined && factoriesCoveredFrom <= discoveredAt.number + 1) return true;
-    return clock.monotonic() - discoveredMs < REDISCOVER_MS;
+    if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
+    return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
 
   /** The subject, asking factories and tokens in one round trip where memory does not know. */
   async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
-    const { context, references } = { context: this.#context, references: this.#references };
+    const context = this.#context;
+    const { references, venues } = context;
     const known = this.known(token);
     if (known !== undefined && unlisted === undefined) return known;
     const reference = context.books.reference;
     const isOwn = isReference(context.chain, token);
     const referencePlan = both(
-      planPairs(this.#isDiscovered(reference) ? [] : this.#venues, pairsAmong(context.chain, references)),
+      planPairs(this.#isDiscovered(reference) ? [] : venues, pairsAmong(context.chain, references)),
       together(this.#isDiscovered(reference) ? [] : references.map(planToken)),
     );
     const pairs = references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
     const others = isOwn ? [] : await this.#others(token);
     const viaPlan = planPairs(
-      this.#venues,
+      venues,
       others.map((other) => [token, other] as const),
     );
-    const tokenPlan = both(both(planPairs(isOwn ? [] : this.#venues, pairs), viaPlan), planToken(token));
+    const tokenPlan = both(both(planPairs(isOwn ? [] : venues, pairs), viaPlan), planToken(token));
     const extraPlan = both(
       planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
       together(unlisted === undefined ? [] : [planProbe(unlisted)]),
@@ -125,7 +117,8 @@ export class Markets {
     const { books, journal, chain } = this.#context;
     const found = new Set(books.tokens().slice(0, MAX_OTHERS));
     if (found.size < MAX_OTHERS) {
-      for (const address of await journal.tokens(chain.chainId, MAX_OTHERS)) found.add(address);
+      const limit = MAX_OTHERS + this.#context.references.length;
+      for (const address of await journal.tokens(chain.chainId, limit)) found.add(address);
     }
     found.delete(token);
     return [...found].filter((address) => !isReference(chain, address)).slice(0, MAX_OTHERS);
@@ -133,34 +126,9 @@ export class Markets {
 
   /** The books of the tokens these pools lead to; of those that are not in memory what the log says. */
   async #viaBooks(token: Address, pools: readonly Pool[]): Promise<TokenBook[]> {
-    const { books, journal } = this.#context;
     const addresses = [...new Set(pools.map((pool) => otherToken(pool, token)))].sort().slice(0, MAX_VIA);
-    const found = addresses.map(async (address): Promise<TokenBook | undefined> => {
-      const kept = books.get(address);
-      if (kept !== undefined) return kept;
-      const book = this.#newBook(address);
-      const state = await journal.open(book.stream);
-      if (state.token?.decimals === undefined) return undefined;
-      const { name, symbol, decimals } = state.token;
-      book.facts = new Map([[address, { name, symbol, decimals, kind: "erc20" }]]);
-      for (const { discovered } of state.pools.values()) {
-        const pool = this.#poolOf(discovered);
-        // Its pools with other tokens of its kind are no way to the dollar.
-        if (pool !== undefined && this.#references.includes(otherToken(pool, address))) {
-          book.pools.set(pool.address, hotPool(pool));
-        }
-      }
-      books.put(book);
-      return book;
-    });
-    return (await Promise.all(found)).filter((book) => book !== undefined);
-  }
-
-  #poolOf(event: PoolDiscovered): Pool | undefined {
-    const venue = this.#venues.find((entry) => entry.factory === event.factory);
-    if (venue === undefined) return undefined;
-    const { pool: address, factory, style, fee, token0, token1 } = event;
-    return { address, factory, style, fee, token0, token1, exchange: venue.name, rank: venue.rank, stableCurve: false };
+    const found = await Promise.all(addresses.map((address) => loadBook(this.#context, address, 0)));
+    return found.filter((book) => book !== undefined);
   }
 
   #newBook(token: Address): TokenBook {
@@ -169,10 +137,8 @@ export class Markets {
 
   #discovered(book: TokenBook, pools: readonly Pool[], header: BlockHeader): void {
     for (const pool of unique(pools)) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
-    const { followedTo, clock } = this.#context;
-    // Creations that the follower has passed already would be missed: then the factories are asked once more.
-    book.discoveredAt = followedTo !== undefined && followedTo > header.number ? undefined : header;
-    book.discoveredMs = clock.monotonic();
+    book.discoveredAt = header.number;
+    book.discoveredMs = this.#context.clock.monotonic();
     book.askedMs = book.discoveredMs;
   }
 
@@ -183,7 +149,7 @@ export class Markets {
     if (subject.extra.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
     const states = new Map(
       pools.flatMap((hot) => {
-        const state = stateAt(hot, head.number);
+        const state = stateAt(hot, head.number, view);
         return state === undefined ? [] : [[hot.pool.address, state] as const];
       }),
     );
@@ -223,7 +189,8 @@ export class Markets {
     await recordReads(this.#context, subject, { header, reads });
     for (const read of reads) {
       const entry = hot.get(read.pool.address);
-      if (entry !== undefined) rebase(entry, read.pool, states.get(read.pool.address), header);
+      const at = { pool: read.pool, state: states.get(read.pool.address) };
+      if (entry !== undefined) rebase(entry, at, header, this.#context.view);
     }
     return this.#market(
       subject,

@@ -9,6 +9,8 @@ export interface KnownPool {
   readonly discovered: PoolDiscovered;
   /** Ascending by block, at most one per block. */
   readonly observations: readonly PriceObserved[];
+  /** Block from which `observations` are all the stream has; infinite when even the newest may be missing. */
+  readonly knownFrom: number;
 }
 
 export interface PriceState {
@@ -27,18 +29,20 @@ export function evolve(state: PriceState, event: PriceEvent): PriceState {
     case "TokenIdentified":
       return { ...state, token: event };
     case "PoolDiscovered": {
-      const observations = state.pools.get(event.pool)?.observations ?? [];
-      return withPool(state, event.pool, { discovered: event, observations });
+      const { observations = [], knownFrom = -1 } = state.pools.get(event.pool) ?? {};
+      return withPool(state, event.pool, { discovered: event, observations, knownFrom });
     }
     case "PriceObserved": {
       const known = state.pools.get(event.pool);
-      return known === undefined ? state : withPool(state, event.pool, observe(known, event));
+      if (known === undefined) return state;
+      return withPool(state, event.pool, observe(known, event));
     }
     case "BlocksReverted": {
       const pools = new Map<Address, KnownPool>();
       for (const [address, known] of state.pools) {
         const observations = known.observations.filter(({ block }) => block <= event.ancestor.number);
-        pools.set(address, { ...known, observations });
+        const knownFrom = known.knownFrom > event.ancestor.number ? Number.POSITIVE_INFINITY : known.knownFrom;
+        pools.set(address, { ...known, observations, knownFrom });
       }
       return { ...state, pools };
     }
@@ -47,18 +51,36 @@ export function evolve(state: PriceState, event: PriceEvent): PriceState {
   }
 }
 
-/** A later reading of the same block replaces the earlier; one of an older block than the newest is not news. */
 function observe(known: KnownPool, event: PriceObserved): KnownPool {
-  const last = known.observations.at(-1);
-  if (last !== undefined && event.block < last.block) return known;
-  const before = last?.block === event.block ? known.observations.slice(0, -1) : known.observations;
-  return { ...known, observations: [...before, event].slice(-MAX_OBSERVATIONS) };
+  const all = insertByBlock(known.observations, event);
+  const observations = all.slice(-MAX_OBSERVATIONS);
+  const first = known.knownFrom === Number.POSITIVE_INFINITY ? event.block : known.knownFrom;
+  const knownFrom = all.length > observations.length ? Math.max(first, observations[0]!.block) : first;
+  return { ...known, observations, knownFrom };
+}
+
+/** The state of a stream of which events from here on were left unread: facts stay, states are forgotten. */
+export function skipped(state: PriceState): PriceState {
+  const pools = [...state.pools].map(
+    ([address, known]) => [address, { ...known, observations: [], knownFrom: Number.POSITIVE_INFINITY }] as const,
+  );
+  return { ...state, pools: new Map(pools) };
+}
+
+/**
+ * Entries in order of block, one per block, the later word winning. One may come late: a process that asks the node is
+ * ahead of the one that follows.
+ */
+export function insertByBlock<T extends { readonly block: number }>(entries: readonly T[], entry: T): T[] {
+  const after = entries.findLastIndex(({ block }) => block <= entry.block) + 1;
+  const replaced = after > 0 && entries[after - 1]!.block === entry.block ? 1 : 0;
+  return entries.toSpliced(after - replaced, replaced, entry);
 }
 
 function withPool(state: PriceState, address: Address, pool: KnownPool): PriceState {
   return { ...state, pools: new Map(state.pools).set(address, pool) };
 }
 
-/** The newest state of a pool the stream holds. */
-export const latest = (state: PriceState, pool: Address): PriceObserved | undefined =>
-  state.pools.get(pool)?.observations.at(-1);
+/** The newest state of a pool the stream holds at or before a block. */
+export const latest = (state: PriceState, pool: Address, block = Number.POSITIVE_INFINITY): PriceObserved | undefined =>
+  state.pools.get(pool)?.observations.findLast((entry) => entry.block <= block);

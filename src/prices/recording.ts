@@ -30,7 +30,15 @@ export async function recordReads(
       return journal.append(book.stream, events);
     }),
   );
-  if (subject.book === books.reference && subject.token !== books.reference.address) {
-    await journal.append(priceStream(chain.chainId, subject.token), [identifiedEvent(subject.facts, header.number)]);
-  }
+  // Each reference token's words in its own stream: a process that starts later finds them there.
+  const references = touched.has(books.reference) ? [...books.reference.facts] : [];
+  await Promise.all(
+    references.map(async ([token, facts]) => {
+      if (token === books.reference.address || context.said.has(token)) return;
+      const stream = priceStream(chain.chainId, token);
+      await journal.append(stream, [identifiedEvent(facts, header.number)]);
+      journal.close(stream);
+      context.said.add(token);
+    }),
+  );
 }

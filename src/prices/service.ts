@@ -5,11 +5,13 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
+import { exchangesOf } from "../chains/exchanges.ts";
 import { listedToken } from "../chains/tokenlist.ts";
+import { isReference, referenceTokens } from "../chains/tokens.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import type { BlockRef } from "../events/types.ts";
+import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
@@ -17,10 +19,12 @@ import { averageOf } from "./average.ts";
 import { BlockTimes } from "./blocktime.ts";
 import { type BookLimits, Books, emptyBook, type TokenBook } from "./book.ts";
 import type { PricesContext, Subject } from "./context.ts";
-import { createFollower } from "./follower.ts";
+import { venueOf } from "./discovery.ts";
+import { MAX_GAP_MS, PriceFollower } from "./follower.ts";
 import { Journal } from "./journal.ts";
 import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
+import { cover, learn, loadBook, loadReference } from "./memory.ts";
 import { repriced } from "./quality.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
 import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
@@ -64,6 +68,15 @@ export interface Prices {
   /** @throws ApiError as the contract's error table has it; AppError `chain_unavailable` when no endpoint answers */
   answer(request: PriceRequest): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
+  /**
+   * Restores from the log what was followed when it was last written. To be awaited before the chain's follower
+   * starts, so that it goes on without a gap; questions wait for it.
+   */
+  load(): Promise<void>;
+  /** Resolves once memory is as far as the log: to be awaited before a new head is shown. */
+  settle(): Promise<void>;
+  /** Stops listening to the log. */
+  close(): void;
 }
 
 /** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
@@ -71,6 +84,10 @@ const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000
 const DAY = 86_400;
 /** Times a question about the past is asked again when its block was replaced meanwhile. */
 const MOVED_ATTEMPTS = 3;
+/** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
+const MAX_WANTED = 1_000;
+/** Streams read side by side when memory is restored. */
+const LOAD_BATCH = 32;
 
 /** Prices of one chain. */
 export function createPrices(deps: PricesDeps): Prices {
@@ -80,26 +97,38 @@ export function createPrices(deps: PricesDeps): Prices {
     consumer: service.consumer,
     answer: (request) => service.answer(request),
     price: async (request) => (await service.answer(request)).record,
+    load: () => service.load(),
+    settle: () => service.consumer.settle(),
+    close: () => service.close(),
   };
 }
 
 class PriceService {
-  readonly consumer: BlockConsumer;
+  readonly consumer: PriceFollower;
+  readonly close: () => void;
   readonly #deps: PricesDeps;
+  readonly #limits: PriceLimits;
   readonly #context: PricesContext;
   readonly #markets: Markets;
   readonly #times: BlockTimes;
   readonly #answers: LRUCache<string, PriceAnswer>;
   readonly #inFlight = new Map<string, Promise<PriceAnswer>>();
+  #restoring: Promise<void> | undefined;
+  #isRestored = false;
   readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
 
   constructor(deps: PricesDeps) {
     this.#deps = deps;
     const limits = { ...DEFAULTS, ...deps.limits };
+    this.#limits = limits;
     const { chain, reader, view, clock } = deps;
-    const journal = new Journal(deps.log);
+    const venues = exchangesOf(chain).map(venueOf);
+    const journal = new Journal(deps.log, (stream, events) => learn({ books, clock, venues }, stream, events));
     const reference = emptyBook(chain.chainId, chain.wrappedNative.address);
-    const onDrop = (book: TokenBook): void => journal.close(book.stream);
+    const onDrop = (book: TokenBook): void => {
+      journal.close(book.stream);
+      this.consumer.drop(book);
+    };
     const books = new Books({ reference, limits, clock, onDrop });
     this.#context = {
       chain,
@@ -108,16 +137,64 @@ class PriceService {
       clock,
       journal,
       books,
-      factoriesCoveredFrom: undefined,
+      venues,
+      references: referenceTokens(chain).map((token) => token.address),
+      session: undefined,
       followedTo: undefined,
+      wanted: new Set(),
+      said: new Set(),
     };
     this.#markets = new Markets(this.#context);
     this.#times = new BlockTimes(reader, chain.blockSeconds);
     this.#answers = new LRUCache({ maxSize: limits.answerBytes, sizeCalculation: ({ body }) => body.length * 2 + 512 });
-    this.consumer = createFollower(this.#context);
+    this.consumer = new PriceFollower(this.#context, () => this.load());
+    const prefix = `price/${chain.chainId}/`;
+    this.close = deps.log.subscribe((stream, version) => {
+      if (stream.startsWith(prefix)) this.#offer(stream, version);
+    });
+  }
+
+  /** A price stream grew, perhaps by somebody else's question: a token not held here is one to follow. */
+  #offer(stream: StreamName, version: number): void {
+    const { books, journal, wanted, chain } = this.#context;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "price" || version <= journal.version(stream)) return;
+    if (isReference(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
+    wanted.add(parsed.address);
+    this.#deps.onTokenKnown?.();
+  }
+
+  load(): Promise<void> {
+    this.#restoring ??= this.#restore().then(
+      () => {
+        this.#isRestored = true;
+      },
+      (error: unknown) => {
+        this.#restoring = undefined;
+        throw error;
+      },
+    );
+    return this.#restoring;
+  }
+
+  async #restore(): Promise<void> {
+    const { books, journal, chain, clock } = this.#context;
+    const [newest] = await this.#deps.log.readBackwards(chainStream(chain.chainId), { limit: 1 });
+    if (newest === undefined || clock.now() - newest.time > MAX_GAP_MS) return;
+    if (!(await loadReference(this.#context))) return;
+    const { session } = journal.coverage(books.reference.stream);
+    if (session === undefined) return;
+    // Each token has a pool at least, so the bound on pools bounds them too.
+    const tokens = await journal.followedBy(chain.chainId, session, this.#limits.pools);
+    for (let at = 0; at < tokens.length; at += LOAD_BATCH) {
+      await Promise.all(tokens.slice(at, at + LOAD_BATCH).map((token) => loadBook(this.#context, token)));
+    }
+    for (const book of books.all()) cover(this.#context, book, session);
+    this.#deps.onTokenKnown?.();
   }
 
   async answer(request: PriceRequest): Promise<PriceAnswer> {
+    if (!this.#isRestored) await this.load();
     const key = keyOf(request);
     const head = this.#context.view.head();
     if (head !== undefined) {

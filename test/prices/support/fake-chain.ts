@@ -220,6 +220,11 @@ export class FakeChain implements ChainReader {
     return this.#logs(addresses, topics, fromBlock, toBlock);
   }
 
+  /** As `logs`, without counting as a request. */
+  logsIn({ addresses, topics, fromBlock, toBlock }: LogFilter): ChainLog[] {
+    return this.#logs(addresses, topics, fromBlock, toBlock);
+  }
+
   #logs(addresses: readonly Address[], topics: readonly Hash[], from: number, to: number): ChainLog[] {
     return this.logsOf.filter(
       (log) =>

@@ -1,22 +1,36 @@
-/** An event log in memory for the price tests: versions, conflicts and paging as the port says; no leases, no blobs. */
+/**
+ * An event log in memory for the price tests: versions, headlines, conflicts, paging and wake-ups as the port says; no
+ * leases, no blobs.
+ */
 import { ConcurrencyError } from "../../../src/core/errors.ts";
 import type { DomainEvent, Recorded, StreamName } from "../../../src/events/types.ts";
-import type { Append, AppendOutcome, EventLog, StreamHead } from "../../../src/log/port.ts";
+import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../../src/log/port.ts";
 
 export class MemoryLog implements EventLog {
   readonly engine = "sqlite";
   readonly #streams = new Map<string, Recorded[]>();
+  readonly #headlines = new Map<string, Headline>();
+  readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
 
   events(stream: StreamName): DomainEvent[] {
     return (this.#streams.get(stream) ?? []).map((recorded) => recorded.event);
   }
 
-  async append({ stream, events, expectedVersion }: Append): Promise<number> {
+  async append({ stream, events, expectedVersion, headline }: Append): Promise<number> {
     const own = this.#streams.get(stream) ?? [];
     if (own.length !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, own.length);
-    const fresh = events.map((event, index) => ({ stream, version: own.length + index + 1, time: 0, event }));
+    const fresh = events.map((event, index) => ({
+      stream,
+      version: own.length + index + 1,
+      time: 1_700_000_000_000,
+      event,
+    }));
+    if (fresh.length === 0) return own.length;
+    const version = own.length + fresh.length;
     this.#streams.set(stream, [...own, ...fresh]);
-    return own.length + events.length;
+    if (headline !== undefined) this.#headlines.set(stream, headline);
+    for (const listener of this.#listeners) listener(stream, version);
+    return version;
   }
 
   async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
@@ -41,11 +55,11 @@ export class MemoryLog implements EventLog {
   }
 
   async head(stream: StreamName): Promise<StreamHead> {
-    return { stream, version: this.#streams.get(stream)?.length ?? 0, headline: undefined };
+    return { stream, version: this.#streams.get(stream)?.length ?? 0, headline: this.#headlines.get(stream) };
   }
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
-    return Promise.all(streams.map((stream) => this.head(stream)));
+    return Promise.all(streams.filter((stream) => this.#streams.has(stream)).map((stream) => this.head(stream)));
   }
 
   async streams(prefix: string, { after = "", limit }: { after?: string; limit: number }): Promise<StreamHead[]> {
@@ -53,8 +67,9 @@ export class MemoryLog implements EventLog {
     return this.heads(names.slice(0, limit) as StreamName[]);
   }
 
-  subscribe(): () => void {
-    return () => undefined;
+  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   putBlob(): never {

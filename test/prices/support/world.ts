@@ -40,6 +40,14 @@ export class ManualClock implements Clock {
   }
 }
 
+/** The reference tokens and one more. */
+export function placeTokens(chain: FakeChain): void {
+  for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...connectorsOf(eth)]) {
+    chain.token({ address: coin.address, name: coin.symbol, symbol: coin.symbol, decimals: coin.decimals });
+  }
+  chain.token({ address: TOKEN, name: "Token", symbol: "TKN", decimals: 18 });
+}
+
 export class World {
   readonly chain = new FakeChain();
   readonly log = new MemoryLog();
@@ -50,10 +58,7 @@ export class World {
   constructor(limits: Partial<PriceLimits> = {}) {
     const { chain, log, clock } = this;
     this.follower = chain.follower(() => this.prices.consumer);
-    for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...connectorsOf(eth)]) {
-      chain.token({ address: coin.address, name: coin.symbol, symbol: coin.symbol, decimals: coin.decimals });
-    }
-    chain.token({ address: TOKEN, name: "Token", symbol: "TKN", decimals: 18 });
+    placeTokens(chain);
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits });
   }
 

@@ -1,0 +1,108 @@
+/** Several processes over one chain and one log, as replicas are: any of them may follow, each shows heads as it may. */
+import type { Address } from "../../../src/core/hex.ts";
+import {
+  type ChainEvent,
+  chainStream,
+  type HeaderRef,
+  type PriceEvent,
+  priceStream,
+} from "../../../src/events/types.ts";
+import { ChainProjection, loadChainState } from "../../../src/indexer/chain-projection.ts";
+import type { EventLog } from "../../../src/log/port.ts";
+import { parsePriceQuery, type RawQuery } from "../../../src/prices/query.ts";
+import { createPrices, type PriceAnswer, type PriceLimits, type Prices } from "../../../src/prices/service.ts";
+import type { FakeChain } from "./fake-chain.ts";
+import { eth, ManualClock } from "./world.ts";
+
+const STREAM = chainStream(1);
+
+/** Chance without chance: never the same twice, as sessions must be. */
+let chances = 0;
+class CountingClock extends ManualClock {
+  override random(): number {
+    chances++;
+    return (chances % 2 ** 20) / 2 ** 20;
+  }
+}
+
+export class Process {
+  readonly prices: Prices;
+  readonly view: ChainProjection;
+  readonly clock = new CountingClock();
+  readonly #chain: FakeChain;
+  readonly #log: EventLog;
+
+  constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}) {
+    this.#chain = chain;
+    this.#log = log;
+    this.view = new ChainProjection(log, 1, () => this.prices.settle());
+    this.prices = createPrices({ chain: eth, reader: chain, log, view: this.view, clock: this.clock, limits });
+  }
+
+  async start(): Promise<this> {
+    await this.view.load();
+    await this.prices.load();
+    return this;
+  }
+
+  ask(address: Address, query: RawQuery = {}): Promise<PriceAnswer> {
+    return this.prices.answer({ address, ...parsePriceQuery(query) });
+  }
+
+  /** Shows what the log has. */
+  async show(): Promise<void> {
+    const { version } = await this.#log.head(STREAM);
+    await this.view.catchUp(version);
+  }
+
+  /** One poll of the chain's follower. `crash`: ends before the head is in the log. */
+  async follow({ crash = false } = {}): Promise<void> {
+    const { consumer } = this.prices;
+    const state = await loadChainState(this.#log, STREAM);
+    const { blocks, tip } = this.#chain;
+    const append = (events: ChainEvent[]) =>
+      this.#log.append({ stream: STREAM, events, expectedVersion: state.version });
+    if (state.head === undefined) {
+      const base = blocks[0]!;
+      await append([
+        { type: "HeadAdvanced", fromBlock: 0, headers: blocks.map(refOf) },
+        { type: "ChainFinalized", block: { number: base.number, hash: base.hash } },
+      ]);
+      return;
+    }
+    let head: HeaderRef = state.head;
+    if (blocks[head.number]?.hash !== head.hash) {
+      const orphaned = [];
+      while (blocks[head.number]?.hash !== head.hash) {
+        orphaned.push({ number: head.number, hash: head.hash });
+        head = state.headers.get(head.number - 1)!;
+      }
+      const ancestor = { number: head.number, hash: head.hash };
+      await append([{ type: "ChainReverted", ancestor, orphaned: orphaned.reverse() }]);
+      if (crash) return;
+      await consumer.revert(ancestor, orphaned);
+      return this.follow();
+    }
+    if (tip.number <= head.number) return;
+    const fromBlock = head.number + 1;
+    const headers = blocks.slice(fromBlock).map(refOf);
+    const filter = { addresses: consumer.addresses(), topics: consumer.topics, fromBlock, toBlock: tip.number };
+    const logs = filter.addresses.length === 0 ? [] : this.#chain.logsIn(filter);
+    await Promise.resolve();
+    const named = new Set(consumer.addresses());
+    await consumer.apply({ fromBlock, to: refOf(tip), headers, logs: logs.filter((log) => named.has(log.address)) });
+    if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers }]);
+  }
+
+  /** The price stream's events. */
+  async events(address: Address): Promise<PriceEvent[]> {
+    return (await this.#log.read(priceStream(1, address))).map(({ event }) => event as PriceEvent);
+  }
+}
+
+const refOf = ({ number, hash, parentHash, timestamp }: HeaderRef): HeaderRef => ({
+  number,
+  hash,
+  parentHash,
+  timestamp,
+});

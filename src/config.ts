@@ -14,6 +14,11 @@ const HASHED_KEY = /^sha256:[0-9a-fA-F]{64}$/;
 export const LIMITS = Object.freeze({
   /** A URL: path, and a query whose largest part is a cursor of at most 1 KiB. */
   maxUrlLength: 8 * 1024,
+  /**
+   * What the socket reads of a request line and headers before it hangs up with a bare 431. Up to here a URL that is too
+   * long is answered in words, naming the parameter: a megabyte and what surrounds it.
+   */
+  maxRequestHead: 1_280 * 1024,
   /** A signed cursor is about 260 characters; four times that is refused unread. */
   maxCursorLength: 1_024,
   maxTotalRanges: 1_000,

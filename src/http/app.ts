@@ -7,7 +7,7 @@ import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import type { Chain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
-import { ApiError } from "../core/errors.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
@@ -100,9 +100,8 @@ export function searchOf(url: string): string {
 /** Checks length, key and rate. @throws ApiError 400, 401, 429 */
 function admit(request: Request, { keys, limiter }: AppDeps): void {
   if (request.url.length > LIMITS.maxUrlLength) {
-    throw new ApiError(400, "invalid_parameter", `url: must not be longer than ${LIMITS.maxUrlLength} characters`, {
-      details: { parameter: longestParameter(request.url) },
-    });
+    const name = longestParameter(request.url);
+    throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
   if (pathOf(request.url).startsWith(API_PREFIX)) limiter.take(keys.check(request.headers.get("x-api-key")));
 }
@@ -114,7 +113,7 @@ function longestParameter(url: string): string {
     const name = part.slice(0, Math.max(0, part.indexOf("=")));
     if (part.length > longest.length) longest = { name, length: part.length };
   }
-  return longest.name.slice(0, 64);
+  return longest.name.slice(0, 64) || "url";
 }
 
 function routeLabel(url: string): string {

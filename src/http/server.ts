@@ -2,6 +2,7 @@
  * The listening socket: HTTP to the app, upgrades to the channel. Holds what a socket may cost: size, rate and number
  * of messages, subscriptions, bytes a slow reader leaves unread.
  */
+import http from "node:http";
 import type { Server, ServerWebSocket } from "bun";
 import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
@@ -97,6 +98,8 @@ export interface RunningServer {
 /** Listens; resolves the port that was bound. @throws when it is taken */
 export function startServer({ host, port, clock, serving }: ServerOptions): RunningServer {
   const peers = new Set<SocketPeer>();
+  // The runtime's own bound, 16 KB, answers with a bare 431; a cursor too long is to be refused by its name.
+  Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
     hostname: host,
     port,

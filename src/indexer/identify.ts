@@ -35,6 +35,10 @@ const SAMPLES = 12;
 /** Blocks of the first window while looking for a first log; doubles while nothing is found. */
 const FIRST_WINDOW = 1_000;
 const MAX_WINDOW = 1_000_000;
+/** A contract with divisible units is looked at for 1,000 + 2,000 + 4,000 blocks: nearly all are plain ERC-20s. */
+const DIVISIBLE_WINDOWS = 3;
+/** What an account that delegates to a contract (EIP-7702) has instead of code, before the 20 bytes of the address. */
+const DELEGATION = "0xef0100";
 
 type Identity = Omit<ContractIdentified, "type">;
 
@@ -57,45 +61,61 @@ export async function identify(
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
+  const final = (await reader.finalized(header)).number;
   const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
     type: "ContractIdentified",
     ...fields,
+    // A reorg may bring a young contract, or its first log, into an earlier block; nothing moves across the final one.
+    startBlock: Math.min(fields.startBlock, final + 1),
     name,
     symbol,
     block: head,
   });
 
-  const hasCode = code !== "0x" && code !== "";
+  const hasCode = code !== "0x" && code !== "" && !(code.startsWith(DELEGATION) && code.length === 48);
   if (!hasCode && (await isPlainAccount(reader, address))) {
     return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   }
   // ERC-165 asks for false on 0xffffffff: who says yes to everything says nothing.
   const honest = erc165 === true && invalid !== true;
   const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
-  if (honest && (erc721 === true || erc1155 === true)) {
-    return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
-  }
-  const nothing = hasCode ? "not_nft" : "not_a_contract";
   const decimals = readDecimals(results[6]);
-  // Divisible units are no NFTs. CryptoPunks answers 0, so 0 alone proves nothing.
-  if (decimals !== undefined && decimals > 0) return identity({ kind: nothing, forms: [], startBlock });
+  if (honest && erc721 === true) return identity({ kind: "nft", forms: formsOfClaim(decimals), startBlock });
+  if (honest && erc1155 === true) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
+  // Divisible units are no NFTs, unless events say so that an ERC-20 cannot emit. CryptoPunks answers 0: no proof.
+  const divisible = decimals !== undefined && decimals > 0;
+  const windows = divisible ? DIVISIBLE_WINDOWS : Number.POSITIVE_INFINITY;
+  const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: head, windows }, signal);
+  if (found === undefined) return nothing;
+  const plain = formsOfEvents(found.logs);
+  if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock: found.fromBlock });
+  if (divisible) return nothing;
+  const odd = (await oddForm(reader, address, found.logs)) ?? (await oddFormNow(reader, address, head));
+  return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock: found.fromBlock });
+}
 
-  const found = await firstLogs(reader, address, startBlock, head, signal);
-  if (found === undefined) return identity({ kind: nothing, forms: [], startBlock });
-  const forms = await formsOf(reader, address, found.logs);
-  if (forms.length === 0) return identity({ kind: nothing, forms: [], startBlock });
-  return identity({ kind: "nft", forms, startBlock: found.fromBlock });
+/**
+ * Who claims ERC-721 may still emit it in an odd form. Three topics and a word of data are an id only where no decimals
+ * say that there are amounts.
+ */
+function formsOfClaim(decimals: number | undefined): TransferForm[] {
+  const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
+  return [...STANDARD_FORMS, ...odd];
 }
 
 function isTrue(result: CallResult): boolean {
   return result.ok && /^0x0{63}1$/.test(result.data);
 }
 
-/** A string answer; also bytes32, as early contracts have it; "" when there is none. */
+/** A string answer; also bytes32, as early contracts have it; "" when there is none. What is no UTF-8 shows as U+FFFD. */
 export function readText(result: CallResult | undefined): string {
   if (result?.ok !== true || result.data.length < 66) return "";
   try {
-    if (result.data.length > 66) return clean(String(AbiCoder.defaultAbiCoder().decode(["string"], result.data)[0]));
+    if (result.data.length > 66) {
+      const [text] = AbiCoder.defaultAbiCoder().decode(["bytes"], result.data) as unknown as [string];
+      return clean(Buffer.from(text.slice(2), "hex").toString("utf8"));
+    }
   } catch {
     // Not a string: perhaps bytes32 followed by something.
   }
@@ -142,18 +162,17 @@ async function firstBlockWithCode(reader: ChainReader, address: Address, head: n
   return having;
 }
 
-/** The first window of blocks with a log that may be of an NFT. */
+/** The first window of blocks with a log that may be of an NFT, out of so many windows. */
 async function firstLogs(
   reader: ChainReader,
   address: Address,
-  startBlock: number,
-  head: number,
+  { fromBlock, toBlock, windows }: { fromBlock: number; toBlock: number; windows: number },
   signal: AbortSignal,
 ): Promise<{ fromBlock: number; logs: ChainLog[] } | undefined> {
   let window = FIRST_WINDOW;
-  for (let from = startBlock; from <= head; ) {
+  for (let from = fromBlock, left = windows; from <= toBlock && left > 0; left--) {
     signal.throwIfAborted();
-    const to = Math.min(head, from + window - 1);
+    const to = Math.min(toBlock, from + window - 1);
     const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to });
     if (logs.length > 0) return { fromBlock: logs[0]?.blockNumber ?? from, logs };
     from = to + 1;
@@ -162,17 +181,36 @@ async function firstLogs(
   return undefined;
 }
 
-async function formsOf(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<TransferForm[]> {
+/** The forms that events prove by their shape alone; undefined when they could be of an ERC-20 as well. */
+function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | undefined {
   const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
-  if (has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT)) return ["cryptopunks"];
+  const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
+  if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return STANDARD_FORMS;
+  return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/** A form that an ERC-20 has too, when the contract knows owners of what would be the ids. */
+async function oddForm(
+  reader: ChainReader,
+  address: Address,
+  logs: readonly ChainLog[],
+): Promise<TransferForm | undefined> {
   const transfers = logs.filter((log) => log.topics[0] === TRANSFER);
-  const indexed = transfers.some((log) => log.topics.length === 4);
-  if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return [...STANDARD_FORMS];
   const inData = transfers.filter((log) => log.topics.length === 3 && log.data.length === 66);
-  if (inData.length > 0 && (await idsHaveOwners(reader, address, inData, 0))) return ["erc721-id-in-data"];
+  if (inData.length > 0 && (await idsHaveOwners(reader, address, inData, 0))) return "erc721-id-in-data";
   const unindexed = transfers.filter((log) => log.topics.length === 1 && log.data.length === 194);
-  if (unindexed.length > 0 && (await idsHaveOwners(reader, address, unindexed, 128))) return ["erc721-unindexed"];
-  return [];
+  if (unindexed.length > 0 && (await idsHaveOwners(reader, address, unindexed, 128))) return "erc721-unindexed";
+  return undefined;
+}
+
+/** As `oddForm` by the newest logs: all that was first minted may have been burned since. */
+async function oddFormNow(reader: ChainReader, address: Address, head: number): Promise<TransferForm | undefined> {
+  const fromBlock = Math.max(0, head - FIRST_WINDOW + 1);
+  return oddForm(
+    reader,
+    address,
+    await reader.logs({ addresses: [address], topics: [TRANSFER], fromBlock, toBlock: head }),
+  );
 }
 
 /** Whether `ownerOf` knows ids out of these logs: the same shape is an ERC-20's amount otherwise. */

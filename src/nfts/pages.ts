@@ -67,18 +67,17 @@ export function currentBlock(collection: Collection, chain: PageChain): BlockRef
 function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): BlockRef | undefined {
   const current = currentBlock(collection, chain);
   if (asOfBlock === undefined) return current;
-  const head = chain.head();
-  if (head !== undefined && asOfBlock > head.number && collection.status === "synced") {
+  const { end, status } = collection;
+  const head = chain.head() ?? (status === "synced" ? current : undefined);
+  if (head !== undefined && asOfBlock > head.number) {
     throw invalidParameter("as_of_block", `must not be above the chain's head, ${head.number}`);
   }
-  if (collection.status !== "synced" && (current === undefined || asOfBlock > current.number)) {
+  // No NFT: nothing was there at any block.
+  if (status === "not_nft") return undefined;
+  if (current === undefined || asOfBlock > current.number) {
     const at = current === undefined ? "nothing yet" : `block ${current.number}`;
     throw new ApiError(409, "not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
   }
-  if (current !== undefined && asOfBlock > current.number) {
-    throw invalidParameter("as_of_block", `must not be above the chain's head, ${current.number}`);
-  }
-  const { end } = collection;
   const known = chain.header(asOfBlock) ?? (end?.number === asOfBlock ? end : undefined);
   return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
 }

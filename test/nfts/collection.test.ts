@@ -96,7 +96,7 @@ function play(steps: readonly Step[]): { events: NftEvent[]; transfers: ModelTra
 
 function replay(events: readonly NftEvent[]): Collection {
   const state = initialState();
-  events.forEach((event, i) => evolve(state, event, i + 1, 0));
+  for (const [i, event] of events.entries()) evolve(state, event, i + 1, 0);
   return state;
 }
 

@@ -37,7 +37,7 @@ export function addressBytes(n: number): Uint8Array {
 export function columnsOf(transfers: readonly ModelTransfer[]): Uint8Array {
   const dictionary = [...new Set(transfers.flatMap((t) => [t.from, t.to]))];
   const addresses = new Uint8Array(dictionary.length * 20);
-  dictionary.forEach((n, i) => addresses.set(addressBytes(n), i * 20));
+  for (const [i, n] of dictionary.entries()) addresses.set(addressBytes(n), i * 20);
   const ids = new Uint32Array(transfers.length * 8);
   const amounts = new Uint32Array(transfers.length * 8);
   transfers.forEach((t, i) => {

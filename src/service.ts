@@ -123,7 +123,7 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
   lifecycle.onStop("channel", () => channel.stop());
   watchLog({ log, runtimes, channel, metrics, lifecycle, logger });
   observe(metrics, projections);
-  for (const runtime of runtimes.values()) await runtime.indexing.start();
+  for (const { indexing, prices } of runtimes.values()) await indexing.start(() => prices.load());
 
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
   const app = createApp({
@@ -214,12 +214,15 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     lifecycle,
     observer: observerOf(metrics, chain),
     holder,
-    settle: () => projections.settle(chainId),
+    settle: async () => {
+      await Promise.all([projections.settle(chainId), prices.settle()]);
+    },
     ...(options.minPollMs === undefined ? {} : { minPollMs: options.minPollMs }),
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
   const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
+  lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
   const hashes = new LRUCache<number, Hash>({ max: 10_000 });
   const hashOf = async (block: number): Promise<Hash | undefined> => {

@@ -69,9 +69,13 @@ export class ChainIndexing {
     this.#consumers.push(consumer);
   }
 
-  /** Takes up what the log says: shows the head, goes on with open jobs, follows where there is anything to follow. */
-  async start(): Promise<void> {
+  /**
+   * Takes up what the log says: shows the head, goes on with open jobs, follows where there is anything to follow.
+   * @param restore readies the other consumers once the head is known, before anything is followed
+   */
+  async start(restore: () => Promise<void>): Promise<void> {
     await this.view.load();
+    await restore();
     if (await this.#jobs.load()) this.follow();
   }
 

@@ -10,7 +10,7 @@ import { createPrices, type Prices } from "../../../src/prices/service.ts";
 import { EndpointPool } from "../../../src/rpc/pool.ts";
 import { EndpointProvider } from "../../../src/rpc/provider.ts";
 import { RpcChainReader } from "../../../src/rpc/reader.ts";
-import { MemoryLog } from "./memory-log.ts";
+import { MemoryLog } from "../../support/memory-log.ts";
 import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */

@@ -2,9 +2,9 @@
  * An event log in memory for the price tests: versions, headlines, conflicts, paging and wake-ups as the port says; no
  * leases, no blobs.
  */
-import { ConcurrencyError } from "../../../src/core/errors.ts";
-import type { DomainEvent, Recorded, StreamName } from "../../../src/events/types.ts";
-import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../../src/log/port.ts";
+import { ConcurrencyError } from "../../src/core/errors.ts";
+import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
+import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../src/log/port.ts";
 
 export class MemoryLog implements EventLog {
   readonly engine = "sqlite";

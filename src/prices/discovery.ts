@@ -55,8 +55,8 @@ export interface Venue {
 /** Unlisted factories rank after every listed one. */
 const UNLISTED_RANK = 1_000;
 
-/** Tiers asked of a v3 factory in no list: Uniswap's, PancakeSwap's 2500 and the small ones enabled on newer chains. */
-const PROBED_TIERS = [100, 200, 300, 400, 500, 2500, 3000, 10_000];
+/** Tiers asked of a v3 factory in no list: Uniswap's, PancakeSwap's 2500 and others that forks have enabled. */
+const PROBED_TIERS = [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000];
 
 /** A tier every v3-style factory of our knowledge enables in its constructor. */
 const COMMON_TIER = 500;
@@ -156,12 +156,13 @@ export function planToken(token: Address): Plan<TokenFacts> {
       const places = answer(digits);
       const isNft = answer(erc721) === 1n || answer(erc1155) === 1n;
       const decimals = places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
-      const otherwise = places !== undefined || answer(supply) !== undefined ? "no_decimals" : "not_a_token";
+      // A price feed has decimals too, but only a token has a supply.
+      const isToken = !isNft && answer(supply) !== undefined;
       return {
         name: textAnswer(name) ?? "",
         symbol: textAnswer(symbol) ?? "",
         decimals,
-        kind: isNft ? "not_a_token" : decimals !== undefined ? "erc20" : otherwise,
+        kind: !isToken ? "not_a_token" : decimals === undefined ? "no_decimals" : "erc20",
       };
     },
   };

@@ -15,6 +15,8 @@ import type { Observation, Pool } from "./pools.ts";
 
 export interface PastStates {
   readonly states: ReadonlyMap<Address, Observation>;
+  /** The pools that were asked for, with the settings that no log tells: of the block where it has state, else of now. */
+  readonly pools: readonly Pool[];
   /** Whether the pools' balances at the block are known. */
   readonly capped: boolean;
 }
@@ -62,17 +64,31 @@ export async function statesAt(
   block: BlockHeader,
   readHead: () => Promise<HeadRead>,
 ): Promise<PastStates> {
-  if (pools.length === 0) return { states: new Map(), capped: true };
-  const states = await archived(reader, pools, block);
-  if (states !== undefined) return { states, capped: true };
-  return { states: await fromLogs(reader, pools, block, readHead), capped: false };
+  if (pools.length === 0) return { states: new Map(), pools, capped: true };
+  const then = await archived(reader, pools, block);
+  if (then !== undefined) return then;
+  const [states, settled] = await Promise.all([fromLogs(reader, pools, block, readHead), withSettings(reader, pools)]);
+  return { states, pools: settled, capped: false };
 }
+
+/** Pairs that choose their curve and fees themselves, as they are now. */
+async function withSettings(reader: ChainReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
+  const own = pools.filter((pool) => pool.style === "v2-camelot");
+  if (own.length === 0) return pools;
+  const plan = together(own.map(planState));
+  const settled = new Map(plan.read(await reader.calls(plan.calls, "latest")).map(({ pool }) => [pool.address, pool]));
+  return pools.map((pool) => settled.get(pool.address) ?? pool);
+}
+
+/** A pair that nobody has put anything in yet: its logs have no state either. */
+const isUnused = ({ reading }: Observation): boolean =>
+  reading.style === "v2" && reading.reserve0 === 0n && reading.reserve1 === 0n;
 
 async function archived(
   reader: ChainReader,
   pools: readonly Pool[],
   block: BlockHeader,
-): Promise<Map<Address, Observation> | undefined> {
+): Promise<PastStates | undefined> {
   const plan = together(pools.map(planState));
   try {
     const reads = plan.read(await reader.calls(plan.calls, block.number));
@@ -81,9 +97,9 @@ async function archived(
     const states = new Map<Address, Observation>();
     for (const read of reads) {
       const observation = observed(read, block);
-      if (observation !== undefined) states.set(read.pool.address, observation);
+      if (observation !== undefined && !isUnused(observation)) states.set(read.pool.address, observation);
     }
-    return states;
+    return { states, pools: reads.map((read) => read.pool), capped: true };
   } catch (error) {
     if (error instanceof AppError && error.code === "state_unavailable") return undefined;
     throw error;

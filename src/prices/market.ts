@@ -24,6 +24,8 @@ export interface Market {
   readonly decimals: ReadonlyMap<Address, number>;
   /** Whether balances were known, so that concentrated liquidity could be capped by what a pool really holds. */
   readonly capped: boolean;
+  /** Whether the block was asked for by its number, and is not the head. */
+  readonly isPast: boolean;
 }
 
 /** A pool seen from one of its tokens. */

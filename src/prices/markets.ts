@@ -35,6 +35,9 @@ const MAX_OTHERS = 16;
 /** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
 const AHEAD_MS = 15_000;
 
+/** What was found out about a block. */
+type Seen = Pick<Market, "pools" | "states" | "capped" | "isPast"> & { readonly block: HeaderRef };
+
 export class Markets {
   readonly #context: PricesContext;
   readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
@@ -153,13 +156,13 @@ export class Markets {
         return state === undefined ? [] : [[hot.pool.address, state] as const];
       }),
     );
-    return this.#market(
-      subject,
-      head,
-      pools.map((hot) => hot.pool),
+    return this.#market(subject, {
+      block: head,
+      pools: pools.map((hot) => hot.pool),
       states,
-      true,
-    );
+      capped: true,
+      isPast: false,
+    });
   }
 
   /** The last market read from the node, while the follower has not reached its block yet. */
@@ -192,13 +195,13 @@ export class Markets {
       const at = { pool: read.pool, state: states.get(read.pool.address) };
       if (entry !== undefined) rebase(entry, at, header, this.#context.view);
     }
-    return this.#market(
-      subject,
-      header,
-      reads.map((read) => read.pool),
+    return this.#market(subject, {
+      block: header,
+      pools: reads.map((read) => read.pool),
       states,
-      true,
-    );
+      capped: true,
+      isPast: false,
+    });
   }
 
   /** Every pool of the subject as the node has it now. */
@@ -211,17 +214,25 @@ export class Markets {
     );
     const { header, results } = await this.#context.reader.callsAtHead(plan.calls);
     const reads = plan.read(results).map(([read, [said]]): PoolRead => {
-      const { token0, token1 } = read.pool;
-      const lies = said !== undefined && (said.token0 !== token0 || said.token1 !== token1);
-      return lies ? { ...read, reading: undefined } : read;
+      return said !== undefined && contradicts(read.pool, said) ? { ...read, reading: undefined } : read;
     });
     return { header, reads };
   }
 
   /** The market at the end of a past block; of `pools` only, when given. */
   async past(subject: Subject, block: BlockHeader, pools: readonly Pool[] = this.pools(subject)): Promise<Market> {
-    const { states, capped } = await statesAt(this.#context.reader, pools, block, () => this.readHead(subject, pools));
-    return this.#market(subject, block, pools, states, capped);
+    const honest = await this.#honest(subject, pools);
+    const then = await statesAt(this.#context.reader, honest, block, () => this.readHead(subject, honest));
+    return this.#market(subject, { block, isPast: true, ...then });
+  }
+
+  /** Without the pools of an unlisted factory that hold other tokens than it says. */
+  async #honest({ extra }: Subject, pools: readonly Pool[]): Promise<readonly Pool[]> {
+    if (extra.length === 0) return pools;
+    const plan = together(extra.map((pool) => planPoolTokens(pool.address)));
+    const said = plan.read(await this.#context.reader.calls(plan.calls, "latest"));
+    const liars = new Set(extra.filter((pool, index) => contradicts(pool, said[index]!)));
+    return pools.filter((pool) => !liars.has(pool));
   }
 
   pools(subject: Subject): readonly Pool[] {
@@ -235,13 +246,7 @@ export class Markets {
     return [...new Map([...reference.pools, ...own]).values()];
   }
 
-  #market(
-    subject: Subject,
-    block: HeaderRef,
-    pools: readonly Pool[],
-    states: Market["states"],
-    capped: boolean,
-  ): Market {
+  #market(subject: Subject, seen: Seen): Market {
     const { chain, books } = this.#context;
     const decimals = new Map<Address, number>();
     for (const token of referenceTokens(chain)) {
@@ -253,10 +258,13 @@ export class Markets {
       if (said !== undefined) decimals.set(via.address, said);
     }
     if (subject.facts.decimals !== undefined) decimals.set(subject.token, subject.facts.decimals);
-    const { number, hash, timestamp } = block;
-    return { chain, block: { number, hash, timestamp }, pools, states, decimals, capped };
+    const { number, hash, timestamp } = seen.block;
+    return { ...seen, chain, block: { number, hash, timestamp }, decimals };
   }
 }
+
+const contradicts = (pool: Pool, said: { token0: Address | undefined; token1: Address | undefined }): boolean =>
+  said.token0 !== pool.token0 || said.token1 !== pool.token1;
 
 function unique(pools: readonly Pool[]): Pool[] {
   return [...new Map(pools.map((pool) => [pool.address, pool])).values()];

@@ -9,7 +9,7 @@ import type { TokenFacts } from "./discovery.ts";
 import { type Dollar, dollarOf, type NativePrice } from "./dollar.ts";
 import { byDepth, dollars, type Market, type Side, sidesOf } from "./market.ts";
 import type { Pool } from "./pools.ts";
-import { type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
+import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
 import { compare, divide, invert, ONE, type Rational, rational } from "./rational.ts";
 
 export type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block";
@@ -34,6 +34,10 @@ export interface QuoteOptions {
   /** US dollars; the chain's own when the request does not say. */
   readonly floor: Rational;
   readonly accepts: (pool: Pool) => boolean;
+  /** An exchange was asked for: what it does not trade has no price there. */
+  readonly isNamed: boolean;
+  /** The block is not the head: a pool without a state is one that did not trade yet. */
+  readonly isPast: boolean;
   /** Tokens to go through beside the chain's connectors: those the log knows. */
   readonly known?: readonly Address[];
 }
@@ -68,7 +72,8 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
-  if (isDollar(market, token)) return decreed(market, options, dollar);
+  const byDecree = isDollar(market, token) ? decreed(market, options) : undefined;
+  if (byDecree !== undefined) return byDecree;
   throw refused(market, options, ranking);
 }
 
@@ -91,13 +96,19 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
   };
 }
 
-/** One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. */
-function decreed(market: Market, options: QuoteOptions, _dollar: Dollar): Quote {
-  const { token, floor } = options;
+/**
+ * One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. Undefined where the
+ * coin did not trade yet, or not on the exchange that was asked for.
+ */
+function decreed(market: Market, options: QuoteOptions): Quote | undefined {
+  const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
+  const pools = poolsOf(market, options);
+  if (isPast && pools.length > 0 && pools.every((pool) => !market.states.has(pool.address))) return undefined;
   const [side] = sidesOf(market, native, (entry) => entry === token)
-    .filter((entry) => compare(entry.depth, floor) >= 0 && entry.depth.n > 0n)
+    .filter((entry) => accepts(entry.pool) && compare(entry.depth, floor) >= 0 && entry.depth.n > 0n)
     .sort(byDepth((entry) => entry.depth));
+  if (isNamed && side === undefined) return undefined;
   return {
     market,
     token,
@@ -110,10 +121,8 @@ function decreed(market: Market, options: QuoteOptions, _dollar: Dollar): Quote 
 }
 
 function refused(market: Market, options: QuoteOptions, ranking: Ranking): ApiError {
-  const pools = market.pools.filter(
-    (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
-  );
+  const pools = poolsOf(market, options);
   if (pools.length === 0) return refusal("no_pool");
-  const stateless = pools.every((pool) => !market.states.has(pool.address));
+  const stateless = options.isPast && pools.every((pool) => !market.states.has(pool.address));
   return refusal(stateless ? "no_price_at_block" : "low_liquidity", ranking.skipped);
 }

@@ -7,7 +7,7 @@ import type { Address } from "../core/hex.ts";
 import type { Dollar, NativePrice } from "./dollar.ts";
 import { byDepth, dollars, type Market, type Side, sideOf } from "./market.ts";
 import { otherToken, type Pool } from "./pools.ts";
-import { compare, format, minimum, multiply, type Rational } from "./rational.ts";
+import { compare, format, minimum, multiply, type Rational, ZERO } from "./rational.ts";
 
 /** A usable way from the token to the dollar. */
 export interface Route {
@@ -65,7 +65,8 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
   const { token, floor } = options;
   const native = market.chain.wrappedNative.address;
   const stablecoins = new Set(dollars(market).map((coin) => coin.address));
-  const nativePrice = dollar.native(floor, stablecoins.has(token) ? token : undefined);
+  const except = stablecoins.has(token) ? token : undefined;
+  const nativePrice = dollar.native(floor, except);
   const routes: Route[] = [];
   for (const pool of poolsOf(market, options)) {
     const quote = otherToken(pool, token);
@@ -78,7 +79,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
     const side = sideOrReason(market, pool, token, skipped);
     if (side === undefined) continue;
     if (quote === native && nativePrice === undefined) {
-      skipped.push(skip(pool, "no_usd_price_of_quote", { quote }));
+      skipped.push(throughNothing(side, dollar.native(ZERO, except), floor));
       continue;
     }
     const route = quote === native ? throughNative(side, nativePrice!) : alone(side);
@@ -118,7 +119,8 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
   return routes.sort(byDepth((route) => route.depthUsd));
 }
 
-const poolsOf = (market: Market, options: RankOptions): readonly Pool[] =>
+/** The token's own pools that a request may use. */
+export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "accepts">): readonly Pool[] =>
   market.pools.filter(
     (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
   );
@@ -133,6 +135,15 @@ function throughNative(side: Side, native: NativePrice): Route {
     usd: multiply(side.price, native.usd),
     depthUsd: multiply(side.depth, native.usd),
   };
+}
+
+/** A pool with the native coin where that has no price above the floor; `thin` is the best one under it. */
+function throughNothing({ pool, quote, depth }: Side, thin: NativePrice | undefined, floor: Rational): SkippedPool {
+  if (thin === undefined) return skip(pool, "no_usd_price_of_quote", { quote });
+  const depthUsd = multiply(depth, thin.usd);
+  const numbers = { liquidityUsd: format(depthUsd), minLiquidityUsd: format(floor) };
+  if (compare(depthUsd, floor) < 0) return skip(pool, "low_liquidity", numbers);
+  return skip(pool, "no_usd_price_of_quote", { quote, ...numbers, quoteLiquidityUsd: format(thin.side.depth) });
 }
 
 function sideOrReason(market: Market, pool: Pool, token: Address, skipped: SkippedPool[]): Side | undefined {

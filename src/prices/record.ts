@@ -4,7 +4,7 @@
 import type { ListedToken } from "../chains/tokenlist.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { TokenFacts } from "./discovery.ts";
-import type { Side } from "./market.ts";
+import { decimalsOf, type Market, type Side } from "./market.ts";
 import type { Observation, Pool } from "./pools.ts";
 import { confidence, spreadPercent } from "./quality.ts";
 import type { Quote } from "./quote.ts";
@@ -26,12 +26,17 @@ export interface RouteLeg {
   readonly fee: number;
   readonly token0: Address;
   readonly token1: Address;
+  readonly decimals0: number;
+  readonly decimals1: number;
   readonly reserve0?: string;
   readonly reserve1?: string;
   readonly sqrtPriceX96?: string;
   readonly liquidity?: string;
   /** True for a pair on the x³y + y³x curve, whose price is not its reserve ratio. */
   readonly stableCurve?: true;
+  /** What the pool really holds, where known: its sides count for depth only as far. */
+  readonly balance0?: string;
+  readonly balance1?: string;
   readonly block: number;
   readonly blockHash: Hash;
   readonly transactionHash?: Hash;
@@ -72,7 +77,8 @@ function stateFields(observation: Observation): Partial<RouteLeg> {
     : { sqrtPriceX96: reading.sqrtPriceX96.toString(), liquidity: reading.liquidity.toString() };
 }
 
-function legOf({ pool, observation }: Side): RouteLeg {
+function legOf({ pool, observation }: Side, market: Market): RouteLeg {
+  const { balance0, balance1 } = observation;
   return {
     pool: pool.address,
     exchange: pool.exchange,
@@ -80,8 +86,12 @@ function legOf({ pool, observation }: Side): RouteLeg {
     fee: pool.fee,
     token0: pool.token0,
     token1: pool.token1,
+    // A side exists only where both are known.
+    ...decimalsOf(market, pool)!,
     ...stateFields(observation),
     ...(pool.stableCurve ? { stableCurve: true } : {}),
+    ...(balance0 === undefined ? {} : { balance0: balance0.toString() }),
+    ...(balance1 === undefined ? {} : { balance1: balance1.toString() }),
     block: observation.block,
     blockHash: observation.blockHash,
     ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
@@ -91,11 +101,12 @@ function legOf({ pool, observation }: Side): RouteLeg {
 
 /** `twap`: US dollars; undefined where the window could not be seen. */
 export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenance {
+  const { market, nativeSide } = quote;
   return {
-    route: (quote.route?.legs ?? []).map(legOf),
-    ...(quote.nativeSide === undefined ? {} : { nativeRoute: [legOf(quote.nativeSide)] }),
+    route: (quote.route?.legs ?? []).map((leg) => legOf(leg, market)),
+    ...(nativeSide === undefined ? {} : { nativeRoute: [legOf(nativeSide, market)] }),
     liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
-    confidence: format(confidence(quote.route, quote.market.capped)),
+    confidence: format(confidence(quote.route, market.capped)),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
   };

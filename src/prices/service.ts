@@ -314,6 +314,8 @@ class PriceService {
       token: request.address,
       floor: request.minLiquidityUsd ?? floorOf(market),
       accepts: selection.accepts,
+      isNamed: request.exchange !== undefined,
+      isPast: market.isPast,
       known: subject.book.via.map((book) => book.address),
     };
   }
@@ -332,10 +334,14 @@ class PriceService {
     now: Quote,
   ): Promise<Rational | undefined> {
     const block = await this.#blockBefore(now.market.block, DAY);
-    if (block === undefined || now.route === undefined) return undefined;
-    const pools = now.route.legs.map((leg) => leg.pool);
-    const then = await this.#markets.past(subject, block, pools);
-    const same = repriced(then, now.route, (pool) => then.states.get(pool.address));
+    if (block === undefined) return undefined;
+    const { route } = now;
+    let same: Rational | undefined;
+    if (route !== undefined) {
+      const pools = route.legs.map((leg) => leg.pool);
+      const then = await this.#markets.past(subject, block, pools);
+      same = repriced(then, route, (pool) => then.states.get(pool.address));
+    }
     const usd = same ?? (await this.#rankedAnew(request, selection, subject, block));
     if (usd === undefined) return undefined;
     return multiply(divide(subtract(now.usd, usd), usd), rational(100n));

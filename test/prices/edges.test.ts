@@ -1,0 +1,162 @@
+/**
+ * Corners of the price contract on the made-up chain: what a named exchange does to a stablecoin that nothing measures,
+ * pools that never traded, floors nobody reaches, and what the answer shows of each pool.
+ */
+import { describe, expect, test } from "bun:test";
+import { CHAINS, type Chain } from "../../src/chains/chains.ts";
+import type { PriceRecord } from "../../src/prices/record.ts";
+import { createPrices } from "../../src/prices/service.ts";
+import { MemoryLog } from "../support/memory-log.ts";
+import { addressOf, FakeChain } from "./support/fake-chain.ts";
+import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "./support/world.ts";
+
+describe("a lone stablecoin", () => {
+  test("is one dollar on the exchange that trades it, and has no price on one that does not", async () => {
+    const world = dollarWorld();
+    expect(await world.price(USDC, { exchange: "uniswapv2" })).toMatchObject({ usdPrice: 1, exchangeAddress: UNI2 });
+    expect(await world.refusal(USDC, { exchange: "sushiswap" })).toMatchObject({ status: 404, code: "no_pool" });
+    world.pair(WETH, 1n, USDC, 200n, SUSHI);
+    world.clock.ms += 3_600_001;
+    expect(await world.refusal(USDC, { exchange: "sushiswap" })).toMatchObject({ status: 404, code: "low_liquidity" });
+  });
+
+  test("did not change over a day, and had no price before it traded", async () => {
+    const world = dollarWorld();
+    world.chain.mine(100, 1_200);
+    expect((await world.price(USDC, { include: "percent_change" }))["24hrPercentChange"]).toBe("0");
+    world.chain.mine();
+    const late = dollarWorld();
+    late.chain.mine(5);
+    late.pair(DAI, 10_000n, WETH, 5n);
+    late.chain.mine();
+    expect(await late.refusal(DAI, { to_block: "3" })).toMatchObject({ status: 404, code: "no_price_at_block" });
+  });
+});
+
+describe("pools without a price", () => {
+  test("at the head are thin, not of another block", async () => {
+    const world = dollarWorld();
+    const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [TOKEN, DAI] });
+    expect(await world.refusal(TOKEN)).toMatchObject({
+      code: "low_liquidity",
+      details: { pools: [{ pool: pool.address, exchange: "Uniswap v3", reason: "no_state_at_block" }] },
+    });
+  });
+
+  for (const archive of [true, false]) {
+    test(`a pair that nobody filled has none at a past block, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const pool = world.chain.pool({ factory: UNI2, style: "v2", fee: 3000, tokens: [TOKEN, WETH] });
+      world.chain.mine(3);
+      world.setPair(pool, TOKEN, 1_000n, 1_000n);
+      world.chain.mine();
+      expect(await world.refusal(TOKEN, { to_block: "2" })).toMatchObject({
+        code: "no_price_at_block",
+        details: { pools: [{ reason: "no_state_at_block" }] },
+      });
+      expect((await world.price(TOKEN, { to_block: "3" })).usdPrice).toBe(2_000);
+    });
+  }
+});
+
+describe("a floor nobody reaches", () => {
+  test("is told with the numbers of the pool, or of the native coin's when that is the thin one", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    expect((await world.refusal(TOKEN, { min_liquidity_usd: "1999999" })).details).toEqual({
+      pools: [
+        {
+          pool: pool.address,
+          exchange: "Uniswap v2",
+          reason: "low_liquidity",
+          liquidityUsd: "200000",
+          minLiquidityUsd: "1999999",
+        },
+      ],
+    });
+    world.setPair(pool, TOKEN, 10_000n, 5_000n);
+    world.chain.mine();
+    expect((await world.refusal(TOKEN, { min_liquidity_usd: "2000001" })).details).toEqual({
+      pools: [
+        {
+          pool: pool.address,
+          exchange: "Uniswap v2",
+          reason: "no_usd_price_of_quote",
+          quote: WETH,
+          liquidityUsd: "10000000",
+          quoteLiquidityUsd: "2000000",
+          minLiquidityUsd: "2000001",
+        },
+      ],
+    });
+  });
+});
+
+describe("ties", () => {
+  const priced = async (world: ReturnType<typeof dollarWorld>): Promise<string> => {
+    const { provenance } = (await world.price(TOKEN, { include: "provenance" })) as Required<PriceRecord>;
+    return provenance.route[0]!.pool;
+  };
+
+  test("go to the exchange that stands first, then to the lower fee", async () => {
+    const world = dollarWorld();
+    const tiers = [3000, 500].map((fee) => world.chain.pool({ factory: UNI3, style: "v3", fee, tokens: [TOKEN, DAI] }));
+    for (const pool of tiers) world.chain.swap(pool, 1n << 96n, 10n ** 22n, 0, [10n ** 22n, 10n ** 22n]);
+    expect(await priced(world)).toBe(tiers[1]!.address);
+    const first = world.pair(TOKEN, 10_000n, DAI, 10_000n);
+    world.clock.ms += 3_600_001;
+    expect(await priced(world)).toBe(first.address);
+  });
+});
+
+describe("the calls of a cold token", () => {
+  for (const chain of CHAINS) {
+    test(`stay below one Multicall3 on ${chain.name}, an unlisted factory included`, async () => {
+      const counts = await callsOf(chain);
+      expect(Math.max(...counts)).toBeLessThan(500);
+    });
+  }
+
+  /** With as many other tokens in the log as are ever asked about. */
+  async function callsOf(chain: Chain): Promise<number[]> {
+    const fake = new FakeChain(chain.chainId);
+    const counts: number[] = [];
+    const reader = Object.assign(Object.create(fake), {
+      callsAtHead: (calls: Parameters<FakeChain["callsAtHead"]>[0]) => {
+        counts.push(calls.length);
+        return fake.callsAtHead(calls);
+      },
+    }) as FakeChain;
+    const view = {
+      head: () => undefined,
+      finalized: () => undefined,
+      header: () => undefined,
+      isCanonical: () => true,
+    };
+    const clock = new ManualClock();
+    const fresh = () => createPrices({ chain, reader, log, view, clock });
+    const log = new MemoryLog();
+    const others = Array.from({ length: 17 }, (_, index) => addressOf(`other ${index}`));
+    for (const address of others) {
+      fake.token({ address, name: "O", symbol: "O", decimals: 18 });
+      const prices = fresh();
+      await prices.price({ address, percentChange: false, provenance: false }).catch(() => undefined);
+    }
+    counts.length = 0;
+    fake.factories.set(addressOf("factory"), "v3");
+    const exchange = { kind: "factory", factory: addressOf("factory") } as const;
+    const asked = { address: others[0]!, percentChange: false, provenance: false, exchange };
+    await fresh()
+      .price(asked)
+      .catch(() => undefined);
+    expect(counts.length).toBeGreaterThan(0);
+    return counts;
+  }
+});
+
+test("a price feed has decimals and is no token all the same", async () => {
+  const world = dollarWorld();
+  world.chain.token({ address: addressOf("feed"), decimals: 8, supply: false });
+  expect(await world.refusal(addressOf("feed"))).toMatchObject({ code: "not_a_token" });
+});

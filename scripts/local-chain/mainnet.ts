@@ -62,7 +62,7 @@ export async function placeMainnet(anvil: Anvil): Promise<void> {
   const forked = (await contractArtifact("ForkedV2Factory")).deployedBytecode;
   await placeCode(anvil, MAINNET.sushiswapV2Factory, forked);
   await placeCode(anvil, MAINNET.pancakeswapV2Factory, forked);
-  await placeV3Factory(anvil, owner);
+  await placeV3Factory(anvil, MAINNET.uniswapV3Factory);
 
   const token = await contractArtifact("TestToken");
   for (const { address } of TOKENS) await placeCode(anvil, address, token.deployedBytecode);
@@ -70,8 +70,7 @@ export async function placeMainnet(anvil: Anvil): Promise<void> {
     for (const { address, name, symbol, decimals } of TOKENS) {
       await queue(anvil, contractAt(anvil, address, token.abi), "init", [name, symbol, decimals]);
     }
-    const factory = contractAt(anvil, MAINNET.uniswapV3Factory, v3Factory.abi);
-    for (const { fee, tickSpacing } of FEE_TIERS) await queue(anvil, factory, "enableFeeAmount", [fee, tickSpacing]);
+    await queueFeeTiers(anvil, MAINNET.uniswapV3Factory);
   });
 }
 
@@ -85,15 +84,21 @@ async function placeWeth(anvil: Anvil): Promise<void> {
 
 /**
  * The v3 factory knows its own address as an immutable and refuses to work anywhere else. So it is created somewhere
- * and that address is replaced in its runtime code. Its owner is in slot 3.
+ * and that address is replaced in its runtime code. Its owner, the first account, is in slot 3.
  */
-async function placeV3Factory(anvil: Anvil, owner: string): Promise<void> {
+export async function placeV3Factory(anvil: Anvil, at: string): Promise<void> {
   const { address } = await deploy(anvil, v3Factory);
   const code = (await anvil.send("eth_getCode", [address, "latest"])) as string;
-  const [from, to] = [address, MAINNET.uniswapV3Factory].map((text) => text.slice(2).toLowerCase().padStart(64, "0"));
+  const [from, to] = [address, at].map((text) => text.slice(2).toLowerCase().padStart(64, "0"));
   if (!code.includes(from!)) throw new Error("the v3 factory does not hold its own address");
-  await placeCode(anvil, MAINNET.uniswapV3Factory, code.replaceAll(from!, to!));
-  await placeSlot(anvil, MAINNET.uniswapV3Factory, 3, owner);
+  await placeCode(anvil, at, code.replaceAll(from!, to!));
+  await placeSlot(anvil, at, 3, anvil.accounts[0]!);
+}
+
+/** Queues the tiers that Uniswap's v3 factories have, for use inside `inOneBlock`. */
+export async function queueFeeTiers(anvil: Anvil, v3: string): Promise<void> {
+  const factory = contractAt(anvil, v3, v3Factory.abi);
+  for (const { fee, tickSpacing } of FEE_TIERS) await queue(anvil, factory, "enableFeeAmount", [fee, tickSpacing]);
 }
 
 /** How Solidity stores a string of at most 31 bytes in one slot: the bytes, then twice their number. */

@@ -34,6 +34,8 @@ export interface V2PairOptions {
 }
 
 export interface V3PoolOptions {
+  /** Default: Uniswap's of `MAINNET`. */
+  factory?: string;
   tokenA: string;
   tokenB: string;
   /** Hundredths of a basis point: 100, 500, 3000 or 10000. */
@@ -122,7 +124,7 @@ export async function createV3Pool(anvil: Anvil, options: V3PoolOptions): Promis
   const inOrder = token0 === getAddress(options.tokenA);
   const amount0 = inOrder ? options.amountA : options.amountB;
   const amount1 = inOrder ? options.amountB : options.amountA;
-  const factory = contractAt(anvil, MAINNET.uniswapV3Factory, v3Factory.abi);
+  const factory = contractAt(anvil, options.factory ?? MAINNET.uniswapV3Factory, v3Factory.abi);
   let address = await read<string>(factory, "getPool", [token0, token1, options.fee]);
   if (BigInt(address) === 0n) {
     await transact(anvil, factory, "createPool", [token0, token1, options.fee]);

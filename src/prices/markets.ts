@@ -12,7 +12,6 @@ import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type Toke
 import type { PricesContext, Subject } from "./context.ts";
 import {
   both,
-  type PoolRead,
   pairsAmong,
   planPairs,
   planPoolTokens,
@@ -111,7 +110,9 @@ export class Markets {
       this.#discovered(book, [...tokenPools, ...linking], header);
       if (facts.kind === "erc20") context.books.put(book);
     }
-    const extra = venue === undefined ? [] : unique(extraPools).filter((pool) => pool.style === venue.style);
+    // A pool of a listed factory is that one's, whoever else lends it.
+    const own = new Set(this.#hotPools(book).map((hot) => hot.pool.address));
+    const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
     return { token, facts, book, extra, factoryAnswers: unlisted === undefined || venue !== undefined };
   }
 
@@ -148,7 +149,7 @@ export class Markets {
   /** The market at the followed head, when memory has all of it; undefined when the node must be asked. */
   warm(subject: Subject, head: HeaderRef): Market | undefined {
     const { view } = this.#context;
-    const pools = this.#hotPools(subject);
+    const pools = this.#hotPools(subject.book);
     if (subject.extra.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
     const states = new Map(
       pools.flatMap((hot) => {
@@ -182,7 +183,7 @@ export class Markets {
 
   async #cold(subject: Subject): Promise<Market> {
     const { header, reads } = await this.readHead(subject);
-    const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
+    const hot = new Map(this.#hotPools(subject.book).map((entry) => [entry.pool.address, entry]));
     const states = new Map(
       reads.flatMap((read) => {
         const state = observed(read, header);
@@ -213,10 +214,8 @@ export class Markets {
       ),
     );
     const { header, results } = await this.#context.reader.callsAtHead(plan.calls);
-    const reads = plan.read(results).map(([read, [said]]): PoolRead => {
-      return said !== undefined && contradicts(read.pool, said) ? { ...read, reading: undefined } : read;
-    });
-    return { header, reads };
+    const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
+    return { header, reads: honest.map(([read]) => read) };
   }
 
   /** The market at the end of a past block; of `pools` only, when given. */
@@ -236,13 +235,13 @@ export class Markets {
   }
 
   pools(subject: Subject): readonly Pool[] {
-    return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.extra];
+    return [...this.#hotPools(subject.book).map((hot) => hot.pool), ...subject.extra];
   }
 
-  #hotPools(subject: Subject): HotPool[] {
+  #hotPools(book: TokenBook): HotPool[] {
     const { reference } = this.#context.books;
-    if (subject.book === reference) return [...reference.pools.values()];
-    const own = [subject.book, ...subject.book.via].flatMap((book) => [...book.pools]);
+    if (book === reference) return [...reference.pools.values()];
+    const own = [book, ...book.via].flatMap((book) => [...book.pools]);
     return [...new Map([...reference.pools, ...own]).values()];
   }
 

@@ -3,6 +3,7 @@ import { type Anvil, setNextTimestamp, startAnvil } from "../../../scripts/local
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { deploy } from "../../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../../scripts/local-chain/mainnet.ts";
+import type { Chain } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 import type { BlockConsumer, ChainView } from "../../../src/indexer/consumer.ts";
@@ -14,21 +15,22 @@ import { MemoryLog } from "../../support/memory-log.ts";
 import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */
-export function readerOf(url: string): RpcChainReader {
+export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
+  const { chainId, finalityDepth, multicall3 } = chain;
   const endpoint = new EndpointProvider({
     url,
-    label: "eth#1",
-    chainId: 1,
+    label: `${chain.name}#1`,
+    chainId,
     timeoutMs: 10_000,
     maxBytes: 64 << 20,
     clock: systemClock,
     onRequest: () => undefined,
   });
   return new RpcChainReader({
-    chainId: 1,
-    pool: new EndpointPool({ chain: "eth", endpoints: [endpoint], clock: systemClock }),
-    multicall: eth.multicall3.address,
-    finalityDepth: eth.finalityDepth,
+    chainId,
+    pool: new EndpointPool({ chain: chain.name, endpoints: [endpoint], clock: systemClock }),
+    multicall: multicall3.address,
+    finalityDepth,
     depthIsSet: true,
   });
 }
@@ -41,8 +43,8 @@ export const unfollowed: ChainView = {
   isCanonical: () => true,
 };
 
-export function pricesOf(url: string, view: ChainView = unfollowed): Prices {
-  return createPrices({ chain: eth, reader: readerOf(url), log: new MemoryLog(), view, clock: systemClock });
+export function pricesOf(url: string, view: ChainView = unfollowed, chain: Chain = eth): Prices {
+  return createPrices({ chain, reader: readerOf(url, chain), log: new MemoryLog(), view, clock: systemClock });
 }
 
 /** Polls by hand what the real follower does by the clock. */

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.20;
+
+import {ERC1967Proxy} from "@openzeppelin/contracts/proxy/ERC1967/ERC1967Proxy.sol";
+import {Ledger} from "./Tokens.sol";
+
+/// Says of its decimals what no token can mean.
+contract AbsurdDecimalsToken is Ledger {
+    string public constant name = "Absurd";
+    string public constant symbol = "ABS";
+    uint256 public immutable decimals;
+
+    constructor(uint256 decimals_) {
+        decimals = decimals_;
+    }
+}
+
+/// Has decimals() and refuses to answer.
+contract MuteDecimalsToken is Ledger {
+    string public constant name = "Mute";
+    string public constant symbol = "MUTE";
+
+    function decimals() external pure returns (uint8) {
+        revert("not today");
+    }
+}
+
+/// Everybody's balance can be scaled down at once, without an event.
+contract RebasingToken {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+
+    string public constant name = "Rebasing";
+    string public constant symbol = "REB";
+    uint8 public constant decimals = 18;
+    uint256 public percent = 100;
+    uint256 private shares;
+    mapping(address => uint256) private sharesOf;
+
+    function mint(address to, uint256 value) external {
+        shares += value;
+        sharesOf[to] += value;
+        emit Transfer(address(0), to, value);
+    }
+
+    function rebase(uint256 percent_) external {
+        percent = percent_;
+    }
+
+    function totalSupply() external view returns (uint256) {
+        return (shares * percent) / 100;
+    }
+
+    function balanceOf(address owner) external view returns (uint256) {
+        return (sharesOf[owner] * percent) / 100;
+    }
+
+    function transfer(address to, uint256 value) external returns (bool) {
+        sharesOf[msg.sender] -= (value * 100) / percent;
+        sharesOf[to] += (value * 100) / percent;
+        emit Transfer(msg.sender, to, value);
+        return true;
+    }
+}
+
+/// A price feed: decimals and a description, and no token.
+contract PriceFeed {
+    uint8 public constant decimals = 8;
+    string public constant description = "TKN / USD";
+}
+
+/// A token behind a proxy, set up by the call that comes with its creation.
+contract TokenProxy is ERC1967Proxy {
+    constructor(address implementation, bytes memory call_) ERC1967Proxy(implementation, call_) {}
+}

@@ -1,0 +1,224 @@
+/**
+ * The twelve exchanges on every chain they are on, with real Uniswap bytecode at their factories: each answers by each of
+ * its names and by its factory with its own pool's price, recomputed here from the pool's own words.
+ */
+import { describe, expect, test } from "bun:test";
+import { getAddress } from "ethers";
+import type { Anvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { contractAt, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { MAINNET, placeV3Factory, queueFeeTiers } from "../../scripts/local-chain/mainnet.ts";
+import type { Pool } from "../../scripts/local-chain/pools.ts";
+import { CHAINS, type Chain } from "../../src/chains/chains.ts";
+import { DEPLOYMENTS, type Deployment, EXCHANGES, exchangesOf, KNOWN_EXCHANGES } from "../../src/chains/exchanges.ts";
+import { type Address, toAddress } from "../../src/core/hex.ts";
+import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
+import type { Prices } from "../../src/prices/service.ts";
+import { pricesOf, unfollowed } from "./support/anvil.ts";
+import { createPool, newToken, placeV2Factory, priceIn, startChain } from "./support/exchanges.ts";
+
+const ETHER = 10n ** 18n;
+
+const ask = (prices: Prices, address: Address, query: RawQuery = {}) =>
+  prices.price({ address, ...parsePriceQuery(query) });
+
+const refusal = (
+  prices: Prices,
+  address: Address,
+  query: RawQuery,
+): Promise<{ status: number; code: string; message: string }> =>
+  ask(prices, address, query).then(
+    () => {
+      throw new Error("expected a refusal");
+    },
+    (error) => error,
+  );
+
+/** The native coin at 1,000 of the chain's first stablecoin, in a pool much deeper than any of the token's. */
+async function makeDollar(anvil: Anvil, chain: Chain): Promise<void> {
+  const coin = chain.stablecoins.find((entry) => entry.pegLostAt === undefined);
+  const amounts = {
+    tokenA: chain.wrappedNative.address,
+    amountA: 100_000n * ETHER,
+    tokenB: coin!.address,
+    amountB: 100_000_000n * 10n ** BigInt(coin!.decimals),
+  };
+  await createPool(anvil, exchangesOf(chain)[0]!, amounts);
+}
+
+/** Every way to write an exchange's name. */
+function spellings({ standin, realName, displayName }: (typeof EXCHANGES)[number]): string[] {
+  const spaced = realName.replace(/v(\d)$/, " v$1");
+  const names = [standin, standin.toUpperCase(), standin.replace("_", "-"), standin.replace("_", "")];
+  names.push(realName, realName.toUpperCase(), spaced, spaced.replace(" ", "_"), spaced.replace(" ", "-"));
+  if (displayName !== "VVS Finance") names.push(displayName);
+  return [...new Set(names)];
+}
+
+for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && entry.stablecoins.length > 0)) {
+  test(`on ${chain.name} each exchange answers by each of its names and by its factory`, async () => {
+    const anvil = await startChain(chain);
+    try {
+      await makeDollar(anvil, chain);
+      const token = await newToken(anvil);
+      const places = exchangesOf(chain);
+      const pools = new Map<Address, Pool>();
+      for (const [index, place] of places.entries()) {
+        const amounts = {
+          tokenA: chain.wrappedNative.address,
+          amountA: (50n + BigInt(index)) * ETHER,
+          tokenB: token,
+          amountB: 777n * ETHER,
+        };
+        pools.set(place.factory, await createPool(anvil, place, amounts));
+      }
+      const prices = pricesOf(anvil.url, unfollowed, chain);
+      for (const { exchange, factory } of DEPLOYMENTS.filter((entry) => entry.chain === chain.name)) {
+        const { n, d } = await priceIn(anvil, pools.get(factory)!, token);
+        const first = places.find((entry) => entry.factory === factory)!.exchange.displayName;
+        const expected = { nativePrice: { value: ((n * ETHER) / d).toString() }, exchangeAddress: factory };
+        for (const name of spellings(exchange)) {
+          expect(await ask(prices, token, { exchange: name })).toMatchObject({
+            ...expected,
+            exchangeName: exchange.displayName,
+          });
+        }
+        for (const text of [factory, getAddress(factory), `0x${factory.slice(2).toUpperCase()}`]) {
+          expect(await ask(prices, token, { exchange: text })).toMatchObject({ ...expected, exchangeName: first });
+        }
+      }
+      // By default the deepest, which is the last made.
+      const { exchange, factory } = places.at(-1)!;
+      expect(await ask(prices, token)).toMatchObject({ exchangeAddress: factory, exchangeName: exchange.displayName });
+      for (const exchange of EXCHANGES) {
+        if (DEPLOYMENTS.some((entry) => entry.exchange === exchange && entry.chain === chain.name)) continue;
+        const { status, code, message } = await refusal(prices, token, { exchange: exchange.standin });
+        expect([status, code]).toEqual([400, "invalid_parameter"]);
+        expect(message).toStartWith(`exchange: ${exchange.realName} is not on ${chain.name}; there are `);
+      }
+    } finally {
+      await anvil.stop();
+    }
+  });
+}
+
+test("where no dollar is, the refusal says so and shows every pool", async () => {
+  for (const name of ["mumbai"]) {
+    const chain = CHAINS.find((entry) => entry.name === name)!;
+    const anvil = await startChain(chain);
+    const token = await newToken(anvil);
+    const native = chain.wrappedNative.address;
+    const pools: { pool: string; exchange: string; reason: string; quote: string }[] = [];
+    for (const place of exchangesOf(chain)) {
+      const amounts = { tokenA: native, amountA: 50n * ETHER, tokenB: token, amountB: 777n * ETHER };
+      const { address } = await createPool(anvil, place, amounts);
+      pools.push({
+        pool: toAddress(address),
+        exchange: place.exchange.displayName,
+        reason: "no_usd_price_of_quote",
+        quote: native,
+      });
+    }
+    const refused = await refusal(pricesOf(anvil.url, unfollowed, chain), token, {});
+    expect(refused).toMatchObject({ status: 404, code: "low_liquidity", details: { pools } });
+    await anvil.stop();
+  }
+});
+
+describe("a factory in no list", () => {
+  const eth = CHAINS[0]!;
+  const places: readonly Pick<Deployment, "style" | "factory">[] = [
+    { style: "v2", factory: toAddress("0x00000000000000000000000000000000000fac02") },
+    { style: "v3", factory: toAddress("0x00000000000000000000000000000000000fac03") },
+  ];
+
+  for (const { style, factory } of places) {
+    test(`of ${style} style is priced for whoever names it, and for nobody else`, async () => {
+      const anvil = await startChain(eth);
+      try {
+        if (style === "v3") {
+          await placeV3Factory(anvil, factory);
+          await queueFeeTiers(anvil, factory);
+        } else await placeV2Factory(anvil, factory);
+        await makeDollar(anvil, eth);
+        const token = await newToken(anvil);
+        const native = eth.wrappedNative.address;
+        const amounts = { tokenA: native, amountA: 5n * ETHER, tokenB: token, amountB: 100n * ETHER };
+        await createPool(anvil, exchangesOf(eth)[0]!, amounts);
+        const block = Number(await anvil.send("eth_blockNumber"));
+        const pool = await createPool(
+          anvil,
+          { style, factory },
+          { ...amounts, amountA: 10_000n * ETHER, amountB: 10n * ETHER },
+        );
+        const prices = pricesOf(anvil.url);
+        const usual = await ask(prices, token);
+        expect(usual).toMatchObject({ usdPrice: 50, exchangeName: "Uniswap v2" });
+        const { n, d } = await priceIn(anvil, pool, token);
+        const named = {
+          exchangeAddress: factory,
+          exchangeName: factory,
+          nativePrice: { value: ((n * ETHER) / d).toString() },
+        };
+        for (let round = 0; round < 2; round++) {
+          expect(await ask(prices, token, { exchange: factory })).toMatchObject(named);
+          expect(await ask(prices, token)).toEqual(usual);
+          expect(await ask(prices, token, { exchange: MAINNET.uniswapV2Factory })).toMatchObject({ usdPrice: 50 });
+        }
+        expect(await refusal(prices, token, { exchange: factory, to_block: String(block) })).toMatchObject({
+          code: "no_price_at_block",
+        });
+        // The spread is over the exchange's own pools too.
+        const { provenance } = await ask(prices, token, { exchange: factory, include: "provenance" });
+        expect(provenance).toMatchObject({
+          spreadPercent: "0",
+          route: [{ exchange: factory }, { exchange: "Uniswap v2" }],
+        });
+      } finally {
+        await anvil.stop();
+      }
+    });
+  }
+
+  test("that lends somebody else's pool under other tokens is not believed, now or in the past", async () => {
+    const anvil = await startChain(eth);
+    try {
+      await makeDollar(anvil, eth);
+      const token = await newToken(anvil);
+      const { address, abi } = {
+        ...(await deploy(anvil, await contractArtifact("ForkedV2Factory"))),
+        ...(await contractArtifact("ForkedV2Factory")),
+      };
+      const pair = [token, eth.wrappedNative.address].sort();
+      const dollar = "0xb4e16d0168e52d35cacd2c6185b44281ec28c9dc";
+      const factory = contractAt(anvil, address, abi);
+      await transact(anvil, factory, "register", [...pair, dollar]);
+      await transact(anvil, factory, "register", [MAINNET.usdc, MAINNET.weth, dollar]);
+      const block = Number(await anvil.send("eth_blockNumber"));
+      await anvil.mine();
+      const prices = pricesOf(anvil.url);
+      const before = await ask(prices, eth.wrappedNative.address, { include: "provenance" });
+      for (const asked of [token, eth.wrappedNative.address]) {
+        expect(await refusal(prices, asked, { exchange: address })).toMatchObject({ status: 404, code: "no_pool" });
+        const then = { exchange: address, to_block: String(block) };
+        expect(await refusal(prices, asked, then)).toMatchObject({ status: 404, code: "no_pool" });
+      }
+      expect(await ask(prices, eth.wrappedNative.address, { include: "provenance" })).toEqual(before);
+      expect(before).toMatchObject({ exchangeName: "Uniswap v2" });
+    } finally {
+      await anvil.stop();
+    }
+  });
+
+  test("that is no factory at all is refused, and the known ones are named", async () => {
+    const anvil = await startChain(eth);
+    const prices = pricesOf(anvil.url);
+    const token = await newToken(anvil);
+    for (const exchange of [anvil.accounts[5]!, MAINNET.usdc]) {
+      const { status, code, message } = await refusal(prices, token, { exchange });
+      expect([status, code]).toEqual([400, "invalid_parameter"]);
+      expect(message).toStartWith(`exchange: one of ${KNOWN_EXCHANGES.join(", ")}`);
+    }
+    await anvil.stop();
+  });
+});

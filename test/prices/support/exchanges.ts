@@ -1,0 +1,113 @@
+/**
+ * Any of the twelve chains on anvil, as far as prices are concerned: its tokens at their addresses and real Uniswap
+ * bytecode (or our stand-in for Camelot's) at the factory of each exchange that is on it. Out: makers of pools.
+ */
+import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
+import { type Anvil, inOneBlock, startAnvil } from "../../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
+import {
+  contractAt,
+  deploy,
+  placeCode,
+  placeSlot,
+  queue,
+  read,
+  transact,
+} from "../../../scripts/local-chain/contracts.ts";
+import { placeMainnet, placeV3Factory, queueFeeTiers, V3_OPERATOR } from "../../../scripts/local-chain/mainnet.ts";
+import { createV2Pair, createV3Pool, fund, type Pool, sortTokens } from "../../../scripts/local-chain/pools.ts";
+import type { Chain } from "../../../src/chains/chains.ts";
+import { type Deployment, exchangesOf } from "../../../src/chains/exchanges.ts";
+import { referenceTokens } from "../../../src/chains/tokens.ts";
+import { type Address, toAddress } from "../../../src/core/hex.ts";
+
+/** Factories whose pairs `createV2Pair` places itself, at the addresses of the fork's own code. */
+const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053fd2ea711dad45caccc45eff7548fcb362"]);
+/** `block.number` from the precompile that tells Arbitrum's own: NUMBER, MSTORE at 0, RETURN 32 bytes. */
+const ARB_SYS = { address: "0x0000000000000000000000000000000000000064", code: "0x435f5260205ff3" };
+
+/** Starts the chain with all of its price facts placed and no pool. */
+export async function startChain(chain: Chain): Promise<Anvil> {
+  const anvil = await startAnvil({ chainId: chain.chainId });
+  if (chain.chainId === 1) {
+    await placeMainnet(anvil);
+    return anvil;
+  }
+  await placeCode(anvil, chain.multicall3.address, (await contractArtifact("Multicall")).deployedBytecode);
+  await placeCode(anvil, V3_OPERATOR, (await contractArtifact("V3Operator")).deployedBytecode);
+  if (chain.name === "arbitrum") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
+  for (const { factory, style } of exchangesOf(chain)) {
+    if (style === "v3") await placeV3Factory(anvil, factory);
+    else await placeV2Factory(anvil, factory, style);
+  }
+  const { abi, deployedBytecode } = await contractArtifact("TestToken");
+  const tokens = referenceTokens(chain);
+  for (const { address } of tokens) await placeCode(anvil, address, deployedBytecode);
+  await inOneBlock(anvil, async () => {
+    for (const { address, symbol, decimals } of tokens) {
+      await queue(anvil, contractAt(anvil, address, abi), "init", [symbol, symbol, decimals]);
+    }
+    for (const { factory, style } of exchangesOf(chain)) if (style === "v3") await queueFeeTiers(anvil, factory);
+  });
+  return anvil;
+}
+
+export async function placeV2Factory(anvil: Anvil, factory: Address, style: "v2" | "v2-camelot" = "v2"): Promise<void> {
+  if (style === "v2-camelot" || FORKED.has(factory)) {
+    const name = style === "v2-camelot" ? "CamelotFactory" : "ForkedV2Factory";
+    return placeCode(anvil, factory, (await contractArtifact(name)).deployedBytecode);
+  }
+  await placeCode(anvil, factory, v2Factory.evm.deployedBytecode.object);
+  await placeSlot(anvil, factory, 1, anvil.accounts[0]!);
+}
+
+export interface PoolAmounts {
+  readonly tokenA: Address;
+  readonly amountA: bigint;
+  readonly tokenB: Address;
+  readonly amountB: bigint;
+}
+
+/** A pool of any style with these amounts in it. */
+export function createPool(
+  anvil: Anvil,
+  at: Pick<Deployment, "factory" | "style">,
+  amounts: PoolAmounts,
+): Promise<Pool> {
+  const { factory, style } = at;
+  if (style === "v3") return createV3Pool(anvil, { ...amounts, factory, fee: 3000 });
+  return style === "v2" ? createV2Pair(anvil, { ...amounts, factory }) : createCamelotPair(anvil, factory, amounts);
+}
+
+/** A pair of the stand-in for Camelot's, on the xy curve until it is set otherwise. */
+export async function createCamelotPair(anvil: Anvil, factory: string, amounts: PoolAmounts): Promise<Pool> {
+  const [token0, token1] = sortTokens(amounts.tokenA, amounts.tokenB);
+  const maker = contractAt(anvil, factory, (await contractArtifact("CamelotFactory")).abi);
+  await transact(anvil, maker, "createPair", [token0, token1]);
+  const address = await read<string>(maker, "getPair", [token0, token1]);
+  await fund(anvil, amounts.tokenA, address, amounts.amountA);
+  await fund(anvil, amounts.tokenB, address, amounts.amountB);
+  await transact(anvil, await camelotPair(anvil, address), "sync");
+  return { address, token0, token1 };
+}
+
+export const camelotPair = async (anvil: Anvil, address: string) =>
+  contractAt(anvil, address, (await contractArtifact("CamelotPair")).abi);
+
+/** An ordinary token of 18 decimals, or as many as said. */
+export async function newToken(anvil: Anvil, decimals = 18): Promise<Address> {
+  return toAddress((await deploy(anvil, await contractArtifact("TestToken"), ["Demo", "DEMO", decimals])).address);
+}
+
+/** Whole tokens of 1e18 of `token` and their price in the other, from the pool's own words at the head. */
+export async function priceIn(anvil: Anvil, pool: Pool, token: Address): Promise<{ n: bigint; d: bigint }> {
+  const words = async (data: string) => {
+    const returned = (await anvil.send("eth_call", [{ to: pool.address, data }, "latest"])) as string;
+    return [0, 1].map((index) => BigInt(`0x${returned.slice(2 + index * 64, 66 + index * 64)}`)) as [bigint, bigint];
+  };
+  const isFirst = pool.token0.toLowerCase() === token;
+  // slot0() of v3, getReserves() of the others.
+  const slot0 = await words("0x3850c7bd").catch(() => undefined);
+  const [n, d] = slot0 === undefined ? (await words("0x0902f1ac")).reverse() : [slot0[0] ** 2n, 1n << 192n];
+  return isFirst ? { n: n!, d: d! } : { n: d!, d: n! };
+}

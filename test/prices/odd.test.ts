@@ -1,0 +1,279 @@
+/**
+ * Odd pools and odd tokens on a real EVM: pairs on Camelot's curves, decimals that are missing, absurd or many, tokens
+ * that keep fees or shrink balances, proxies, the wrapped native and the stablecoins, a depegged one among them.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { encodeBytes32String, Interface } from "ethers";
+import type { Anvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { contractAt, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
+import { fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
+import { CHAINS, type Chain } from "../../src/chains/chains.ts";
+import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
+import { listedToken } from "../../src/chains/tokenlist.ts";
+import { connectorsOf } from "../../src/chains/tokens.ts";
+import { type Address, toAddress } from "../../src/core/hex.ts";
+import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
+import type { Prices } from "../../src/prices/service.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { pricesOf, unfollowed } from "./support/anvil.ts";
+import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "./support/exchanges.ts";
+
+const ETHER = 10n ** 18n;
+const USD = 10n ** 6n;
+
+const ask = (prices: Prices, address: Address, query: RawQuery = {}) =>
+  prices.price({ address, ...parsePriceQuery(query) });
+
+interface Refused {
+  readonly status: number;
+  readonly code: string;
+  readonly details: unknown;
+}
+
+const refusal = (prices: Prices, address: Address, query: RawQuery = {}): Promise<Refused> =>
+  ask(prices, address, query).then(
+    () => {
+      throw new Error("expected a refusal");
+    },
+    (error) => error,
+  );
+
+describe("Camelot's pairs", () => {
+  const arbitrum = CHAINS.find((chain) => chain.name === "arbitrum")!;
+  const factory = exchangesOf(arbitrum).find((entry) => entry.style === "v2-camelot")!.factory;
+  const usdc = arbitrum.stablecoins[0]!.address;
+  let anvil: Anvil;
+  let token: Address;
+  let pair: Pool;
+
+  beforeAll(async () => {
+    anvil = await startChain(arbitrum);
+    token = await newToken(anvil);
+    const amounts = { tokenA: token, amountA: 900_000n * ETHER, tokenB: usdc, amountB: 400_000n * USD };
+    pair = await createCamelotPair(anvil, factory, amounts);
+  });
+  afterAll(() => anvil.stop());
+
+  /** Millionths of a dollar for a sliver of the token, as the pair itself would pay for it without its fee. */
+  async function paid(sliver: bigint): Promise<number> {
+    const contract = await camelotPair(anvil, pair.address);
+    const kept = await read<bigint>(
+      contract,
+      pair.token0.toLowerCase() === token ? "token0FeePercent" : "token1FeePercent",
+    );
+    // So much that the sliver is left when the fee is taken.
+    const amount = (sliver * 100_000n) / (100_000n - kept);
+    return Number(await read<bigint>(contract, "getAmountOut", [amount, token])) / (Number(sliver) / 1e12);
+  }
+
+  /** The slope of x³y + y³x = k at reserves in whole tokens, as a quotient that the test's few lines work out alone. */
+  function slope(x: bigint, y: bigint): number {
+    const along = (a: bigint, b: bigint) => a * a * a + 3n * a * b * b;
+    // d(x³y + xy³)/dx over d(x³y + xy³)/dy.
+    return Number((along(y, x) * 10n ** 40n) / along(x, y)) / 1e40;
+  }
+
+  test("with a fee per direction are priced by their reserves", async () => {
+    await transact(anvil, await camelotPair(anvil, pair.address), "set", [false, 200, 700]);
+    const prices = pricesOf(anvil.url, unfollowed, arbitrum);
+    const record = await ask(prices, token, { include: "provenance" });
+    expect(record).toMatchObject({ exchangeName: "Camelot V2", exchangeAddress: factory });
+    expect(record.usdPrice).toBe(4 / 9);
+    // The dearer direction, in hundredths of a basis point.
+    expect(record.provenance!.route[0]).toMatchObject({ fee: 7_000, reserve0: expect.any(String) });
+    expect(await paid(10n ** 18n)).toBeCloseTo(record.usdPrice, 5);
+  });
+
+  for (const node of ["an archive node", "a node that refuses past state"]) {
+    test(`on the stable curve are priced by its slope, first asked of the past on ${node}`, async () => {
+      const contract = await camelotPair(anvil, pair.address);
+      await transact(anvil, contract, "set", [true, 40, 40]);
+      const block = Number(await anvil.send("eth_blockNumber"));
+      const proxy = await startRpcProxy(anvil.url, {
+        onRequest: ({ method, params }) =>
+          node !== "an archive node" && method === "eth_call" && params[1] !== "latest" && Number(params[1]) < block + 2
+            ? { error: { code: -32_000, message: "missing trie node" } }
+            : undefined,
+      });
+      const [reserve0, reserve1] = await read<bigint[]>(contract, "getReserves");
+      const isFirst = pair.token0.toLowerCase() === token;
+      const [own, other] = isFirst ? [reserve0!, reserve1!] : [reserve1!, reserve0!];
+      const expected = slope(own, other * 10n ** 12n);
+      expect(await paid(10n ** 19n)).toBeCloseTo(expected, 4);
+      await fund(anvil, token, pair.address, 50_000n * ETHER);
+      await transact(anvil, contract, "sell", [token, anvil.accounts[0]]);
+      const [after0, after1] = await read<bigint[]>(contract, "getReserves");
+      const now = isFirst ? slope(after0!, after1! * 10n ** 12n) : slope(after1!, after0! * 10n ** 12n);
+      await anvil.mine();
+      const prices = pricesOf(proxy.url, unfollowed, arbitrum);
+      const then = await ask(prices, token, { to_block: String(block), include: "provenance" });
+      expect(then.usdPrice).toBeCloseTo(expected, 13);
+      expect(then.usdPrice).not.toBeCloseTo(4 / 9, 2);
+      expect(then.provenance!.route[0]).toMatchObject({ stableCurve: true });
+      const head = await ask(prices, token);
+      expect(head.usdPrice).toBeCloseTo(now, 13);
+      expect(head.usdPrice).toBeLessThan(then.usdPrice);
+      await proxy.stop();
+    });
+  }
+});
+
+describe("on Ethereum", () => {
+  const eth: Chain = CHAINS[0]!;
+  const weth = eth.wrappedNative.address;
+  const [usdc, usdt, dai] = eth.stablecoins.map((coin) => coin.address) as [Address, Address, Address];
+  const wbtc = connectorsOf(eth)[0]!.address;
+  const [uni2, uni3] = exchangesOf(eth) as unknown as [Deployment, Deployment];
+  let anvil: Anvil;
+  let prices: Prices;
+
+  const made = async (name: string, args: unknown[] = []): Promise<Address> =>
+    toAddress((await deploy(anvil, await contractArtifact(name), args)).address);
+  /** A v2 pair of a token with five ethers at 2,000 dollars. */
+  const withEther = (tokenA: Address, amountA: bigint, amountB = 5n * ETHER) =>
+    createPool(anvil, uni2, { tokenA, amountA, tokenB: weth, amountB });
+
+  beforeAll(async () => {
+    anvil = await startChain(eth);
+    const dollar = { tokenA: weth, amountA: 1_000n * ETHER, tokenB: usdc, amountB: 2_000_000n * USD };
+    await createPool(anvil, uni2, dollar);
+    prices = pricesOf(anvil.url);
+  });
+  afterAll(() => anvil.stop());
+
+  test("name and symbol in 32 bytes are read", async () => {
+    const token = await made("Bytes32Token", [encodeBytes32String("Maker"), encodeBytes32String("MKR")]);
+    await withEther(token, 10n * ETHER);
+    expect(await ask(prices, token)).toMatchObject({ tokenName: "Maker", tokenSymbol: "MKR", usdPrice: 1_000 });
+  });
+
+  test("decimals from 0 to 77 only move the point, on v2 and v3", async () => {
+    for (const decimals of [0, 1, 36, 77]) {
+      const token = await newToken(anvil, decimals);
+      // On v2 reserves have 112 bits: of 36 decimals a thousandth is plenty, of 77 there is nothing whole.
+      const amount = decimals > 33 ? 10n ** 33n : 1_000n * 10n ** BigInt(decimals);
+      const whole = decimals > 33 ? 10 ** (33 - decimals) : 1_000;
+      await withEther(token, amount);
+      const { usdPrice, tokenDecimals } = await ask(prices, token);
+      expect([tokenDecimals, usdPrice / (10_000 / whole)]).toEqual([String(decimals), expect.closeTo(1, 12)]);
+    }
+    const token = await newToken(anvil, 36);
+    await createPool(anvil, uni3, { tokenA: token, amountA: 10n ** 36n, tokenB: weth, amountB: 5n * ETHER });
+    const record = await ask(prices, token);
+    expect(record.usdPrice).toBeCloseTo(10_000, 3);
+    expect(record.usdPriceFormatted).not.toContain("e");
+  });
+
+  test("decimals that are missing, refused or absurd are a refusal of their own", async () => {
+    const tokens = [await made("NoDecimalsToken"), await made("MuteDecimalsToken")];
+    for (const decimals of [78n, 255n, 256n, 2n ** 255n]) tokens.push(await made("AbsurdDecimalsToken", [decimals]));
+    for (const token of tokens) {
+      expect(await refusal(prices, token)).toMatchObject({
+        status: 404,
+        code: "unknown_decimals",
+        details: { pools: [] },
+      });
+    }
+  });
+
+  test("what is no token is told so", async () => {
+    const nfts = [await made("PlainNft", ["N", "N"]), await made("MultiToken", ["M", "M", "uri"])];
+    const others = [await made("PriceFeed"), toAddress(anvil.accounts[4]!), uni3.factory, eth.multicall3.address];
+    for (const address of [...nfts, ...others]) {
+      expect(await refusal(prices, address)).toMatchObject({ status: 404, code: "not_a_token" });
+      expect(await refusal(prices, address, { to_block: "1" })).toMatchObject({ status: 404, code: "not_a_token" });
+    }
+  });
+
+  test("a token that keeps a fee is priced by what arrived", async () => {
+    const token = await made("FeeToken", ["Fee", "FEE", 1_000]);
+    const pool = await withEther(token, 1_000n * ETHER);
+    const contract = contractAt(anvil, token, (await contractArtifact("FeeToken")).abi);
+    await transact(anvil, contract, "mint", [anvil.accounts[0], 100n * ETHER]);
+    await transact(anvil, contract, "transfer", [pool.address, 100n * ETHER]);
+    await transact(anvil, contractAt(anvil, pool.address, V2_PAIR_ABI), "sync");
+    expect((await ask(prices, token)).usdPrice).toBe(10_000 / 1_090);
+  });
+
+  test("a token whose balances shrink without an event counts for no more than is there", async () => {
+    const token = await made("RebasingToken");
+    await withEther(token, 1_000n * ETHER);
+    const before = await ask(prices, token, { include: "provenance" });
+    expect(before.provenance!.liquidityUsd).toBe("10000");
+    await transact(anvil, contractAt(anvil, token, (await contractArtifact("RebasingToken")).abi), "rebase", [10]);
+    const after = await ask(prices, token, { include: "provenance" });
+    expect(after.usdPrice).toBe(10);
+    expect(after.provenance!.liquidityUsd).toBe("1000");
+    await transact(anvil, contractAt(anvil, token, (await contractArtifact("RebasingToken")).abi), "rebase", [1]);
+    expect(await refusal(prices, token)).toMatchObject({
+      code: "low_liquidity",
+      details: { pools: [{ reason: "low_liquidity", liquidityUsd: "100", minLiquidityUsd: "500" }] },
+    });
+  });
+
+  test("a proxy is its token", async () => {
+    const { abi } = await contractArtifact("TestToken");
+    const implementation = await newToken(anvil);
+    const call = new Interface(abi as string[]).encodeFunctionData("init", ["Proxied", "PRX", 9]);
+    const token = await made("TokenProxy", [implementation, call]);
+    await withEther(token, 10n * 10n ** 9n);
+    expect(await ask(prices, token)).toMatchObject({ tokenName: "Proxied", tokenDecimals: "9", usdPrice: 1_000 });
+  });
+
+  test("a listed token has the list's name and logo, another its own and none", async () => {
+    await createPool(anvil, uni2, { tokenA: wbtc, amountA: 10n ** 9n, tokenB: weth, amountB: 150n * ETHER });
+    const listed = listedToken(1, wbtc)!;
+    expect(listed.logo).toStartWith("http");
+    expect(await ask(pricesOf(anvil.url), wbtc)).toMatchObject({
+      tokenName: listed.name,
+      tokenSymbol: listed.symbol,
+      tokenLogo: listed.logo,
+      usdPrice: 30_000,
+    });
+    const token = await newToken(anvil);
+    await withEther(token, 10n * ETHER);
+    expect(await ask(prices, token)).toMatchObject({ tokenName: "Demo", tokenSymbol: "DEMO", tokenLogo: "" });
+  });
+
+  test("over a connector, the first pool's exchange is named", async () => {
+    const token = await newToken(anvil);
+    const sushi = exchangesOf(eth).find((entry) => entry.exchange.realName === "sushiswapv2")!;
+    await createPool(anvil, sushi, { tokenA: token, amountA: 100n * ETHER, tokenB: wbtc, amountB: 10n ** 8n });
+    const record = await ask(pricesOf(anvil.url), token, { include: "provenance" });
+    expect(record).toMatchObject({ usdPrice: 300, exchangeName: "Sushiswap v2", exchangeAddress: sushi.factory });
+    expect(record.provenance!.route.map((leg) => leg.exchange)).toEqual(["Sushiswap v2", "Uniswap v2", "Uniswap v2"]);
+  });
+
+  test("the wrapped native and each stablecoin have their price, a depegged one its real one, and is no quote", async () => {
+    const lone = await ask(prices, usdc, { include: "provenance" });
+    expect(lone).toMatchObject({ usdPrice: 1, nativePrice: { value: String(ETHER / 2_000n) } });
+    expect(lone.provenance).toMatchObject({ confidence: "0", route: [] });
+    expect(await ask(prices, weth)).toMatchObject({ usdPrice: 2_000, nativePrice: { value: String(ETHER) } });
+    await createPool(anvil, uni2, { tokenA: usdt, amountA: 1_001_000n * USD, tokenB: usdc, amountB: 1_000_000n * USD });
+    await createPool(anvil, uni2, { tokenA: dai, amountA: 900_000n * ETHER, tokenB: weth, amountB: 360n * ETHER });
+    const token = await newToken(anvil);
+    const quoted = await createPool(anvil, uni2, {
+      tokenA: token,
+      amountA: 1_000n * ETHER,
+      tokenB: dai,
+      amountB: 5_000n * ETHER,
+    });
+    const fresh = pricesOf(anvil.url);
+    expect((await ask(fresh, usdt)).usdPrice).toBe(1_000 / 1_001);
+    expect((await ask(fresh, usdc)).usdPrice).toBe(1.001);
+    expect((await ask(fresh, dai)).usdPrice).toBe(0.8);
+    expect((await ask(fresh, weth)).usdPrice).toBe(2_000);
+    // What trades only against it goes through its real price.
+    expect((await ask(fresh, token)).usdPrice).toBe(4);
+    expect(await refusal(fresh, token, { min_liquidity_usd: "5000" })).toMatchObject({
+      code: "low_liquidity",
+      details: {
+        pools: [
+          { pool: toAddress(quoted.address), reason: "quote_depegged", quote: dai, quoteUsd: "0.8" },
+          { pool: toAddress(quoted.address), reason: "low_liquidity", liquidityUsd: "4000", minLiquidityUsd: "5000" },
+        ],
+      },
+    });
+  });
+});

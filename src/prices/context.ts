@@ -3,7 +3,7 @@ import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainView } from "../indexer/consumer.ts";
-import type { ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
 import type { Journal } from "./journal.ts";
@@ -39,4 +39,6 @@ export interface Subject {
   readonly extra: readonly Pool[];
   /** The unlisted factory answered like one; true when none was asked for. */
   readonly factoryAnswers: boolean;
+  /** The head at which factories and tokens have just been asked; undefined when memory knew. */
+  readonly asked?: BlockHeader;
 }

@@ -5,9 +5,10 @@
  */
 import { LRUCache } from "lru-cache";
 import { isReference, referenceTokens } from "../chains/tokens.ts";
+import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
-import type { BlockHeader } from "../rpc/port.ts";
+import type { BlockHeader, Call, CallResult } from "../rpc/port.ts";
 import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import {
@@ -113,7 +114,8 @@ export class Markets {
     // A pool of a listed factory is that one's, whoever else lends it.
     const own = new Set(this.#hotPools(book).map((hot) => hot.pool.address));
     const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
-    return { token, facts, book, extra, factoryAnswers: unlisted === undefined || venue !== undefined };
+    const factoryAnswers = unlisted === undefined || venue !== undefined;
+    return { token, facts, book, extra, factoryAnswers, asked: header };
   }
 
   /** Tokens in memory or in the log that this one may be priced through, reference tokens apart. */
@@ -182,7 +184,7 @@ export class Markets {
   }
 
   async #cold(subject: Subject): Promise<Market> {
-    const { header, reads } = await this.readHead(subject);
+    const { header, reads } = await this.readHead(subject, this.pools(subject), subject.asked);
     const hot = new Map(this.#hotPools(subject.book).map((entry) => [entry.pool.address, entry]));
     const states = new Map(
       reads.flatMap((read) => {
@@ -205,17 +207,35 @@ export class Markets {
     });
   }
 
-  /** Every pool of the subject as the node has it now. */
-  async readHead(subject: Subject, pools: readonly Pool[] = this.pools(subject)): Promise<HeadRead> {
+  /** Pools of the subject as the node has them now, or had them at a head it has just told. */
+  async readHead(subject: Subject, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
     const extra = new Set(subject.extra.map((pool) => pool.address));
     const plan = together(
       pools.map((pool) =>
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const { header, results } = await this.#context.reader.callsAtHead(plan.calls);
+    const { header, results } =
+      (await this.#callsAt(plan.calls, at)) ?? (await this.#context.reader.callsAtHead(plan.calls));
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
+  }
+
+  /** Without a question for the head: where there is no Multicall3 that is a round trip of its own. */
+  async #callsAt(
+    calls: readonly Call[],
+    header: BlockHeader | undefined,
+  ): Promise<{ header: BlockHeader; results: CallResult[] } | undefined> {
+    if (header === undefined) return undefined;
+    const { reader } = this.#context;
+    try {
+      const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
+      return now?.hash === header.hash ? { header, results } : undefined;
+    } catch (error) {
+      // Another endpoint may have answered, one that is not there yet.
+      if (error instanceof AppError) return undefined;
+      throw error;
+    }
   }
 
   /** The market at the end of a past block; of `pools` only, when given. */

@@ -1,0 +1,57 @@
+/** The hosted service's own client, unmodified, pointed at a running service: `getTokenPrice` with all it can ask. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import Moralis from "moralis";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+let anvil: Anvil;
+let market: Market;
+let service: TestService;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 27 * 3_600 - 60 });
+  await placeMainnet(anvil);
+  market = await seedMarket(anvil);
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
+  await Moralis.start({ apiKey: TEST_KEY, evmApiBaseUrl: `http://127.0.0.1:${service.port}/api/v2` });
+}, 60_000);
+afterAll(async () => {
+  await service?.stop();
+  await anvil?.stop();
+});
+
+test("getTokenPrice reads every field of the answer", async () => {
+  const address = market.demo.address;
+  const { result, raw } = await Moralis.EvmApi.token.getTokenPrice({
+    address,
+    chain: "0x1",
+    include: "percent_change",
+  });
+  const plain = (await service.get(`/api/v2/erc20/${address}/price?include=percent_change`)).body;
+  expect(raw as unknown).toEqual(plain);
+  // The client takes the value for whole coins, here as with the hosted service.
+  expect(result.nativePrice?.toString()).toBe(`${plain.nativePrice.value}${"0".repeat(18)}`);
+  expect(plain.nativePrice).toMatchObject({ decimals: 18, name: "Ether", symbol: "ETH" });
+  expect(result.usdPrice).toBe(plain.usdPrice);
+  expect(result.exchangeAddress?.lowercase).toBe(MAINNET.uniswapV2Factory.toLowerCase());
+  expect(result.exchangeName).toBe("Uniswap v2");
+  expect(Number(plain["24hrPercentChange"])).not.toBe(0);
+});
+
+test("getTokenPrice takes an exchange and a block", async () => {
+  const address = market.demo.address;
+  const toBlock = Number(await anvil.send("eth_blockNumber")) - 20;
+  for (const exchange of ["uniswapv2", "uniswapv3"] as const) {
+    const { raw } = await Moralis.EvmApi.token.getTokenPrice({ address, exchange, toBlock });
+    const plain = (await service.get(`/api/v2/erc20/${address}/price?exchange=${exchange}&to_block=${toBlock}`)).body;
+    expect(raw as unknown).toEqual(plain);
+    expect(plain).toMatchObject({ toBlock: String(toBlock), exchangeName: `Uniswap ${exchange.slice(-2)}` });
+  }
+});
+
+test("a refusal reaches the client with its words", async () => {
+  const asked = Moralis.EvmApi.token.getTokenPrice({ address: anvil.accounts[5]! });
+  await expect(asked).rejects.toThrow("No pools found with enough liquidity, to calculate the price");
+});

@@ -4,19 +4,16 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
-import { inOneBlock } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { contractAt, deploy, queue } from "../../scripts/local-chain/contracts.ts";
+import { deploy } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import {
   createV2Pair,
   createV3Pool,
-  fund,
   type Pool,
   removeV3Liquidity,
   swapV2,
   swapV3,
-  V2_PAIR_ABI,
   type V3Position,
 } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
@@ -261,46 +258,4 @@ describe("followed", () => {
     expect(through.calls).toEqual([]);
     await through.stop();
   });
-});
-
-describe("manipulation", () => {
-  test("nine tenths of a pool bought and sold back in one block leave no trace; across two they show", async () => {
-    const { anvil } = chain;
-    const token = await chain.token();
-    const factory = MAINNET.uniswapV2Factory;
-    const pool = await createV2Pair(anvil, {
-      factory,
-      tokenA: MAINNET.weth,
-      tokenB: token,
-      amountA: 100n * ETHER,
-      amountB: 1_000n * ETHER,
-    });
-    await anvil.send("evm_increaseTime", [1_800]);
-    await anvil.mine();
-    const prices = pricesOf(anvil.url);
-    const before = await ask(prices, token, { include: "provenance" });
-    const pair = contractAt(anvil, pool.address, V2_PAIR_ABI);
-    const erc20 = contractAt(anvil, token, (await contractArtifact("TestToken")).abi);
-    await fund(anvil, MAINNET.weth, anvil.accounts[0]!, 1_000n * ETHER);
-    const bought = 900n * ETHER;
-    const amounts = (out: bigint, ofToken: boolean) => (isFirst(pool, token) === ofToken ? [out, 0n] : [0n, out]);
-    await fund(anvil, MAINNET.weth, pool.address, 1n);
-    // In one block: 903 WETH in, 900 tokens out; 900 tokens back in, 900 WETH out.
-    const weth = contractAt(anvil, MAINNET.weth, (await contractArtifact("TestToken")).abi);
-    await inOneBlock(anvil, async () => {
-      await queue(anvil, weth, "transfer", [pool.address, 903n * ETHER]);
-      await queue(anvil, pair, "swap", [...amounts(bought, true), anvil.accounts[0], "0x"]);
-      await queue(anvil, erc20, "transfer", [pool.address, bought]);
-      await queue(anvil, pair, "swap", [...amounts(900n * ETHER, false), anvil.accounts[0], "0x"]);
-    });
-    const after = await ask(prices, token, { include: "provenance" });
-    expect(after.usdPrice / before.usdPrice).toBeCloseTo(1.03, 2);
-    expect(Number(after.provenance!.twap30m)).toBeCloseTo(Number(before.provenance!.twap30m), 1);
-    // Across two: the first block's end is a real price of that block.
-    await swapV2(anvil, { pool: pool.address, tokenIn: MAINNET.weth, amountIn: 930n * ETHER });
-    const pushed = await ask(prices, token, { include: "provenance" });
-    expect(pushed.usdPrice / before.usdPrice).toBeGreaterThan(50);
-    expect(Number(pushed.provenance!.twap30m) / Number(before.provenance!.twap30m)).toBeLessThan(1.3);
-    expect(pushed.provenance!.route[0]!.pool).toBe(toAddress(pool.address));
-  }, 30_000);
 });

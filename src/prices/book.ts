@@ -255,6 +255,13 @@ export function revertPool(hot: HotPool, ancestor: number): boolean {
   return isLost || hot.timeline.length < before;
 }
 
+/** Takes back what a book learnt above a block. */
+export function revertBook(book: TokenBook, ancestor: number): void {
+  for (const hot of book.pools.values()) revertPool(hot, ancestor);
+  if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
+  if (book.discoveredAt !== undefined && book.discoveredAt > ancestor) book.discoveredAt = undefined;
+}
+
 /** Nobody follows the book's pools any more, and what the log vouched for counts no longer. */
 export function uncover(book: TokenBook): void {
   book.heldFrom = undefined;

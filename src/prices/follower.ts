@@ -6,7 +6,7 @@
 import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef, PriceEvent } from "../events/types.ts";
-import type { BlockConsumer, ChainView, FollowBatch } from "../indexer/consumer.ts";
+import type { BlockConsumer, FollowBatch } from "../indexer/consumer.ts";
 import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "./abi.ts";
 import {
   type Base,
@@ -16,7 +16,7 @@ import {
   hotPool,
   isStanding,
   resetTo,
-  revertPool,
+  revertBook,
   stateAt,
   type TokenBook,
   uncover,
@@ -26,6 +26,7 @@ import { type Coverage, UNCOVERED } from "./coverage.ts";
 import { creationIn } from "./creations.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
 import { discoveredEvent, observedEvent } from "./facts.ts";
+import { FollowedBlocks } from "./followed-blocks.ts";
 import { byAddress, observed } from "./history.ts";
 import { cover, loadBook, loadReference } from "./memory.ts";
 import type { Observation } from "./pools.ts";
@@ -331,44 +332,6 @@ export class PriceFollower implements BlockConsumer {
   }
 }
 
-/** Blocks whose hashes are remembered beside what is shown. */
-const MAX_BLOCKS = 4_096;
-
-/** The chain as the follower has just followed it, which readers are shown a little later. */
-class FollowedBlocks implements ChainView {
-  readonly #shown: ChainView;
-  readonly #hashes = new Map<number, Hash>();
-
-  constructor(shown: ChainView) {
-    this.#shown = shown;
-  }
-
-  add({ headers }: FollowBatch): void {
-    const [first] = headers;
-    if (first !== undefined) this.#hashes.set(first.number - 1, first.parentHash);
-    for (const { number, hash } of headers) this.#hashes.set(number, hash);
-    for (const number of this.#hashes.keys()) {
-      if (this.#hashes.size <= MAX_BLOCKS) break;
-      this.#hashes.delete(number);
-    }
-  }
-
-  /** Forgets the blocks above one. */
-  clear(above = -1): void {
-    for (const number of this.#hashes.keys()) if (number > above) this.#hashes.delete(number);
-  }
-
-  head = (): HeaderRef | undefined => this.#shown.head();
-  finalized = (): BlockRef | undefined => this.#shown.finalized();
-  header = (number: number): HeaderRef | undefined =>
-    this.#hashes.has(number) ? undefined : this.#shown.header(number);
-
-  isCanonical(block: BlockRef): boolean {
-    const followed = this.#hashes.get(block.number);
-    return followed === undefined ? this.#shown.isCanonical(block) : followed === block.hash;
-  }
-}
-
 const knownAt = ({ number, hash, timestamp }: HeaderRef) => ({
   base: { number, hash, timestamp },
   coveredFrom: number + 1,
@@ -379,10 +342,4 @@ function intersection<T extends { readonly pools: ReadonlySet<Address>; readonly
   b: T,
 ): { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } {
   return { pools: a.pools.intersection(b.pools), books: a.books.intersection(b.books) };
-}
-
-function revertBook(book: TokenBook, ancestor: number): void {
-  for (const hot of book.pools.values()) revertPool(hot, ancestor);
-  if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
-  if (book.discoveredAt !== undefined && book.discoveredAt > ancestor) book.discoveredAt = undefined;
 }

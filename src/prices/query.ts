@@ -13,8 +13,6 @@ export interface PriceParameters {
   readonly percentChange: boolean;
   readonly provenance: boolean;
   readonly exchange?: ExchangeChoice;
-  /** The text that named the exchange, for messages. */
-  readonly exchangeText?: string;
   readonly toBlock?: number;
   /** US dollars. */
   readonly minLiquidityUsd?: Rational;
@@ -59,7 +57,6 @@ export function parsePriceQuery(raw: RawQuery): PriceParameters {
   return {
     ...include,
     ...(exchange === undefined ? {} : { exchange }),
-    ...(exchangeText === undefined ? {} : { exchangeText }),
     ...(toBlockText === undefined ? {} : { toBlock: parseToBlock(toBlockText) }),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
   };

@@ -14,10 +14,11 @@ import type { Address } from "../core/hex.ts";
 import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
-import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import type { ChainReader } from "../rpc/port.ts";
 import { averageOf } from "./average.ts";
 import { BlockTimes } from "./blocktime.ts";
 import { type BookLimits, Books, emptyBook, type TokenBook } from "./book.ts";
+import { changeOf } from "./change.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import { venueOf } from "./discovery.ts";
 import { MAX_GAP_MS, PriceFollower } from "./follower.ts";
@@ -25,10 +26,9 @@ import { Journal } from "./journal.ts";
 import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
 import { cover, learn, loadBook, loadReference } from "./memory.ts";
-import { repriced } from "./quality.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
 import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
-import { divide, multiply, type Rational, rational, subtract } from "./rational.ts";
+import type { Rational } from "./rational.ts";
 import { type PriceRecord, provenanceOf, recordOf } from "./record.ts";
 import { type Selection, selectPools } from "./selection.ts";
 
@@ -81,7 +81,6 @@ export interface Prices {
 
 /** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
 const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000, answerBytes: 16 << 20 };
-const DAY = 86_400;
 /** Times a question about the past is asked again when its block was replaced meanwhile. */
 const MOVED_ATTEMPTS = 3;
 /** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
@@ -293,7 +292,9 @@ class PriceService {
   async #finish(request: PriceRequest, selection: Selection, subject: Subject, market: Market): Promise<PriceAnswer> {
     const priced = quote(market, this.#quoteOptions(request, selection, subject, market));
     const [percentChange, twap] = await Promise.all([
-      request.percentChange ? this.#percentChange(request, selection, subject, priced) : undefined,
+      request.percentChange
+        ? this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, subject, then))
+        : undefined,
       request.provenance ? averageOf(this.#context, this.#markets, subject, priced, this.#times) : undefined,
     ]);
     const record = recordOf({
@@ -307,6 +308,11 @@ class PriceService {
     const { number, hash } = market.block;
     const finality = number <= this.#finalized() ? "finalized" : "latest";
     return { record, body: JSON.stringify(record), asOf: { number, hash }, finality };
+  }
+
+  #change(subject: Subject, now: Quote, optionsAt: (market: Market) => QuoteOptions): Promise<Rational | undefined> {
+    const finalized = this.#finalized();
+    return changeOf({ markets: this.#markets, times: this.#times, finalized, subject, now, optionsAt });
   }
 
   #quoteOptions(request: PriceRequest, selection: Selection, subject: Subject, market: Market): QuoteOptions {
@@ -324,48 +330,6 @@ class PriceService {
   #finalized(): number {
     const { view, chain } = this.#context;
     return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
-  }
-
-  /** Per cent since the last block at or before 24 h earlier; undefined when there was no price then. */
-  async #percentChange(
-    request: PriceRequest,
-    selection: Selection,
-    subject: Subject,
-    now: Quote,
-  ): Promise<Rational | undefined> {
-    const block = await this.#blockBefore(now.market.block, DAY);
-    if (block === undefined) return undefined;
-    const { route } = now;
-    let same: Rational | undefined;
-    if (route !== undefined) {
-      const pools = route.legs.map((leg) => leg.pool);
-      const then = await this.#markets.past(subject, block, pools);
-      same = repriced(then, route, (pool) => then.states.get(pool.address));
-    }
-    const usd = same ?? (await this.#rankedAnew(request, selection, subject, block));
-    if (usd === undefined) return undefined;
-    return multiply(divide(subtract(now.usd, usd), usd), rational(100n));
-  }
-
-  async #rankedAnew(
-    request: PriceRequest,
-    selection: Selection,
-    subject: Subject,
-    block: BlockHeader,
-  ): Promise<Rational | undefined> {
-    const market = await this.#markets.past(subject, block);
-    try {
-      return quote(market, this.#quoteOptions(request, selection, subject, market)).usd;
-    } catch (error) {
-      if (error instanceof AppError && error.code !== "invariant") return undefined;
-      throw error;
-    }
-  }
-
-  async #blockBefore(block: Market["block"], seconds: number): Promise<BlockHeader | undefined> {
-    const from = { ...block, parentHash: block.hash };
-    const found = await this.#times.lastAt(block.timestamp - seconds, from, this.#finalized());
-    return found === undefined ? undefined : { ...found, logsBloom: "0x" };
   }
 }
 

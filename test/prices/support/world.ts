@@ -7,8 +7,8 @@ import type { Address } from "../../../src/core/hex.ts";
 import { parsePriceQuery, type RawQuery } from "../../../src/prices/query.ts";
 import type { PriceRecord } from "../../../src/prices/record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/service.ts";
-import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
+import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
 
 export const eth = CHAINS[0]!;
 export const WETH = eth.wrappedNative.address;

@@ -93,6 +93,46 @@ describe("a floor nobody reaches", () => {
   });
 });
 
+describe("the change over a day", () => {
+  const change = async (world: ReturnType<typeof dollarWorld>): Promise<string | undefined> =>
+    (await world.price(TOKEN, { include: "percent_change" }))["24hrPercentChange"];
+
+  for (const archive of [true, false]) {
+    test(`is by the route of today where that had a price, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      // The deeper one of yesterday is not the deeper one of today.
+      const today = world.pair(TOKEN, 1_000n, WETH, 10n);
+      const yesterday = world.pair(TOKEN, 10_000n, WETH, 400n, SUSHI);
+      world.chain.mine(100, 1_200);
+      world.setPair(today, TOKEN, 1_000n, 25n);
+      world.setPair(yesterday, TOKEN, 100n, 4n);
+      expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 50, exchangeName: "Uniswap v2" });
+      expect(await change(world)).toBe("150");
+    });
+
+    test(`is ranked anew where it had none, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      world.pair(TOKEN, 10_000n, WETH, 400n, SUSHI);
+      world.chain.mine(100, 1_200);
+      world.pair(TOKEN, 100_000n, WETH, 6_000n);
+      expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 120, exchangeName: "Uniswap v2" });
+      expect(await change(world)).toBe("50");
+    });
+
+    test(`is left out where nothing was deep enough, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      world.pair(TOKEN, 1n, WETH, 1n, SUSHI);
+      world.chain.mine(100, 1_200);
+      world.pair(TOKEN, 100_000n, WETH, 6_000n);
+      const floor = { include: "percent_change", min_liquidity_usd: "3000" };
+      expect(await world.price(TOKEN, floor)).not.toHaveProperty("24hrPercentChange");
+    });
+  }
+});
+
 describe("ties", () => {
   const priced = async (world: ReturnType<typeof dollarWorld>): Promise<string> => {
     const { provenance } = (await world.price(TOKEN, { include: "provenance" })) as Required<PriceRecord>;

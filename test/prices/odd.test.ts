@@ -7,7 +7,7 @@ import { encodeBytes32String, Interface } from "ethers";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
-import { fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
+import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
 import { listedToken } from "../../src/chains/tokenlist.ts";
@@ -163,6 +163,18 @@ describe("on Ethereum", () => {
     const record = await ask(prices, token);
     expect(record.usdPrice).toBeCloseTo(10_000, 3);
     expect(record.usdPriceFormatted).not.toContain("e");
+  });
+
+  test("a pool of any v3 tier is found", async () => {
+    for (const fee of uni3.fees) {
+      const token = await newToken(anvil);
+      const amounts = { tokenA: token, amountA: 100n * ETHER, tokenB: dai, amountB: 5_000n * ETHER };
+      const { address } = await createV3Pool(anvil, { ...amounts, fee });
+      const { provenance, usdPrice } = await ask(prices, token, { include: "provenance" });
+      expect(provenance!.route[0]).toMatchObject({ pool: toAddress(address), fee });
+      expect(usdPrice).toBeCloseTo(50, 9);
+    }
+    expect(uni3.fees).toEqual([100, 500, 3_000, 10_000]);
   });
 
   test("decimals that are missing, refused or absurd are a refusal of their own", async () => {

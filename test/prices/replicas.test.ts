@@ -11,10 +11,10 @@ import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
+import { MemoryLog } from "../support/memory-log.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { Process } from "./support/cluster.ts";
 import { FakeChain, type FakePool } from "./support/fake-chain.ts";
-import { MemoryLog } from "./support/memory-log.ts";
 import { placeTokens, TOKEN, UNI2, USDC, WETH } from "./support/world.ts";
 
 const ETHER = 10n ** 18n;

@@ -38,6 +38,8 @@ export const LIMITS = Object.freeze({
   reidentifyMs: 600_000,
   /** Page bodies kept: 64 MB hold 1,300 pages of 100 records of 500 bytes. */
   pageCacheBytes: 64 * 1024 * 1024,
+  /** Part of CACHE_MB that metadata's references, and its texts, may each take beside it. */
+  metadataCachePart: 1 / 8,
   /** Stopping: what is in flight gets this long. */
   stopGraceMs: 10_000,
 });
@@ -65,6 +67,10 @@ export interface Config {
   readonly maxPageSize: number;
   readonly rateLimitPerMinute: number;
   readonly wireTypes: "seed" | "native";
+  /** Bases of IPFS gateways, without a trailing slash, in order of preference. */
+  readonly ipfsGateways: readonly string[];
+  /** Token URIs may lead to private addresses and any port: for the demo and tests. */
+  readonly metadataAllowPrivate: boolean;
   readonly logLevel: LogLevel;
   readonly metricsKey: string | undefined;
 }
@@ -160,6 +166,27 @@ function readEventLogUrl(env: EnvironmentReader): string {
   return text;
 }
 
+/** Public gateways, run by different people. */
+const DEFAULT_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.pinata.cloud"];
+
+/** Bases of gateways; `/ipfs` at the end is taken off, since every gateway has it. */
+function readGateways(env: EnvironmentReader): readonly string[] {
+  const text = env.text("IPFS_GATEWAYS");
+  if (text === undefined) return DEFAULT_GATEWAYS;
+  const urls = text.split(",").map((url) =>
+    url
+      .trim()
+      .replace(/\/+$/, "")
+      .replace(/\/ipfs$/, ""),
+  );
+  const usable = (text: string) => {
+    const url = URL.parse(text);
+    return url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username + url.password === "";
+  };
+  if (!urls.every(usable)) env.wrong("IPFS_GATEWAYS", "must be http or https URLs without query, separated by commas");
+  return urls;
+}
+
 function readUrls(env: EnvironmentReader, key: string): string[] | undefined {
   const text = env.text(key);
   if (text === undefined) return undefined;
@@ -218,6 +245,8 @@ export function readConfig(environment: Environment): Config {
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
+    ipfsGateways: readGateways(env),
+    metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     metricsKey,
   };

@@ -4,13 +4,14 @@
  *   request ─► http/app ─► nfts/pages ◄─ nfts/projections ◄─ log ◄─ indexer/jobs ◄─ rpc ◄─ endpoints
  *                  │                          │                ▲          │ joins
  *                  │                          └─► push/channel └── indexer/follower (one a chain)
- *                  └──────► prices/service ◄── rpc, log, the follower's blocks
+ *                  ├──────► prices/service ◄── rpc, log, the follower's blocks
+ *                  └──────► metadata/service ◄── rpc, log, the hosts that token URIs name
  *
  * A chain's follower and jobs run in the process that holds their leases; every process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Chain } from "./chains/chains.ts";
+import { type Chain, chainById } from "./chains/chains.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import type { Address, Hash } from "./core/hex.ts";
@@ -26,7 +27,12 @@ import { requestIdentification, requestIndexing } from "./indexer/jobs.ts";
 import type { IndexingObserver } from "./indexer/observer.ts";
 import { openLog } from "./log/open.ts";
 import type { EventLog } from "./log/port.ts";
+import type { PageFactsOptions } from "./metadata/page.ts";
+import { type ChainMetadata, Metadata, type MetadataObserver } from "./metadata/service.ts";
+import { systemWire, type Wire } from "./metadata/wire.ts";
+import type { Entry } from "./nfts/listing.ts";
 import { CollectionProjections } from "./nfts/projections.ts";
+import type { TokenFacts } from "./nfts/record.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode-pool.ts";
@@ -42,6 +48,10 @@ export interface ServiceOptions {
   readonly onKeyMade?: (key: string) => void;
   /** Least wait between polls of a chain in ms, for tests. */
   readonly minPollMs?: number;
+  /** Names and connections of metadata, for tests: to record what is attempted and lead it elsewhere. */
+  readonly metadataWire?: Wire;
+  /** The first wait before a finished collection's sample is asked again in ms, for tests. */
+  readonly metadataSampleMs?: number;
 }
 
 export interface Service {
@@ -60,6 +70,8 @@ interface ChainRuntime {
   readonly view: ChainProjection;
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
+  readonly metadata: ChainMetadata;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
   hashOf(block: number): Promise<Hash | undefined>;
 }
 
@@ -71,16 +83,27 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let serving: Serving | undefined;
   const server = startServer({ host: config.host, port: config.port, clock, serving: () => serving });
   try {
-    serving = await assemble(options, clock, lifecycle);
+    serving = await assemble(options, { clock, lifecycle, publicUrl: () => urlOf(config, server.port) });
   } catch (error) {
     await lifecycle.stop();
     await server.stop();
     throw error;
   }
-  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
-  const url = config.publicUrl ?? `http://${host}:${server.port}`;
   logger.info({ host: config.host, port: server.port }, "listening");
-  return { url, port: server.port, stop: () => stopService(server, lifecycle, logger) };
+  return { url: urlOf(config, server.port), port: server.port, stop: () => stopService(server, lifecycle, logger) };
+}
+
+/** The address clients see. */
+function urlOf(config: Config, port: number): string {
+  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
+  return config.publicUrl ?? `http://${host}:${port}`;
+}
+
+/** What a service is assembled on. */
+interface Ground {
+  readonly clock: Clock;
+  readonly lifecycle: Lifecycle;
+  readonly publicUrl: () => string;
 }
 
 /** In order: no new requests, the sockets told, the loops ended, then what they stand on closed. */
@@ -91,7 +114,7 @@ async function stopService(server: RunningServer, lifecycle: Lifecycle, logger: 
   logger.info({}, "stopped");
 }
 
-async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecycle): Promise<Serving> {
+async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }: Ground): Promise<Serving> {
   const { config, logger } = options;
   const metrics = new Metrics();
   const log = await openLog(config.eventLogUrl, clock, logger);
@@ -100,12 +123,26 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
   const keys = new KeyRing(await readKeyHashes(log, options));
   const projections = new CollectionProjections({ log, logger, maxBytes: config.cacheBytes });
   lifecycle.onStop("projections", () => projections.close());
+  const metadata = new Metadata({
+    log,
+    clock,
+    logger,
+    projections,
+    wire: options.metadataWire ?? systemWire,
+    ipfsGateways: config.ipfsGateways,
+    allowPrivate: config.metadataAllowPrivate,
+    publicUrl,
+    cacheBytes: config.cacheBytes * LIMITS.metadataCachePart,
+    observer: metadataObserver(metrics),
+    ...(options.metadataSampleMs === undefined ? {} : { sampleMs: options.metadataSampleMs }),
+  });
+  lifecycle.onStop("metadata", () => metadata.close());
   // One core is left to requests.
   const decoder = new DecodePool(Math.max(1, navigator.hardwareConcurrency - 1));
   lifecycle.onStop("decoder", () => decoder.close());
 
   const runtimes = new Map<number, ChainRuntime>();
-  const shared = { options, clock, lifecycle, metrics, log, projections, decoder, holder: randomUUID() };
+  const shared = { options, clock, lifecycle, metrics, log, projections, metadata, decoder, holder: randomUUID() };
   for (const chainConfig of config.chains) {
     const runtime = createRuntime(chainConfig, shared);
     runtimes.set(runtime.chain.chainId, runtime);
@@ -123,7 +160,11 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
   lifecycle.onStop("channel", () => channel.stop());
   watchLog({ log, runtimes, channel, metrics, lifecycle, logger });
   observe(metrics, projections);
-  for (const { indexing, prices } of runtimes.values()) await indexing.start(() => prices.load());
+  watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger });
+  for (const { indexing, prices, metadata } of runtimes.values()) {
+    await indexing.start(() => prices.load());
+    metadata.start(lifecycle);
+  }
 
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
   const app = createApp({
@@ -142,6 +183,7 @@ async function assemble(options: ServiceOptions, clock: Clock, lifecycle: Lifecy
         : new KeyRing([new Bun.CryptoHasher("sha256").update(config.metricsKey).digest("hex")]),
     enabledChains: config.chains.map(({ chain }) => chain),
     nftChain: (chain) => runtimes.get(chain.chainId),
+    preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
     requestIndexing: request,
     requestIdentification: (chainId, address, version) => {
@@ -174,6 +216,7 @@ interface Shared {
   readonly metrics: Metrics;
   readonly log: EventLog;
   readonly projections: CollectionProjections;
+  readonly metadata: Metadata;
   readonly decoder: DecodePool;
   readonly holder: string;
 }
@@ -224,6 +267,8 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
   const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
   lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
+  const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
+  indexing.addConsumer(metadata.consumer);
   const hashes = new LRUCache<number, Hash>({ max: 10_000 });
   const hashOf = async (block: number): Promise<Hash | undefined> => {
     const known = hashes.get(block);
@@ -233,7 +278,8 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
     return header?.hash;
   };
-  return { chain, view, indexing, prices, hashOf };
+  const { factsOf } = metadata;
+  return { chain, view, indexing, prices, metadata, factsOf, hashOf };
 }
 
 interface Watch {
@@ -263,6 +309,47 @@ function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch)
       .catch((error: unknown) => logger.warn({ err: error, stream }, "a wake-up of the log was not acted on"));
   });
   lifecycle.onStop("log watch", unsubscribe);
+}
+
+/** Routes wake-ups to the chains' metadata workers, and what they get done to the subscribers. */
+function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: MetadataWatch): void {
+  const unsubscribe = log.subscribe((stream) => {
+    const [kind, id, address] = stream.split("/");
+    const chainId = Number(id);
+    if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
+    runtimes.get(chainId)?.metadata.onWakeUp(stream);
+    if (kind !== "metadata" || !channel.isHeard(chainId, address as Address)) return;
+    // Read where somebody listens; what was read comes through the subscription below.
+    metadata.books.current(chainId, address as Address).catch((error: unknown) => {
+      logger.debug({ err: error, stream }, "a metadata stream could not be read");
+    });
+  });
+  lifecycle.onStop("metadata watch", unsubscribe);
+  metadata.books.subscribe((stream, { resolved, failed }) => {
+    const [, id, address] = stream.split("/");
+    channel.metadataMoved(Number(id), address as Address, { resolved, failed });
+  });
+  const before = metrics.onScrape;
+  metrics.onScrape = () => {
+    before();
+    metrics.metadataCacheBytes.set(metadata.books.bytes);
+    for (const { chain, metadata: own } of runtimes.values()) {
+      metrics.metadataInFlight.set({ chain: chain.name }, own.inFlight());
+    }
+  };
+}
+
+interface MetadataWatch extends Watch {
+  readonly metadata: Metadata;
+  readonly metrics: Metrics;
+}
+
+function metadataObserver(metrics: Metrics): MetadataObserver {
+  const nameOf = (chainId: number) => chainById(chainId)?.name ?? String(chainId);
+  return {
+    outcome: (chainId, outcome) => metrics.metadataOutcomes.inc({ chain: nameOf(chainId), outcome }),
+    media: (chainId, status) => metrics.mediaOutcomes.inc({ chain: nameOf(chainId), status }),
+  };
 }
 
 function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {

@@ -50,6 +50,15 @@ describe("the environment", () => {
     expect(readConfig({ RPC_URL_POLYGON: "off" }).chains.map(({ chain }) => chain.name)).not.toContain("polygon");
   });
 
+  test("gateways: bases, whatever the slash or path at their end; private addresses only when told so", () => {
+    expect(readConfig({ IPFS_GATEWAYS: "https://a.example/ipfs/, http://10.0.0.1:8080/" })).toMatchObject({
+      ipfsGateways: ["https://a.example", "http://10.0.0.1:8080"],
+      metadataAllowPrivate: false,
+    });
+    expect(readConfig({ METADATA_ALLOW_PRIVATE: "TRUE" }).metadataAllowPrivate).toBe(true);
+    expect(readConfig({}).ipfsGateways.length).toBeGreaterThan(1);
+  });
+
   test("keys are kept as hashes only", () => {
     const hash = new Bun.CryptoHasher("sha256").update("other-key-1").digest("hex");
     const config = readConfig({ API_KEYS: `secret-key-1, sha256:${hash.toUpperCase()}` });
@@ -78,6 +87,10 @@ describe("the environment", () => {
     ["WIRE_TYPES", "both"],
     ["LOG_LEVEL", "loud"],
     ["METRICS_KEY", "x"],
+    ["IPFS_GATEWAYS", "ipfs.io"],
+    ["IPFS_GATEWAYS", "https://ipfs.io,ftp://x"],
+    ["IPFS_GATEWAYS", "https://user:word@ipfs.io"],
+    ["METADATA_ALLOW_PRIVATE", "yes"],
     ["RPC_URLS_ONLY", "true"],
   ];
   for (const [key, value] of bad) {

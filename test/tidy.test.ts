@@ -19,15 +19,35 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   indexer: ["core", "chains", "events", "log", "rpc", "nfts"],
   nfts: ["core", "chains", "events", "log"],
   prices: ["core", "chains", "events", "log", "rpc", "indexer"],
+  metadata: ["core", "chains", "events", "log", "rpc", "indexer", "nfts"],
   push: ["core", "chains", "events", "log", "nfts"],
-  http: ["core", "chains", "events", "nfts", "prices", "push", "config.ts"],
+  http: ["core", "chains", "events", "metadata", "nfts", "prices", "push", "config.ts"],
   "config.ts": ["core", "chains"],
-  "service.ts": ["config.ts", "core", "chains", "events", "http", "indexer", "log", "nfts", "prices", "push", "rpc"],
+  "service.ts": [
+    "config.ts",
+    "core",
+    "chains",
+    "events",
+    "http",
+    "indexer",
+    "log",
+    "metadata",
+    "nfts",
+    "prices",
+    "push",
+    "rpc",
+  ],
   "main.ts": ["service.ts", "config.ts", "core"],
 };
 
 /** Entry points: started as a process or as a worker. */
-const ENTRIES = ["main.ts", "log/sqlite-writer.ts", "rpc/decode-worker.ts"];
+const ENTRIES = [
+  "main.ts",
+  "log/sqlite-writer.ts",
+  "metadata/parse-worker.ts",
+  "metadata/preview-process.ts",
+  "rpc/decode-worker.ts",
+];
 
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })

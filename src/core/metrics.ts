@@ -109,6 +109,29 @@ export class Metrics {
     labelNames: ["type"],
     registers: [this.registry],
   });
+  readonly metadataOutcomes = new Counter({
+    name: "metadata_outcomes_total",
+    help: "Tokens whose metadata was asked for, by outcome: resolved, or the reason of the failure",
+    labelNames: ["chain", "outcome"],
+    registers: [this.registry],
+  });
+  readonly mediaOutcomes = new Counter({
+    name: "media_outcomes_total",
+    help: "Pictures, sounds and films looked at, by status",
+    labelNames: ["chain", "status"],
+    registers: [this.registry],
+  });
+  readonly metadataInFlight = new Gauge({
+    name: "metadata_tokens_in_flight",
+    help: "Tokens whose metadata is being asked for by this process",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly metadataCacheBytes = new Gauge({
+    name: "metadata_cache_bytes",
+    help: "Bytes of metadata references in memory",
+    registers: [this.registry],
+  });
   /** Called before each scrape, to set what is cheaper to ask than to follow. */
   onScrape: () => void = () => undefined;
   readonly residentBytes = new Gauge({

@@ -1,11 +1,11 @@
 /**
  * Events to bytes and back. A record is: u8 codec (1) · u8 schema of its type · u32 length of the JSON · the JSON of all
- * fields but the attachment · the attachment (only `TransfersCommitted` has one: its columns). The checksum, CRC-32
+ * fields but the attachment · the attachment (the columns of the types that have any). The checksum, CRC-32
  * over the record's place in the log and its bytes, is stored beside it and proved at each read.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { DomainEvent, StreamName } from "./types.ts";
-import { SCHEMAS, upcast } from "./upcast.ts";
+import { ATTACHMENTS, SCHEMAS, upcast } from "./upcast.ts";
 
 const CODEC = 1;
 const HEAD_BYTES = 6;
@@ -16,9 +16,11 @@ export type EventType = DomainEvent["type"];
 
 /** Bytes of an event, without its checksum. */
 export function encodeEvent(event: DomainEvent): Uint8Array {
-  const attachment = event.type === "TransfersCommitted" ? event.transfers : undefined;
-  const { type, ...fields } = event;
-  const json = encoder.encode(JSON.stringify(attachment === undefined ? fields : { ...fields, transfers: undefined }));
+  const { type, ...rest } = event;
+  const fields: Readonly<Record<string, unknown>> = rest;
+  const columns = ATTACHMENTS[type];
+  const attachment = columns === undefined ? undefined : (fields[columns] as Uint8Array);
+  const json = encoder.encode(JSON.stringify(columns === undefined ? fields : { ...fields, [columns]: undefined }));
   const bytes = new Uint8Array(HEAD_BYTES + json.length + (attachment?.length ?? 0));
   bytes[0] = CODEC;
   bytes[1] = SCHEMAS[type];

@@ -152,6 +152,78 @@ export interface PriceObserved {
 
 export type PriceEvent = TokenIdentified | PoolDiscovered | PriceObserved | BlocksReverted;
 
+// ── metadata/<chainId>/<address> ────────────────────────────────────────────────────────────────────────────────────
+
+/** Why a token's metadata, or its picture, could not be had. */
+export type MetadataReason =
+  /** The contract has no URI for the token: it reverts, or answers with nothing or with no text. */
+  | "no_uri"
+  | "invalid_uri"
+  | "unsupported_scheme"
+  | "credentials_in_url"
+  | "forbidden_port"
+  /** The host is, or resolves to, an address that is nobody's on the public internet. */
+  | "forbidden_address"
+  | "too_many_redirects"
+  | "dns_failed"
+  | "connection_failed"
+  | "timeout"
+  | "not_found"
+  | "refused"
+  | "server_error"
+  | "too_large"
+  | "bad_encoding"
+  | "not_json"
+  | "not_an_object";
+
+/**
+ * Metadata of tokens was had. Each token's hash names a blob `{uri, body | image}`: what the contract said, and the hash
+ * of the body found there. `since`: the stream's version when the contract was asked, so that what was announced
+ * meanwhile still counts. `tokens`: see `events/tokens.ts`.
+ */
+export interface MetadataResolved {
+  readonly type: "MetadataResolved";
+  readonly since: number;
+  readonly count: number;
+  readonly tokens: Uint8Array;
+}
+
+/** An attempt failed for one reason; each token's hash names a blob `{uri}`, or is zero where there is no URI. */
+export interface MetadataFailed {
+  readonly type: "MetadataFailed";
+  readonly since: number;
+  readonly reason: MetadataReason;
+  readonly count: number;
+  readonly tokens: Uint8Array;
+}
+
+/** What is known of the ids from `fromId` to `toId` (inclusive, decimal) may have changed. */
+export interface MetadataOutdated {
+  readonly type: "MetadataOutdated";
+  readonly fromId: string;
+  readonly toId: string;
+  /** Said by the contract's log, found by asking a sample again, or in doubt since a block was reverted. */
+  readonly cause: "announced" | "sampled" | "reverted";
+  readonly block: number;
+}
+
+/** Somebody looked at tokens in a process that does not fetch; `media`: their pictures were wanted too. */
+export interface MetadataRequested {
+  readonly type: "MetadataRequested";
+  readonly media: boolean;
+  readonly count: number;
+  readonly tokens: Uint8Array;
+}
+
+/** Pictures of tokens were fetched and looked at; each token's hash names a blob with what was found. */
+export interface MediaExamined {
+  readonly type: "MediaExamined";
+  readonly count: number;
+  readonly tokens: Uint8Array;
+}
+
+export type MetadataEvent = MetadataResolved | MetadataFailed | MetadataOutdated | MetadataRequested | MediaExamined;
+
 // ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
@@ -187,7 +259,7 @@ export interface ChainCheckpointed {
 
 export type ChainEvent = HeadAdvanced | ChainReverted | ChainFinalized | ChainCheckpointed;
 
-export type DomainEvent = NftEvent | PriceEvent | ChainEvent;
+export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent;
 
 /** A fact once it is in the log. `time` is when it was appended, ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
@@ -204,16 +276,22 @@ export type StreamName = string & { readonly __stream: true };
 export const nftStream = (chainId: number, address: Address): StreamName => `nft/${chainId}/${address}` as StreamName;
 export const priceStream = (chainId: number, address: Address): StreamName =>
   `price/${chainId}/${address}` as StreamName;
+export const metadataStream = (chainId: number, address: Address): StreamName =>
+  `metadata/${chainId}/${address}` as StreamName;
 export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
 
 /** The parts of a stream's name; throws on a name that is none of ours. */
 export function parseStream(
   stream: string,
-): { kind: "nft" | "price"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {
+): { kind: "nft" | "price" | "metadata"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {
   const [kind, chainId, address] = stream.split("/");
   const id = Number(chainId);
   if (kind === "chain" && Number.isSafeInteger(id)) return { kind, chainId: id };
-  if ((kind === "nft" || kind === "price") && Number.isSafeInteger(id) && address !== undefined) {
+  if (
+    (kind === "nft" || kind === "price" || kind === "metadata") &&
+    Number.isSafeInteger(id) &&
+    address !== undefined
+  ) {
     return { kind, chainId: id, address: address as Address };
   }
   throw new TypeError(`not a stream: ${stream}`);

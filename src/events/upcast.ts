@@ -19,11 +19,25 @@ export const SCHEMAS = {
   TokenIdentified: 1,
   PoolDiscovered: 1,
   PriceObserved: 1,
+  MetadataResolved: 1,
+  MetadataFailed: 1,
+  MetadataOutdated: 1,
+  MetadataRequested: 1,
+  MediaExamined: 1,
   HeadAdvanced: 1,
   ChainReverted: 1,
   ChainFinalized: 1,
   ChainCheckpointed: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
+
+/** Types with columns: the field that is stored beside the JSON, as it is. */
+export const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
+  TransfersCommitted: "transfers",
+  MetadataResolved: "tokens",
+  MetadataFailed: "tokens",
+  MetadataRequested: "tokens",
+  MediaExamined: "tokens",
+};
 
 /** `STEPS[type][n]` lifts schema n to n + 1. */
 const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {};
@@ -43,6 +57,6 @@ export function upcast(type: string, schema: number, fields: Fields, attachment:
     invariant(lift !== undefined, `event ${type} cannot be lifted from schema ${step}`);
     lifted = lift(lifted);
   }
-  if (type === "TransfersCommitted") return { ...lifted, type, transfers: attachment } as unknown as DomainEvent;
-  return { ...lifted, type } as unknown as DomainEvent;
+  const field = ATTACHMENTS[type];
+  return { ...lifted, type, ...(field === undefined ? {} : { [field]: attachment }) } as unknown as DomainEvent;
 }

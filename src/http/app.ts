@@ -14,6 +14,7 @@ import type { KeyRing, RateLimiter } from "./auth.ts";
 import {
   healthDetail,
   INFO,
+  mediaDetail,
   metricsDetail,
   nftDetail,
   priceDetail,
@@ -22,11 +23,12 @@ import {
   SWAGGER_START,
   socketDetail,
 } from "./docs.ts";
+import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { errorResponse, finish, json, toApiError, withoutBody } from "./respond.ts";
 
-export interface AppDeps extends NftRouteDeps, PriceRouteDeps {
+export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
   readonly limiter: RateLimiter;
   /** Guards `/metrics` when there is one. */
@@ -122,12 +124,14 @@ function routeLabel(url: string): string {
   if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
   if (path.startsWith("/health/")) return "health";
   if (path === "/metrics") return "metrics";
+  if (path.startsWith("/media/")) return "media";
   return path.startsWith("/swagger") ? "swagger" : "other";
 }
 
 function createRoutes(deps: AppDeps): Elysia {
   const nft = createNftRoute(deps);
   const price = createPriceRoute(deps);
+  const media = createMediaRoute(deps);
   const asset = (name: string, type: string) => {
     const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
     return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
@@ -165,6 +169,9 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: healthDetail("ready", "Whether the event log is open"),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
+    .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
+      detail: mediaDetail(),
+    })
     .get(`${API_PREFIX}/ws`, () => notAnUpgrade(), { detail: socketDetail() })
     .get(`${API_PREFIX}/nft/:address`, ({ request, params }) => nft(searchOf(request.url), params.address), {
       detail: nftDetail(deps.maxPageSize),

@@ -152,6 +152,11 @@ export function nftDetail(maxPageSize: number): object {
       query("normalizeMetadata", { ...BOOLEAN, default: false }, "Adds normalised metadata"),
       query("media_items", { ...BOOLEAN, default: false }, "Adds preview media"),
       query("as_of_block", { type: "integer", minimum: 0 }, "The listing as it stood after that block"),
+      query(
+        "metadata_as_of",
+        { type: "string", format: "date-time" },
+        "The metadata known then instead of the newest; ISO 8601 with its zone",
+      ),
       query("holders", { ...BOOLEAN, default: false }, "One record per token id and owner"),
     ],
     responses: responses("NftPage", [400, 401, 404, 409, 410, 429, 500, 503]),
@@ -185,13 +190,33 @@ export function socketDetail(): object {
     operationId: "subscribe",
     summary: "WebSocket channel",
     description:
-      "Upgrade to a WebSocket. The key goes into the header, or, from a browser, into the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; the server tells status, progress, indexed, transfers, reorged and failed.",
+      "Upgrade to a WebSocket. The key goes into the header, or, from a browser, into the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; the server tells status, progress, indexed, transfers, metadata, reorged and failed.",
     tags: ["Push"],
     security: SECURITY,
     responses: {
       101: { description: "Switching protocols" },
       401: { description: ERRORS[401], content: content("ErrorBody") },
       426: { description: "Not an upgrade", content: content("ErrorBody") },
+    },
+  };
+}
+
+/** The previews. */
+export function mediaDetail(): object {
+  const binary = { schema: { type: "string", format: "binary" } };
+  return {
+    operationId: "getMediaPreview",
+    summary: "Get a preview picture",
+    description: "As a record's media names it: by its own SHA-256, so it never changes.",
+    tags: ["NFT"],
+    security: [],
+    parameters: [
+      { name: "hash", in: "path", required: true, schema: { type: "string", pattern: "^[0-9a-f]{64}$" } },
+      { name: "size", in: "path", required: true, schema: { type: "integer", enum: [100, 250, 500] } },
+    ],
+    responses: {
+      200: { description: "OK", content: { "image/webp": binary } },
+      404: { description: ERRORS[404], content: content("ErrorBody") },
     },
   };
 }

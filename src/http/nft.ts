@@ -4,9 +4,12 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import type { PageFactsOptions } from "../metadata/page.ts";
 import { openCursor } from "../nfts/cursor.ts";
-import { type PageChain, type PageOptions, readPage } from "../nfts/pages.ts";
+import type { Entry } from "../nfts/listing.ts";
+import { finishPage, type PageChain, planPage } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
+import type { TokenFacts } from "../nfts/record.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
 import { json } from "./respond.ts";
 
@@ -15,6 +18,8 @@ export interface NftChain {
   readonly view: PageChain;
   /** The hash of a block that is not in memory; undefined when the node does not say soon enough. */
   hashOf(block: number): Promise<Hash | undefined>;
+  /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
 }
 
 export interface NftRouteDeps {
@@ -58,7 +63,13 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const query = parseQueryString(search);
     const address = addressOf(addressText);
     const chain = chainOf(query);
-    const { cursor: cursorText, first, normalizeMetadata, mediaItems } = nftQuery(query, deps.maxPageSize);
+    const {
+      cursor: cursorText,
+      first,
+      normalizeMetadata,
+      mediaItems,
+      metadataAsOf,
+    } = nftQuery(query, deps.maxPageSize);
     const cursor = cursorText === undefined ? undefined : openCursor(cursorText, cursorSecret);
     if (cursorText !== undefined && cursor === undefined) throw invalidCursor();
     const { chainId } = chain;
@@ -75,15 +86,11 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     if (collection.status === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
-    const options: PageOptions = {
-      chainId,
-      address,
-      normalizeMetadata,
-      mediaItems,
-      native: deps.wireTypes === "native",
-      cursorSecret,
-    };
-    const page = readPage(collection, runtime.view, cursor === undefined ? { first } : { cursor }, options);
+    const plan = planPage(collection, runtime.view, cursor === undefined ? { first } : { cursor });
+    const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
+    const facts = plan.entries.length === 0 ? [] : await runtime.factsOf(address, plan.entries, wanted);
+    const native = deps.wireTypes === "native";
+    const page = finishPage(plan, facts, { chainId, address, native, cursorSecret });
     if (page.block === undefined) return json(page.body, answerHeaders(undefined));
     const hash = page.hash === "" ? ((await runtime.hashOf(page.block)) ?? "") : page.hash;
     return json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }));

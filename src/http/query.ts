@@ -74,6 +74,18 @@ export interface NftQuery {
   readonly first: FirstPage;
   readonly normalizeMetadata: boolean;
   readonly mediaItems: boolean;
+  /** ms since the epoch; undefined: what is known now. */
+  readonly metadataAsOf: number | undefined;
+}
+
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+
+function time(query: RawQuery, name: string): number | undefined {
+  const text = single(query, name);
+  if (text === undefined) return undefined;
+  const value = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(value)) return value;
+  throw invalidParameter(name, "must be a time as of ISO 8601 with its zone, such as 2026-01-31T12:00:00Z");
 }
 
 const DEFAULT_LIMIT = 100;
@@ -82,12 +94,14 @@ const DEFAULT_LIMIT = 100;
 export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
   const normalizeMetadata = flag(query, "normalizeMetadata", false);
   const mediaItems = flag(query, "media_items", false);
+  const metadataAsOf = time(query, "metadata_as_of");
   const cursor = single(query, "cursor") || undefined;
   const defaultLimit = Math.min(DEFAULT_LIMIT, maxPageSize);
   if (cursor !== undefined) {
     if (cursor.length > LIMITS.maxCursorLength) throw invalidCursor();
     const first = { limit: defaultLimit, hex: false, holders: false, withTotal: false };
-    return { cursor, normalizeMetadata, mediaItems, first: { ...first, asOfBlock: undefined, part: undefined } };
+    const rest = { ...first, asOfBlock: undefined, part: undefined };
+    return { cursor, normalizeMetadata, mediaItems, metadataAsOf, first: rest };
   }
   const format = single(query, "format") ?? "decimal";
   if (format !== "decimal" && format !== "hex") throw invalidParameter("format", "must be decimal or hex");
@@ -103,6 +117,7 @@ export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
     cursor: undefined,
     normalizeMetadata,
     mediaItems,
+    metadataAsOf,
     first: {
       limit: integer(query, "limit", 1, maxPageSize) ?? defaultLimit,
       hex: format === "hex",

@@ -4,6 +4,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
@@ -62,6 +63,11 @@ export class ChainIndexing {
       ...(minPollMs === undefined ? {} : { minPollMs }),
     });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections });
+  }
+
+  /** The collections that this process follows. */
+  followed(): readonly Address[] {
+    return this.#collections.addresses();
   }
 
   /** Adds a consumer of the follower's blocks, before `start`. */

@@ -70,6 +70,8 @@ export interface EventLog {
   /** Stores bytes under their SHA-256 (hex with 0x), once. */
   putBlob(bytes: Uint8Array): Promise<Hash>;
   getBlob(hash: Hash): Promise<Uint8Array | undefined>;
+  /** Those of the hashes that are stored, in one query. */
+  getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>>;
 
   /** Takes or renews the lease `name`; false when another holder's has not run out. Time is the log's own clock. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>;

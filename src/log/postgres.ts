@@ -306,6 +306,16 @@ class PostgresLog implements EventLog {
     return row === undefined ? undefined : new Uint8Array(row.bytes);
   }
 
+  async getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>> {
+    if (hashes.length === 0) return new Map();
+    const rows = await this.#query<{ hash: Uint8Array; bytes: Uint8Array }>(
+      `SELECT hash, bytes FROM blobs
+       WHERE hash IN (SELECT decode(jsonb_array_elements_text($1::text::jsonb), 'hex'))`,
+      [JSON.stringify(hashes.map((hash) => hash.slice(2)))],
+    );
+    return new Map(rows.map((row) => [bytesToHex(row.hash) as Hash, new Uint8Array(row.bytes)]));
+  }
+
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
     const rows = await this.#query<{ holder: string }>(
       `INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, now() + $3::integer * interval '1 millisecond')

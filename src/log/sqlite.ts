@@ -236,6 +236,16 @@ class SqliteLog implements EventLog {
     return row?.bytes;
   }
 
+  async getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>> {
+    const query = this.#reader.query<{ bytes: Uint8Array }, [Uint8Array]>("SELECT bytes FROM blobs WHERE hash = ?");
+    const blobs = new Map<Hash, Uint8Array>();
+    for (const hash of hashes) {
+      const row = query.get(hexToBytes(hash));
+      if (row !== null) blobs.set(hash, row.bytes);
+    }
+    return blobs;
+  }
+
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
     return (await this.#writer.call({ op: "lease", name, holder, ttlMs })) as boolean;
   }

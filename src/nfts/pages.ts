@@ -1,14 +1,14 @@
 /**
- * One page of a listing: query in, envelope out. Decides the snapshot, walks the ledger, signs the cursor. Reads memory
- * only; the one thing it may be given from outside is the hash of an old block.
+ * One page of a listing: query in, envelope out, in two steps. The first decides the snapshot and walks the ledger, the
+ * second puts in what is known of the tokens beside it and signs the cursor. Both read memory only.
  */
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
-import { countEntries, type Position, positionAfter, readSlice, START } from "./listing.ts";
-import { encodeRecords } from "./record.ts";
+import { countEntries, type Entry, type Position, positionAfter, readSlice, START } from "./listing.ts";
+import { encodeRecords, type TokenFacts } from "./record.ts";
 
 /** A page asked for by parameters. */
 export interface FirstPage {
@@ -23,8 +23,6 @@ export interface FirstPage {
 export interface PageOptions {
   readonly chainId: number;
   readonly address: Address;
-  readonly normalizeMetadata: boolean;
-  readonly mediaItems: boolean;
   readonly native: boolean;
   readonly cursorSecret: string;
 }
@@ -108,40 +106,65 @@ function resume(cursor: Cursor, chain: PageChain): Walk {
   return cursor;
 }
 
-/** The page's body and what it is true of. @throws ApiError */
-export function readPage(
+/** A page before its records are put into words. */
+export interface PagePlan {
+  readonly collection: Collection;
+  readonly limit: number;
+  readonly withTotal: boolean;
+  readonly walk: Walk | undefined;
+  readonly entries: readonly Entry[];
+  /** Where the walk goes on; undefined when nothing follows. */
+  readonly next: Position | undefined;
+  readonly finalized: boolean;
+}
+
+/** What the page holds and what it is true of. @throws ApiError */
+export function planPage(
   collection: Collection,
   chain: PageChain,
   from: { readonly cursor: Cursor } | { readonly first: FirstPage },
-  options: PageOptions,
-): Page {
+): PagePlan {
   const limit = "first" in from ? from.first.limit : from.cursor.limit;
+  const withTotal = "first" in from && from.first.withTotal;
   const walk = "cursor" in from ? resume(from.cursor, chain) : begin(collection, chain, from.first);
+  const finalized =
+    walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
+  const common = { collection, limit, withTotal, walk, finalized };
+  if (walk?.position === undefined) return { ...common, entries: [], next: undefined };
+  const wanted = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
+  const { block, holders, position } = walk;
+  return { ...common, ...readSlice(collection.ledger, { block, holders, from: position, limit: wanted }) };
+}
+
+/** The plan cut after its first `count` entries: a page may be shorter than its limit, never its walk. */
+function cutPlan(plan: PagePlan, count: number): PagePlan {
+  const { walk, collection } = plan;
+  if (walk?.position === undefined || count >= plan.entries.length) return plan;
+  const { block, holders, position } = walk;
+  return { ...plan, ...readSlice(collection.ledger, { block, holders, from: position, limit: count }) };
+}
+
+/** The page's body, with as many records as there are facts. */
+export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], options: PageOptions): Page {
+  const plan = cutPlan(whole, facts.length);
+  const { collection, limit, walk, entries, next, finalized } = plan;
   const status = collection.status === "syncing" ? "SYNCING" : "SYNCED";
   const number = (value: number) => (options.native ? String(value) : `"${value}"`);
   const envelope = (fields: { total: string; page: number; cursor: string; result: string }) =>
     `{"status":"${status}","total":${fields.total},"page":${number(fields.page)},"page_size":${number(limit)},"cursor":${fields.cursor},"result":${fields.result}}`;
   if (walk === undefined) {
-    const total = "first" in from && from.first.withTotal ? number(0) : "null";
+    const total = plan.withTotal ? number(0) : "null";
     const body = envelope({ total, page: 0, cursor: "null", result: "[]" });
-    return { body, block: undefined, hash: "", finalized: false };
+    return { body, block: undefined, hash: "", finalized };
   }
-  const { block, holders, position } = walk;
-  const wanted = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
-  const slice =
-    position === undefined
-      ? { entries: [], next: undefined }
-      : readSlice(collection.ledger, { block, holders, from: position, limit: wanted });
-  const left = walk.left === undefined ? undefined : walk.left - slice.entries.length;
-  const more = slice.next !== undefined && left !== 0;
-  const { chainId, address } = options;
-  const cursor = more
-    ? `"${signCursor({ ...walk, chainId, address, position: slice.next, page: walk.page + 1, left }, options.cursorSecret)}"`
-    : "null";
-  const { normalizeMetadata, mediaItems, native } = options;
-  const style = { hex: walk.hex, normalizeMetadata, mediaItems, native };
-  const result = encodeRecords(address, collection, slice.entries, style);
+  const left = walk.left === undefined ? undefined : walk.left - entries.length;
+  const { chainId, address, cursorSecret } = options;
+  const cursor =
+    next === undefined || left === 0
+      ? "null"
+      : `"${signCursor({ ...walk, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
+  const style = { hex: walk.hex, native: options.native };
+  const result = encodeRecords({ address, collection }, entries, facts, style);
   const total = walk.total === undefined ? "null" : number(walk.total);
-  const finalized = collection.status === "syncing" || block <= (chain.finalized()?.number ?? -1);
-  return { body: envelope({ total, page: walk.page, cursor, result }), block, hash: walk.hash, finalized };
+  return { body: envelope({ total, page: walk.page, cursor, result }), block: walk.block, hash: walk.hash, finalized };
 }

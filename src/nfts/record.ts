@@ -9,8 +9,6 @@ import type { Entry } from "./listing.ts";
 export interface RecordStyle {
   /** Token ids in hex. */
   readonly hex: boolean;
-  readonly normalizeMetadata: boolean;
-  readonly mediaItems: boolean;
   /** Flags as booleans. */
   readonly native: boolean;
 }
@@ -21,22 +19,26 @@ const TYPE_NAMES: { readonly [kind: number]: string } = {
   [TransferKind.cryptopunks]: "CRYPTOPUNKS",
 };
 
-/** Metadata nobody has resolved: the shape with nothing in it. */
-const NO_NORMALIZED =
-  '{"name":null,"description":null,"image":null,"external_link":null,"external_url":null,"animation_url":null,"attributes":[]}';
-const NO_MEDIA =
-  '{"status":"processing","mimetype":null,"category":null,"original_media_url":null,"parent_hash":null,"updatedAt":null,"media_collection":null}';
+/** What is known beside the chain's own facts, each as JSON text; "" where it was not asked for. */
+export interface TokenFacts {
+  readonly tokenUri: string;
+  readonly metadata: string;
+  readonly normalized: string;
+  readonly media: string;
+  readonly uriSync: string;
+  readonly metadataSync: string;
+}
 
 /** md5 of the lower-case contract address followed by the decimal id. */
 export function tokenHash(address: string, id: string): string {
   return new Bun.CryptoHasher("md5").update(address).update(id).digest("hex");
 }
 
-/** The records of a page as a JSON list. */
+/** The records of a page as a JSON list: one for each of `facts`, in the entries' order. */
 export function encodeRecords(
-  address: string,
-  collection: Collection,
+  { address, collection }: { address: string; collection: Collection },
   entries: readonly Entry[],
+  facts: readonly TokenFacts[],
   style: RecordStyle,
 ): string {
   const { ledger, identified } = collection;
@@ -44,13 +46,13 @@ export function encodeRecords(
   const name = JSON.stringify(identified?.name ?? "");
   const symbol = JSON.stringify(identified?.symbol ?? "");
   const head = `{"token_address":"${address}","token_id":"`;
-  const metadata = `"token_uri":null,"metadata":null,"normalized_metadata":${style.normalizeMetadata ? NO_NORMALIZED : '""'},"media":${style.mediaItems ? NO_MEDIA : '""'},"minter_address":"`;
-  const tail = `,"name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":null,"last_metadata_sync":null}`;
-  const parts = entries.map((entry) => {
+  const tail = `,"name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
+  const parts = facts.map((known, index) => {
+    const entry = entries[index] as Entry;
     const id = style.hex ? `0x${BigInt(entry.id).toString(16)}` : entry.id;
     const owner = entry.owner < 0 ? "" : ledger.addresses.hex(entry.owner);
     const minter = entry.minter < 0 ? "ERC1155 tokens don't have a single minter" : ledger.addresses.hex(entry.minter);
-    return `${head}${id}","owner_of":"${owner}","token_hash":"${tokenHash(address, entry.id)}","block_number":"${entry.block}","block_number_minted":"${entry.blockMinted}","contract_type":"${TYPE_NAMES[entry.kind]}",${metadata}${minter}","amount":"${entry.amount}"${tail}`;
+    return `${head}${id}","owner_of":"${owner}","token_hash":"${tokenHash(address, entry.id)}","block_number":"${entry.block}","block_number_minted":"${entry.blockMinted}","contract_type":"${TYPE_NAMES[entry.kind]}","token_uri":${known.tokenUri},"metadata":${known.metadata},"normalized_metadata":${known.normalized || '""'},"media":${known.media || '""'},"minter_address":"${minter}","amount":"${entry.amount}"${tail}${known.uriSync},"last_metadata_sync":${known.metadataSync}}`;
   });
   return `[${parts.join(",")}]`;
 }

@@ -6,6 +6,7 @@
 import { chainById } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
 import {
@@ -23,6 +24,12 @@ import { countEntries } from "../nfts/listing.ts";
 import { currentBlock, type PageChain } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { type ClientMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
+
+/** How far a collection's metadata is. */
+export interface MetadataCounts {
+  readonly resolved: number;
+  readonly failed: number;
+}
 
 /** A connection as the channel sees it. */
 export interface Peer {
@@ -45,6 +52,8 @@ const MAX_REPLAY = 1_000;
 const MAX_TOKEN_IDS = 1_000;
 /** At most four `progress` a second. */
 const PROGRESS_MS = 250;
+/** At most one `metadata` a second. */
+const METADATA_MS = 1_000;
 
 interface Subscription {
   readonly stream: StreamName;
@@ -70,6 +79,9 @@ export class Channel {
   readonly #connections = new Map<Peer, Connection>();
   readonly #byStream = new Map<StreamName, Set<Peer>>();
   readonly #unsubscribe: () => void;
+  /** Collections whose subscribers were told of metadata in the last second, with what they are to be told next. */
+  readonly #metadata = new Map<StreamName, MetadataCounts | undefined>();
+  readonly #metadataTimers = new Set<() => void>();
 
   constructor(options: ChannelOptions) {
     this.#options = options;
@@ -232,6 +244,40 @@ export class Channel {
     }
   }
 
+  /** Whether anybody listens to the collection. */
+  isHeard(chainId: number, address: Address): boolean {
+    return this.#byStream.has(nftStream(chainId, address));
+  }
+
+  /** The collection's metadata came further: told at once, then at most once a second, the last of it always. */
+  metadataMoved(chainId: number, address: Address, counts: MetadataCounts): void {
+    const stream = nftStream(chainId, address);
+    if (!this.#byStream.has(stream)) return;
+    if (this.#metadata.has(stream)) {
+      this.#metadata.set(stream, counts);
+      return;
+    }
+    this.#sendMetadata(stream, counts);
+    this.#metadata.set(stream, undefined);
+    const cancel = this.#options.clock.after(METADATA_MS, () => {
+      this.#metadataTimers.delete(cancel);
+      const next = this.#metadata.get(stream);
+      this.#metadata.delete(stream);
+      if (next !== undefined) this.metadataMoved(chainId, address, next);
+    });
+    this.#metadataTimers.add(cancel);
+  }
+
+  #sendMetadata(stream: StreamName, { resolved, failed }: MetadataCounts): void {
+    const collection = this.#options.projections.peek(stream);
+    if (collection === undefined) return;
+    const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
+    const left = Math.max(0, total - resolved - failed);
+    for (const peer of this.#byStream.get(stream) ?? []) {
+      peer.send({ type: "metadata", ...envelope(stream, collection.version), resolved, failed, left });
+    }
+  }
+
   #tell(
     peer: Peer,
     connection: Connection,
@@ -334,6 +380,7 @@ export class Channel {
 
   stop(): void {
     this.#unsubscribe();
+    for (const cancel of this.#metadataTimers) cancel();
     for (const peer of [...this.#connections.keys()]) this.close(peer);
   }
 }

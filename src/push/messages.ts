@@ -47,6 +47,13 @@ export type ServerMessage =
       readonly tokenIds: readonly string[];
       readonly truncated?: true;
     })
+  | (Envelope & {
+      readonly type: "metadata";
+      /** Tokens with metadata, tokens that only failed so far, tokens nobody has asked for yet. */
+      readonly resolved: number;
+      readonly failed: number;
+      readonly left: number;
+    })
   | (Envelope & { readonly type: "reorged"; readonly block: number; readonly hash: string })
   | (Envelope & {
       readonly type: "failed";

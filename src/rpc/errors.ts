@@ -91,7 +91,8 @@ const STATE_WORDS =
   /missing trie node|state (?:is )?not available|historical state|pruned|archive|old data not available/i;
 const UNSUPPORTED_WORDS =
   /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
-const REVERT_WORDS = /revert|out of gas|invalid opcode|stack (?:under|over)flow|invalid jump|execution error/i;
+const REVERT_WORDS =
+  /revert|out ?of ?gas|invalid(?:fe)? ?opcode|opcode ?not ?found|stack ?(?:under|over)flow|invalid ?jump|evm error|execution error/i;
 
 /** Results counted, not blocks: "exceeds limit of 10000" after "logs matched" says nothing of the range. */
 const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;

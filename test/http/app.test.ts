@@ -240,6 +240,7 @@ describe("beside the contract", () => {
       "/api/v2/ws",
       "/health/live",
       "/health/ready",
+      "/media/{hash}/{size}",
       "/metrics",
     ]);
     const total = document.paths["/api/v2/nft/{address}"].get.parameters.find(

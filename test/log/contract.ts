@@ -180,6 +180,14 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(hash).toBe(`0x${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}` as Hash);
       expect(await other.getBlob(hash)).toEqual(bytes);
       expect(await log.getBlob(hashOf(1))).toBeUndefined();
+      const second = await log.putBlob(new Uint8Array([7]));
+      expect(await other.getBlobs([second, hashOf(1), hash])).toEqual(
+        new Map([
+          [second, new Uint8Array([7])],
+          [hash, bytes],
+        ]),
+      );
+      expect(await other.getBlobs([])).toEqual(new Map());
     });
 
     test("a lease has one holder, is renewed by it, and passes on when it has run out or is released", async () => {

@@ -80,6 +80,10 @@ export class MemoryLog implements EventLog {
     throw new Error("no blobs here");
   }
 
+  getBlobs(): never {
+    throw new Error("no blobs here");
+  }
+
   acquireLease(): never {
     throw new Error("no leases here");
   }

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/config.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
+import type { Wire } from "../../src/metadata/wire.ts";
 import { type Service, startService } from "../../src/service.ts";
 
 export const TEST_KEY = "test-key-0123456789";
@@ -32,6 +33,8 @@ export interface TestServiceOptions {
   readonly logUrl: string;
   readonly env?: Record<string, string>;
   readonly logger?: Logger;
+  readonly metadataWire?: Wire;
+  readonly metadataSampleMs?: number;
 }
 
 /** A fresh folder that is removed when the process ends, and a SQLite log's URL in it. */
@@ -41,7 +44,13 @@ export function temporaryLogUrl(): string {
   return `sqlite://${join(folder, "events.db")}`;
 }
 
-export async function startTestService({ rpcUrl, logUrl, env, logger }: TestServiceOptions): Promise<TestService> {
+export async function startTestService({
+  rpcUrl,
+  logUrl,
+  env,
+  logger,
+  ...metadata
+}: TestServiceOptions): Promise<TestService> {
   const config = readConfig({
     PORT: "0",
     API_KEYS: TEST_KEY,
@@ -52,7 +61,7 @@ export async function startTestService({ rpcUrl, logUrl, env, logger }: TestServ
     ...env,
   });
   const level = process.env["TEST_LOG_LEVEL"] === "debug" ? "debug" : "silent";
-  const service = await startService({ config, logger: logger ?? createLogger(level), minPollMs: 50 });
+  const service = await startService({ config, logger: logger ?? createLogger(level), minPollMs: 50, ...metadata });
   const root = `http://127.0.0.1:${service.port}`;
   const request = (path: string, init: RequestInit = {}) =>
     fetch(`${root}${path}`, { ...init, headers: { "x-api-key": TEST_KEY, ...(init.headers ?? {}) } });

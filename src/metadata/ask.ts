@@ -1,0 +1,101 @@
+/**
+ * Asks contracts for their tokens' URIs: `tokenURI` and `uri` in Multicall3 batches. One token that burns all gas, or
+ * whose answer is huge, takes its batch with it, so what failed in a batch is asked for again alone, unless the contract
+ * has shown that it knows no URIs at all.
+ */
+import { AbiCoder, id as keccak } from "ethers";
+import type { Address } from "../core/hex.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { BlockTag, Call, CallResult, ChainReader } from "../rpc/port.ts";
+
+export interface AskedToken {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+}
+
+const TOKEN_URI = keccak("tokenURI(uint256)").slice(0, 10);
+const URI = keccak("uri(uint256)").slice(0, 10);
+/** Single calls in flight. */
+const SINGLES = 8;
+/** After so many tokens asked alone without one URI, a contract's refusals in a batch are believed. */
+const BELIEVED_AFTER = 20;
+const MAX_CONTRACTS = 1_000;
+
+export class UriAsker {
+  readonly #reader: ChainReader;
+  /** Contracts without URIs, so far: how many tokens were asked for alone in vain. */
+  readonly #silent = new Map<Address, number>();
+
+  constructor(reader: ChainReader) {
+    this.#reader = reader;
+  }
+
+  /**
+   * The URIs in the order asked; undefined where the contract gives none.
+   * @throws AppError when the chain cannot be asked
+   */
+  async ask(address: Address, tokens: readonly AskedToken[], block: BlockTag): Promise<(string | undefined)[]> {
+    const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
+    const results = await this.#reader.calls(calls, block);
+    const uris = results.map(uriOf);
+    const missing = uris.flatMap((uri, index) => (uri === undefined && !results[index]?.ok ? [index] : []));
+    if (uris.length > missing.length) this.#silent.delete(address);
+    const isSilent = (this.#silent.get(address) ?? 0) >= BELIEVED_AFTER;
+    if (tokens.length > 1 && !isSilent) await this.#askAlone(address, calls, missing, uris, block);
+    return uris;
+  }
+
+  async #askAlone(
+    address: Address,
+    calls: readonly Call[],
+    missing: number[],
+    uris: (string | undefined)[],
+    block: BlockTag,
+  ): Promise<void> {
+    const queue = [...missing];
+    const errors: unknown[] = [];
+    const work = async () => {
+      for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
+        try {
+          const [result] = await this.#reader.calls([calls[index] as Call], block);
+          uris[index] = result === undefined ? undefined : uriOf(result);
+        } catch (error) {
+          errors.push(error);
+          continue;
+        }
+        if (uris[index] === undefined) this.#note(address);
+        else this.#silent.delete(address);
+        if ((this.#silent.get(address) ?? 0) >= BELIEVED_AFTER) return;
+      }
+    };
+    await Promise.all(Array.from({ length: SINGLES }, work));
+    // Where the node answers others, a call it has only errors for is that token's own fault.
+    if (errors.length > 0 && uris.every((uri) => uri === undefined)) throw errors[0];
+  }
+
+  #note(address: Address): void {
+    const count = (this.#silent.get(address) ?? 0) + 1;
+    this.#silent.delete(address);
+    this.#silent.set(address, count);
+    if (this.#silent.size <= MAX_CONTRACTS) return;
+    const [oldest] = this.#silent.keys();
+    if (oldest !== undefined) this.#silent.delete(oldest);
+  }
+}
+
+function callOf(to: Address, kind: TransferKind, id: bigint): Call {
+  const selector = kind === TransferKind.erc1155 ? URI : TOKEN_URI;
+  return { to, data: `${selector}${id.toString(16).padStart(64, "0")}` };
+}
+
+/** The string in a call's answer; undefined for a revert, nothing, or what is no string. */
+function uriOf({ ok, data }: CallResult): string | undefined {
+  if (!ok || data.length <= 2) return undefined;
+  try {
+    const [uri] = AbiCoder.defaultAbiCoder().decode(["string"], data);
+    // Decoding is lazy: the text itself may be no UTF-8.
+    return String(uri) === "" ? undefined : String(uri);
+  } catch {
+    return undefined;
+  }
+}

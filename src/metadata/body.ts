@@ -1,0 +1,79 @@
+/**
+ * Reads a response's body within bounds: what it announces, what arrives, and what comes out of its compression are
+ * each cut off at the same size, the moment it is passed.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import type { Fetched } from "./fetcher.ts";
+import { MetadataFailure } from "./outcome.ts";
+
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  "x-gzip": createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** @throws MetadataFailure, and the signal's reason when it is aborted */
+export async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
+  const announced = Number(response.headers["content-length"] ?? 0);
+  if (announced > maxBytes) throw new MetadataFailure("too_large", "as announced");
+  const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  const decoder = DECODERS[encoding]?.();
+  if (decoder === undefined && encoding !== "identity" && encoding !== "") {
+    throw new MetadataFailure("bad_encoding", "content-encoding");
+  }
+  const bytes = await collect(response, decoder, maxBytes, signal);
+  const [type = "", ...parameters] = (response.headers["content-type"] ?? "").split(";");
+  const charset = parameters
+    .map((parameter) => parameter.trim().toLowerCase())
+    .find((parameter) => parameter.startsWith("charset="))
+    ?.slice("charset=".length)
+    .replace(/^"|"$/g, "");
+  return { mimetype: type.trim().toLowerCase(), charset, bytes };
+}
+
+function collect(
+  response: IncomingMessage,
+  decoder: Transform | undefined,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    let [received, produced] = [0, 0];
+    const end = (error: unknown, bytes?: Uint8Array) => {
+      // Settled before anything is torn down: a response that is destroyed says that it was cut off.
+      if (bytes === undefined) reject(error);
+      else resolve(bytes);
+      signal.removeEventListener("abort", onAbort);
+      response.removeAllListeners("data");
+      response.destroy();
+      decoder?.destroy();
+    };
+    const onAbort = () => end(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    const take = (chunk: Uint8Array) => {
+      produced += chunk.length;
+      if (produced > maxBytes) end(new MetadataFailure("too_large"));
+      else chunks.push(chunk);
+    };
+    const finish = () => end(undefined, new Uint8Array(Buffer.concat(chunks)));
+    response.on("data", (chunk: Uint8Array) => {
+      received += chunk.length;
+      if (received > maxBytes) end(new MetadataFailure("too_large"));
+      else if (decoder === undefined) take(chunk);
+      // The decoder's own queue must not hold more than it has worked off.
+      else if (!decoder.write(chunk)) response.pause();
+    });
+    response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
+    response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
+    response.on("end", () => (decoder === undefined ? finish() : decoder.end()));
+    decoder?.on("drain", () => response.resume());
+    decoder?.on("data", take);
+    decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
+    decoder?.on("end", finish);
+    if (signal.aborted) onAbort();
+  });
+}

@@ -1,0 +1,255 @@
+/**
+ * What is known of the metadata of one collection's tokens: a pure fold over its metadata stream into columns. A token
+ * costs its slot and 40 bytes an outcome; texts and pictures stay in the blob table, named here by hash. Outcomes are
+ * chained, newest first, so that what was known at any time can be said.
+ */
+import { InvariantError, invariant } from "../core/errors.ts";
+import { bytesToHex, type Hash } from "../core/hex.ts";
+import type { TransferKind } from "../events/columns.ts";
+import { decodeTokens, NO_HASH } from "../events/tokens.ts";
+import type { MetadataEvent, MetadataReason } from "../events/types.ts";
+import { roomI32, roomU8, roomU32 } from "../nfts/grow.ts";
+import { bigIntToId, loadId, TokenTable } from "../nfts/tokens.ts";
+
+/** One attempt as readers see it. */
+export interface Outcome {
+  /** ms since the epoch. */
+  readonly time: number;
+  /** Undefined: it was resolved. */
+  readonly reason: MetadataReason | undefined;
+  /** Of the outcome's document; undefined where there is none. */
+  readonly hash: Hash | undefined;
+}
+
+interface OutdatedRange {
+  readonly from: bigint;
+  readonly to: bigint;
+  /** Version of the event that said so. */
+  readonly version: number;
+}
+
+/** Ranges remembered one by one; more are taken together as the one that holds them all. */
+const MAX_RANGES = 32;
+const HASH_BYTES = 32;
+
+export class MetadataBook {
+  version = 0;
+  readonly tokens = new TokenTable();
+  /** Tokens with metadata, and those that have only failed so far. */
+  resolved = 0;
+  failed = 0;
+  /** Version of the newest word that something is outdated. */
+  outdatedVersion = 0;
+
+  // One row a slot.
+  #newest = new Int32Array(64);
+  #good = new Int32Array(64);
+  #failures = new Uint8Array(64);
+  #media = new Int32Array(64);
+
+  // One row an outcome.
+  #count = 0;
+  #prev = new Int32Array(64);
+  #batch = new Uint32Array(64);
+  #hashes = new Uint8Array(64 * HASH_BYTES);
+
+  // One row an event with outcomes.
+  readonly #times: number[] = [];
+  readonly #since: number[] = [];
+  readonly #reasons: (MetadataReason | undefined)[] = [];
+
+  #mediaCount = 0;
+  #mediaHashes = new Uint8Array(0);
+  #ranges: OutdatedRange[] = [];
+  readonly #id = new Uint32Array(8);
+
+  get bytes(): number {
+    return (
+      1_024 +
+      this.tokens.bytes +
+      this.#newest.byteLength * 3 +
+      this.#failures.byteLength +
+      this.#prev.byteLength * 2 +
+      this.#hashes.byteLength +
+      this.#mediaHashes.byteLength +
+      this.#times.length * 32
+    );
+  }
+
+  /** Folds one event, in place. @throws InvariantError on a gap in versions */
+  evolve(event: MetadataEvent, version: number, time: number): void {
+    if (version <= this.version) return;
+    invariant(version === this.version + 1, "an event is missing", { version, after: this.version });
+    this.version = version;
+    switch (event.type) {
+      case "MetadataResolved":
+        this.#outcomes(event.tokens, event.since, time, undefined);
+        return;
+      case "MetadataFailed":
+        this.#outcomes(event.tokens, event.since, time, event.reason);
+        return;
+      case "MetadataOutdated":
+        this.#outdate({ from: BigInt(event.fromId), to: BigInt(event.toId), version });
+        return;
+      case "MetadataRequested":
+        return;
+      case "MediaExamined":
+        this.#examined(event.tokens);
+        return;
+      default:
+        throw new InvariantError(`not an event of a metadata stream: ${(event as { type: string }).type}`);
+    }
+  }
+
+  #slot(kind: TransferKind): number {
+    const found = this.tokens.find(kind, this.#id);
+    if (found >= 0) return found;
+    const slot = this.tokens.add(kind, this.#id);
+    this.#newest = roomI32(this.#newest, slot);
+    this.#good = roomI32(this.#good, slot);
+    this.#failures = roomU8(this.#failures, slot);
+    this.#media = roomI32(this.#media, slot);
+    this.#newest[slot] = -1;
+    this.#good[slot] = -1;
+    this.#media[slot] = -1;
+    return slot;
+  }
+
+  #outcomes(bytes: Uint8Array, since: number, time: number, reason: MetadataReason | undefined): void {
+    const { count, kinds, words, ids, hashes } = decodeTokens(bytes);
+    const batch = this.#times.push(time) - 1;
+    this.#since.push(since);
+    this.#reasons.push(reason);
+    for (let i = 0; i < count; i++) {
+      loadId({ words, values: ids }, i, this.#id);
+      const slot = this.#slot(kinds[i] as TransferKind);
+      const row = this.#count++;
+      this.#prev = roomI32(this.#prev, row);
+      this.#batch = roomU32(this.#batch, row);
+      this.#hashes = roomU8(this.#hashes, (row + 1) * HASH_BYTES - 1);
+      this.#prev[row] = this.#newest[slot] as number;
+      this.#batch[row] = batch;
+      this.#hashes.set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES), row * HASH_BYTES);
+      this.#advance(slot, row, reason === undefined);
+    }
+  }
+
+  /** Keeps the counts while `row` becomes the slot's newest outcome. */
+  #advance(slot: number, row: number, isGood: boolean): void {
+    const wasGood = (this.#good[slot] as number) >= 0;
+    const wasFailed = !wasGood && (this.#newest[slot] as number) >= 0;
+    this.#newest[slot] = row;
+    if (isGood) {
+      if (!wasGood) this.resolved++;
+      if (wasFailed) this.failed--;
+      this.#good[slot] = row;
+      this.#failures[slot] = 0;
+      return;
+    }
+    if (!wasGood && !wasFailed) this.failed++;
+    this.#failures[slot] = Math.min(255, (this.#failures[slot] as number) + 1);
+  }
+
+  #examined(bytes: Uint8Array): void {
+    const { count, kinds, words, ids, hashes } = decodeTokens(bytes);
+    for (let i = 0; i < count; i++) {
+      loadId({ words, values: ids }, i, this.#id);
+      const slot = this.#slot(kinds[i] as TransferKind);
+      // A picture looked at again takes the place of what was known: only metadata has a history.
+      const known = this.#media[slot] as number;
+      const row = known >= 0 ? known : this.#mediaCount++;
+      this.#mediaHashes = roomU8(this.#mediaHashes, (row + 1) * HASH_BYTES - 1);
+      this.#mediaHashes.set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES), row * HASH_BYTES);
+      this.#media[slot] = row;
+    }
+  }
+
+  #outdate(range: OutdatedRange): void {
+    this.outdatedVersion = range.version;
+    // What lies inside the new range says nothing more.
+    const kept = this.#ranges.filter(({ from, to }) => from < range.from || to > range.to);
+    kept.push(range);
+    if (kept.length <= MAX_RANGES) {
+      this.#ranges = kept;
+      return;
+    }
+    let { from, to } = range;
+    for (const one of kept) {
+      if (one.from < from) from = one.from;
+      if (one.to > to) to = one.to;
+    }
+    this.#ranges = [{ from, to, version: range.version }];
+  }
+
+  /** The slot of a token, or -1 when nothing is known of it. */
+  find(kind: TransferKind, id: bigint): number {
+    const words = new Uint32Array(8);
+    bigIntToId(id, words);
+    return this.tokens.find(kind, words);
+  }
+
+  #outcome(row: number): Outcome {
+    const batch = this.#batch[row] as number;
+    const hash = bytesToHex(this.#hashes.subarray(row * HASH_BYTES, (row + 1) * HASH_BYTES)) as Hash;
+    return {
+      time: this.#times[batch] as number,
+      reason: this.#reasons[batch],
+      hash: hash === NO_HASH ? undefined : hash,
+    };
+  }
+
+  #rowAt(slot: number, time: number): number {
+    let row = this.#newest[slot] as number;
+    while (row >= 0 && (this.#times[this.#batch[row] as number] as number) > time) row = this.#prev[row] as number;
+    return row;
+  }
+
+  /** The slot's newest outcome, at or before `time` where that is given. */
+  newest(slot: number, time = Number.POSITIVE_INFINITY): Outcome | undefined {
+    const row = this.#rowAt(slot, time);
+    return row < 0 ? undefined : this.#outcome(row);
+  }
+
+  /** The slot's newest success, at or before `time` where that is given. */
+  good(slot: number, time?: number): Outcome | undefined {
+    let row = time === undefined ? (this.#good[slot] as number) : this.#rowAt(slot, time);
+    while (row >= 0 && this.#reasons[this.#batch[row] as number] !== undefined) row = this.#prev[row] as number;
+    return row < 0 ? undefined : this.#outcome(row);
+  }
+
+  /** When the slot's content first was what it is now: the oldest outcome of the newest run with the same hash. */
+  unchangedSince(slot: number): number {
+    const newest = this.#newest[slot] as number;
+    let time = newest < 0 ? 0 : (this.#times[this.#batch[newest] as number] as number);
+    const at = newest * HASH_BYTES;
+    for (let row = newest; row >= 0; row = this.#prev[row] as number) {
+      for (let i = 0; i < HASH_BYTES; i++) {
+        if (this.#hashes[row * HASH_BYTES + i] !== this.#hashes[at + i]) return time;
+      }
+      time = this.#times[this.#batch[row] as number] as number;
+    }
+    return time;
+  }
+
+  /** Failures in a row. */
+  failures(slot: number): number {
+    return this.#failures[slot] as number;
+  }
+
+  /** The document of the slot's picture; undefined while nobody has looked at it. */
+  media(slot: number): Hash | undefined {
+    const row = this.#media[slot] as number;
+    if (row < 0) return undefined;
+    return bytesToHex(this.#mediaHashes.subarray(row * HASH_BYTES, (row + 1) * HASH_BYTES)) as Hash;
+  }
+
+  /** Whether something was said since the slot was last asked for that makes its outcome doubtful. */
+  isOutdated(slot: number): boolean {
+    if (this.#ranges.length === 0) return false;
+    const newest = this.#newest[slot] as number;
+    const since = newest < 0 ? 0 : (this.#since[this.#batch[newest] as number] as number);
+    if (since >= this.outdatedVersion) return false;
+    const id = this.tokens.id(slot);
+    return this.#ranges.some(({ from, to, version }) => version > since && id >= from && id <= to);
+  }
+}

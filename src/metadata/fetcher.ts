@@ -1,0 +1,172 @@
+/**
+ * The guarded fetcher: the only place that opens connections for metadata. A name is resolved once, every one of its
+ * addresses must be public, the checked address is connected to, and each redirect goes through the same door. What a
+ * server may cost is bounded: header, body before and after decompression, time to the first byte and in all.
+ */
+import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
+import type { Clock } from "../core/clock.ts";
+import { isLocalName, isPublicAddress } from "./addresses.ts";
+import { readBody } from "./body.ts";
+import { MetadataFailure } from "./outcome.ts";
+import type { Wire } from "./wire.ts";
+
+export interface FetchLimits {
+  readonly maxBytes: number;
+  readonly firstByteMs: number;
+  readonly totalMs: number;
+}
+
+export interface Fetched {
+  /** Lower case, without parameters; "" when the server does not say. */
+  readonly mimetype: string;
+  readonly charset: string | undefined;
+  readonly bytes: Uint8Array;
+}
+
+export interface FetcherOptions {
+  readonly wire: Wire;
+  readonly clock: Clock;
+  /** For demo and tests: private addresses and any port. */
+  readonly allowPrivate: boolean;
+  /** The operator's gateways: their word, may be private. */
+  readonly gateways: readonly string[];
+}
+
+const MAX_REDIRECTS = 5;
+const MAX_HEADER_BYTES = 16 * 1024;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const HEADERS = {
+  accept: "application/json, image/*;q=0.9, */*;q=0.8",
+  "accept-encoding": "gzip, deflate, br",
+  "user-agent": "evm-data-service",
+  connection: "close",
+};
+
+export class Fetcher {
+  readonly #options: FetcherOptions;
+  readonly #trusted: ReadonlySet<string>;
+
+  constructor(options: FetcherOptions) {
+    this.#options = options;
+    this.#trusted = new Set(options.gateways.map((gateway) => new URL(gateway).origin));
+  }
+
+  /** Gets a URL, redirects followed. @throws MetadataFailure, and the signal's reason when it is aborted */
+  async fetch(url: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+    const { clock } = this.#options;
+    const over = new AbortController();
+    const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "in all")));
+    const either = AbortSignal.any([signal, over.signal]);
+    try {
+      return await this.#follow(url, limits, either);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+    let url = this.#admit(first);
+    for (let hops = 0; ; hops++) {
+      const address = await this.#addressOf(url, signal);
+      const { response, destroy } = await this.#request(url, address, limits, signal);
+      try {
+        const status = response.statusCode ?? 0;
+        const location = response.headers.location;
+        if (REDIRECTS.has(status) && location !== undefined) {
+          if (hops >= MAX_REDIRECTS) throw new MetadataFailure("too_many_redirects");
+          url = this.#admit(location, url);
+          continue;
+        }
+        if (status !== 200) throw new MetadataFailure(reasonOfStatus(status), String(status));
+        return await readBody(response, limits.maxBytes, signal);
+      } finally {
+        destroy();
+      }
+    }
+  }
+
+  /** Scheme, credentials, port. @throws MetadataFailure */
+  #admit(text: string, base?: URL): URL {
+    const url = URL.parse(text, base?.href);
+    if (url === null) throw new MetadataFailure("invalid_uri");
+    const { protocol } = url;
+    if (protocol !== "http:" && protocol !== "https:") throw new MetadataFailure("unsupported_scheme", protocol);
+    if (url.username !== "" || url.password !== "") throw new MetadataFailure("credentials_in_url");
+    const usual = url.port === "" || url.port === "80" || url.port === "443";
+    if (!usual && !this.#isExempt(url)) throw new MetadataFailure("forbidden_port", url.port);
+    return url;
+  }
+
+  #isExempt(url: URL): boolean {
+    return this.#options.allowPrivate || this.#trusted.has(url.origin);
+  }
+
+  /** The one address that is connected to, after all of the name's were checked. @throws MetadataFailure */
+  async #addressOf(url: URL, signal: AbortSignal): Promise<string> {
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    const exempt = this.#isExempt(url);
+    if (!exempt && isIP(host) === 0 && isLocalName(host)) throw new MetadataFailure("forbidden_address", "local name");
+    let addresses: readonly string[];
+    try {
+      addresses = isIP(host) === 0 ? await abortable(this.#options.wire.resolve(host), signal) : [host];
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof MetadataFailure ? error : new MetadataFailure("dns_failed");
+    }
+    const [address] = addresses;
+    if (address === undefined) throw new MetadataFailure("dns_failed");
+    if (!exempt && !addresses.every(isPublicAddress)) throw new MetadataFailure("forbidden_address");
+    return address;
+  }
+
+  #request(
+    url: URL,
+    address: string,
+    limits: FetchLimits,
+    signal: AbortSignal,
+  ): Promise<{ response: IncomingMessage; destroy: () => void }> {
+    const { wire, clock } = this.#options;
+    return new Promise((resolve, reject) => {
+      const request = wire.request({ url, address, headers: HEADERS, maxHeaderBytes: MAX_HEADER_BYTES }, (response) => {
+        settle();
+        if (headerBytes(response) > MAX_HEADER_BYTES) fail(new MetadataFailure("too_large", "header"));
+        else resolve({ response, destroy: () => request.destroy() });
+      });
+      const onAbort = () => fail(signal.reason);
+      const cancel = clock.after(limits.firstByteMs, () => fail(new MetadataFailure("timeout", "to the first byte")));
+      signal.addEventListener("abort", onAbort, { once: true });
+      const settle = () => {
+        cancel();
+        signal.removeEventListener("abort", onAbort);
+      };
+      const fail = (error: unknown) => {
+        settle();
+        request.destroy();
+        reject(error);
+      };
+      request.on("error", (error) => fail(new MetadataFailure("connection_failed", error.message)));
+      if (signal.aborted) onAbort();
+      else request.end();
+    });
+  }
+}
+
+function headerBytes(response: IncomingMessage): number {
+  return response.rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
+}
+
+function reasonOfStatus(status: number): "not_found" | "server_error" | "refused" {
+  if (status === 404 || status === 410) return "not_found";
+  return status >= 500 || status === 429 || status === 408 ? "server_error" : "refused";
+}
+
+/** The promise, or the signal's reason when that comes first; what comes later is nobody's. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

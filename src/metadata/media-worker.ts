@@ -1,0 +1,140 @@
+/**
+ * Examines the pictures of tokens that somebody wanted to see, in the order they were asked for, a few at a time. Runs
+ * beside the metadata worker under the same lease; what it finds goes to the collection's metadata stream.
+ */
+import { LRUCache } from "lru-cache";
+import { isAbort } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { encodeTokens } from "../events/tokens.ts";
+import type { MetadataBooks } from "./books.ts";
+import { appendMetadata, Outbox } from "./journal.ts";
+import { type ExaminerOptions, examine, type MediaDocument, mayPass } from "./media.ts";
+import { fromBlob, toBlob } from "./outcome.ts";
+import type { TokenTexts } from "./texts.ts";
+import { keyOf, type Token } from "./work.ts";
+
+export interface MediaWorkerOptions extends ExaminerOptions {
+  readonly chainId: number;
+  readonly logger: Logger;
+  readonly books: MetadataBooks;
+  readonly texts: TokenTexts;
+  readonly observe: (status: MediaDocument["status"]) => void;
+}
+
+interface Wish {
+  readonly address: Address;
+  readonly token: Token;
+}
+
+interface Found extends Wish {
+  readonly hash: Hash;
+}
+
+const PARALLEL = 4;
+const MAX_WISHES = 20_000;
+/** A picture that may be had later is looked for again at most this often. */
+export const MEDIA_RETRY_MS = 600_000;
+
+export class MediaWorker {
+  readonly #options: MediaWorkerOptions;
+  readonly #wishes = new Map<string, Wish>();
+  readonly #working = new Set<string>();
+  /** Documents by URI: many tokens share one picture. */
+  readonly #known = new LRUCache<string, { document: Promise<MediaDocument>; hash: Promise<Hash> }>({ max: 2_000 });
+  readonly #outbox: Outbox<Found>;
+  #wake: (() => void) | undefined;
+
+  constructor(options: MediaWorkerOptions) {
+    this.#options = options;
+    this.#outbox = new Outbox({ clock: options.clock, write: (found) => this.#write(found) });
+  }
+
+  /** Takes note of tokens whose pictures are wanted. */
+  want(address: Address, tokens: readonly Token[]): void {
+    for (const token of tokens) {
+      const key = `${address}/${keyOf(token)}`;
+      if (this.#wishes.size >= MAX_WISHES || this.#working.has(key)) continue;
+      this.#wishes.set(key, { address, token });
+    }
+    this.#wake?.();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const running = new Set<Promise<void>>();
+    const onAbort = () => this.#wake?.();
+    signal.addEventListener("abort", onAbort, { once: true });
+    while (!signal.aborted) {
+      const [next] = this.#wishes;
+      if (next === undefined || running.size >= PARALLEL) {
+        const woken = new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        await Promise.race([woken, ...running]);
+        continue;
+      }
+      const [key, wish] = next;
+      this.#wishes.delete(key);
+      this.#working.add(key);
+      const work = this.#fulfil(wish, signal).finally(() => {
+        this.#working.delete(key);
+        running.delete(work);
+      });
+      running.add(work);
+    }
+    await Promise.all(running);
+    await this.#outbox.flush().catch((error: unknown) => this.#warn(error));
+    this.#wishes.clear();
+  }
+
+  #warn(error: unknown): void {
+    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "a picture could not be examined");
+  }
+
+  async #fulfil({ address, token }: Wish, signal: AbortSignal): Promise<void> {
+    const { books, chainId, texts, clock, log } = this.#options;
+    try {
+      const book = await books.get(chainId, address);
+      const slot = book.find(token.kind, token.id);
+      const good = slot < 0 ? undefined : book.good(slot);
+      if (good?.hash === undefined) return;
+      const uri = (await texts.get(good.hash))?.image ?? null;
+      if (uri === null) return;
+      const known = book.media(slot);
+      const bytes = known === undefined ? undefined : await log.getBlob(known);
+      const before = bytes === undefined ? undefined : fromBlob<MediaDocument>(bytes);
+      const isSettled = before?.uri === uri && !(mayPass(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
+      if (isSettled) return;
+      const hash = await this.#examined(uri, signal);
+      this.#outbox.add({ address, token, hash });
+    } catch (error) {
+      if (!signal.aborted) this.#warn(error);
+    }
+  }
+
+  async #examined(uri: string, signal: AbortSignal): Promise<Hash> {
+    const { clock, log, observe } = this.#options;
+    const known = this.#known.get(uri);
+    if (known !== undefined) {
+      const document = await known.document;
+      if (!mayPass(document) || clock.now() - document.updatedAt < MEDIA_RETRY_MS) return known.hash;
+    }
+    const document = examine(this.#options, uri, signal);
+    const hash = document.then((found) => {
+      observe(found.status);
+      return log.putBlob(toBlob(found));
+    });
+    this.#known.set(uri, { document, hash });
+    // What failed for a reason of ours is not remembered.
+    hash.catch(() => this.#known.delete(uri));
+    return hash;
+  }
+
+  async #write(found: readonly Found[]): Promise<void> {
+    for (const [address, group] of Map.groupBy(found, (one) => one.address)) {
+      const tokens = encodeTokens(group.map(({ token, hash }) => ({ ...token, hash })));
+      const event = { type: "MediaExamined", count: group.length, tokens } as const;
+      await appendMetadata(this.#options, { chainId: this.#options.chainId, address }, [event]);
+    }
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * What is known of a token's picture, sound or film: fetched, told apart by its first bytes, previews stored by content
+ * hash, and the document that says what was found. Failures map to the statuses of API.md.
+ */
+import type { Clock } from "../core/clock.ts";
+import type { Hash } from "../core/hex.ts";
+import type { MetadataReason } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import { MetadataFailure } from "./outcome.ts";
+import { decodeText } from "./parse.ts";
+import type { Previews } from "./previews.ts";
+import type { Resolver } from "./resolver.ts";
+import { sniffPicture, sniffRecording } from "./sniff.ts";
+
+export type MediaStatus =
+  | "success"
+  | "processing"
+  | "unsupported_media"
+  | "invalid_url"
+  | "host_unavailable"
+  | "temporarily_unavailable";
+
+export interface StoredPreview {
+  readonly size: number;
+  readonly width: number;
+  readonly height: number;
+  /** Of the preview itself: its name. */
+  readonly hash: Hash;
+}
+
+/** The blob that a `MediaExamined` token's hash names. */
+export interface MediaDocument {
+  /** The URI that was examined, as the metadata has it: once it has another, this says nothing. */
+  readonly uri: string;
+  readonly status: Exclude<MediaStatus, "processing">;
+  readonly mimetype: string | null;
+  readonly category: "image" | "audio" | "video" | null;
+  /** SHA-256 of the original. */
+  readonly parentHash: Hash | null;
+  /** ms since the epoch. */
+  readonly updatedAt: number;
+  readonly previews: readonly StoredPreview[];
+}
+
+/** API.md's word for why a picture is not there. */
+export function statusOf(reason: MetadataReason): MediaDocument["status"] {
+  switch (reason) {
+    case "dns_failed":
+    case "connection_failed":
+      return "host_unavailable";
+    case "timeout":
+    case "not_found":
+    case "refused":
+    case "server_error":
+      return "temporarily_unavailable";
+    case "too_large":
+    case "bad_encoding":
+    case "not_json":
+    case "not_an_object":
+      return "unsupported_media";
+    case "no_uri":
+    case "invalid_uri":
+    case "unsupported_scheme":
+    case "credentials_in_url":
+    case "forbidden_port":
+    case "forbidden_address":
+    case "too_many_redirects":
+      return "invalid_url";
+    default:
+      return reason satisfies never;
+  }
+}
+
+/** Whether looking again may find something else. */
+export const mayPass = ({ status }: MediaDocument): boolean =>
+  status === "host_unavailable" || status === "temporarily_unavailable";
+
+export interface ExaminerOptions {
+  readonly log: EventLog;
+  readonly clock: Clock;
+  readonly resolver: Resolver;
+  readonly previews: Previews;
+}
+
+/** Fetches and looks at what a URI names. @throws the signal's reason, AppError when the log fails */
+export async function examine(options: ExaminerOptions, uri: string, signal: AbortSignal): Promise<MediaDocument> {
+  const { resolver, clock } = options;
+  const nothing = { uri, mimetype: null, category: null, parentHash: null, previews: [] } as const;
+  try {
+    const content = await resolver.media(uri, signal);
+    const found = await look(options, content);
+    return { ...nothing, ...found, updatedAt: clock.now() };
+  } catch (error) {
+    if (!(error instanceof MetadataFailure)) throw error;
+    return { ...nothing, status: statusOf(error.reason), updatedAt: clock.now() };
+  }
+}
+
+async function look(
+  { log, previews }: ExaminerOptions,
+  { bytes, mimetype, charset }: { bytes: Uint8Array; mimetype: string; charset: string | undefined },
+): Promise<Omit<MediaDocument, "uri" | "updatedAt">> {
+  const nothing = { parentHash: null, previews: [] } as const;
+  const recording = sniffPicture(bytes) === undefined ? sniffRecording(bytes) : undefined;
+  if (recording !== undefined) {
+    const category = recording.startsWith("audio/") ? "audio" : "video";
+    return { ...nothing, status: "success", mimetype: recording, category };
+  }
+  const head = { bytes: bytes.subarray(0, 4_096), mimetype, charset };
+  const isSvg = /<svg[\s>]/i.test(decodeText(head)) && !/<(?:html|body)[\s>]/i.test(decodeText(head));
+  const picture = sniffPicture(bytes) ?? (isSvg ? "image/svg+xml" : undefined);
+  const made = picture === undefined ? undefined : await previews.make(bytes, picture);
+  if (picture === undefined || made === undefined) {
+    return { ...nothing, status: "unsupported_media", mimetype: picture ?? (mimetype || null), category: null };
+  }
+  const stored: StoredPreview[] = [];
+  for (const { size, width, height, bytes: small } of made.previews) {
+    stored.push({ size, width, height, hash: await log.putBlob(small) });
+  }
+  const parentHash = `0x${made.hash}` as Hash;
+  return { status: "success", mimetype: picture, category: "image", parentHash, previews: stored };
+}
+
+/** The longer side of a WEBP picture, or undefined when the bytes are none: what may be served as a preview. */
+export function previewSize(bytes: Uint8Array): number | undefined {
+  if (sniffPicture(bytes) !== "image/webp" || bytes.length < 30) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const chunk = String.fromCharCode(...bytes.subarray(12, 16));
+  if (chunk === "VP8 ") return Math.max(view.getUint16(26, true) & 0x3fff, view.getUint16(28, true) & 0x3fff);
+  if (chunk === "VP8L") {
+    const bits = view.getUint32(21, true);
+    return Math.max((bits & 0x3fff) + 1, ((bits >>> 14) & 0x3fff) + 1);
+  }
+  if (chunk !== "VP8X") return undefined;
+  const width = (view.getUint32(24, true) & 0xff_ffff) + 1;
+  return Math.max(width, (view.getUint32(26, true) >>> 8) + 1);
+}

@@ -1,0 +1,210 @@
+/**
+ * A page's metadata: for each entry the fields its record shows, as JSON text, and which of its tokens should be looked
+ * at again. Reads books and blobs only; nothing here waits for the outside.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../core/clock.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { EventLog } from "../log/port.ts";
+import type { Entry } from "../nfts/listing.ts";
+import type { TokenFacts } from "../nfts/record.ts";
+import type { MetadataBook, Outcome } from "./book.ts";
+import type { MetadataBooks } from "./books.ts";
+import { type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
+import { MEDIA_RETRY_MS } from "./media-worker.ts";
+import { fromBlob } from "./outcome.ts";
+import { isRefreshDue } from "./schedule.ts";
+import type { TokenText, TokenTexts } from "./texts.ts";
+import type { Token } from "./work.ts";
+
+export interface PageFactsOptions {
+  readonly normalizeMetadata: boolean;
+  readonly mediaItems: boolean;
+  /** What was known then, ms since the epoch; undefined: what is known now. */
+  readonly asOf: number | undefined;
+}
+
+export interface PageFacts {
+  /** As many as fit a page's bytes, at least one where there is an entry. */
+  readonly facts: TokenFacts[];
+  /** Tokens nobody has asked for, or whose time has come again. */
+  readonly wanted: Token[];
+  /** Tokens whose picture has not been looked at. */
+  readonly pictures: Token[];
+}
+
+export interface FactsReaderOptions {
+  readonly books: MetadataBooks;
+  readonly texts: TokenTexts;
+  readonly log: EventLog;
+  readonly clock: Clock;
+  /** Without a trailing slash. */
+  readonly publicUrl: () => string;
+}
+
+/** Metadata of one page in characters: a page of ordinary tokens is a hundredth of it. */
+const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
+/** Entries read together: of the largest bodies they are 16 MB. */
+const CHUNK = 16;
+const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
+
+/** What is known of one entry, before its texts are read. */
+interface Known {
+  readonly slot: number;
+  readonly newest: Outcome | undefined;
+  readonly good: Outcome | undefined;
+  readonly media: Hash | undefined;
+}
+
+export class FactsReader {
+  readonly #options: FactsReaderOptions;
+  readonly #media = new LRUCache<Hash, MediaDocument>({ max: 20_000 });
+
+  constructor(options: FactsReaderOptions) {
+    this.#options = options;
+  }
+
+  async read(
+    { chainId, address }: { chainId: number; address: Address },
+    entries: readonly Entry[],
+    options: PageFactsOptions,
+  ): Promise<PageFacts> {
+    const { books, clock } = this.#options;
+    const book = await books.get(chainId, address);
+    const page: PageFacts = { facts: [], wanted: [], pictures: [] };
+    const now = clock.now();
+    let characters = 0;
+    for (let from = 0; from < entries.length && characters < MAX_PAGE_CHARACTERS; ) {
+      // Small texts are read a whole page at a time; large ones show after the first few.
+      const size = characters > 0 && characters < CHUNK * 64 * 1024 ? entries.length : CHUNK;
+      const chunk = entries.slice(from, from + size);
+      from += size;
+      const known = chunk.map((entry) => lookUp(book, entry, options));
+      const [texts, media] = await Promise.all([this.#texts(known), this.#documents(known)]);
+      for (const [index, entry] of chunk.entries()) {
+        const one = known[index] as Known;
+        const token = { kind: entry.kind, id: BigInt(entry.id) };
+        const text = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
+        const picture = one.media === undefined ? undefined : media.get(one.media);
+        const facts = this.#facts(one, text, one.newest?.hash && texts.get(one.newest.hash), picture, options);
+        characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
+        page.facts.push(facts);
+        if (options.asOf !== undefined) continue;
+        if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(token);
+        if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(token);
+        if (characters >= MAX_PAGE_CHARACTERS) break;
+      }
+    }
+    return page;
+  }
+
+  #texts(known: readonly Known[]): Promise<Map<Hash, TokenText>> {
+    const hashes = known.flatMap(({ good, newest }) => [good?.hash, newest?.hash].filter((hash) => hash !== undefined));
+    return this.#options.texts.getAll(hashes);
+  }
+
+  async #documents(known: readonly Known[]): Promise<Map<Hash, MediaDocument>> {
+    const documents = new Map<Hash, MediaDocument>();
+    const missing: Hash[] = [];
+    for (const { media } of known) {
+      const document = media === undefined ? undefined : this.#media.get(media);
+      if (media === undefined) continue;
+      if (document === undefined) missing.push(media);
+      else documents.set(media, document);
+    }
+    if (missing.length === 0) return documents;
+    for (const [hash, bytes] of await this.#options.log.getBlobs(missing)) {
+      const document = fromBlob<MediaDocument>(bytes);
+      this.#media.set(hash, document);
+      documents.set(hash, document);
+    }
+    return documents;
+  }
+
+  #facts(
+    { newest, good }: Known,
+    text: TokenText | undefined,
+    newestText: TokenText | undefined,
+    picture: MediaDocument | undefined,
+    { normalizeMetadata, mediaItems }: PageFactsOptions,
+  ): TokenFacts {
+    // A failed attempt may still have brought a newer URI.
+    const uriText = newestText ?? text;
+    const uriTime = newestText === undefined ? good?.time : newest?.time;
+    return {
+      tokenUri: uriText?.uri ?? "null",
+      metadata: text?.metadata ?? "null",
+      normalized: normalizeMetadata ? (text?.normalized ?? "") : "",
+      media: mediaItems ? this.#mediaText(newest, text, picture) : "",
+      uriSync: isoText(uriTime),
+      metadataSync: isoText(good?.time),
+    };
+  }
+
+  #mediaText(newest: Outcome | undefined, text: TokenText | undefined, picture: MediaDocument | undefined): string {
+    const uri = text?.image ?? null;
+    if (picture !== undefined && picture.uri === uri) return this.#shown(picture);
+    let status: MediaStatus = "processing";
+    if (text !== undefined && uri === null) status = "invalid_url";
+    else if (text === undefined && newest?.reason !== undefined) status = statusOf(newest.reason);
+    return mediaObject({
+      status,
+      mimetype: null,
+      category: null,
+      uri,
+      parent: null,
+      updatedAt: null,
+      collection: null,
+    });
+  }
+
+  #shown({ uri, status, mimetype, category, parentHash: parent, updatedAt, previews }: MediaDocument): string {
+    const base = this.#options.publicUrl();
+    const collection =
+      previews.length === 0
+        ? null
+        : Object.fromEntries(
+            previews.map(({ size, width, height, hash }) => [
+              SIZE_NAMES[size as keyof typeof SIZE_NAMES],
+              { height, width, url: `${base}/media/${hash.slice(2)}/${size}` },
+            ]),
+          );
+    return mediaObject({ status, mimetype, category, uri, parent, updatedAt, collection });
+  }
+}
+
+function mediaObject(fields: {
+  status: MediaStatus;
+  mimetype: string | null;
+  category: string | null;
+  uri: string | null;
+  parent: string | null;
+  updatedAt: number | null;
+  collection: object | null;
+}): string {
+  return JSON.stringify({
+    status: fields.status,
+    mimetype: fields.mimetype,
+    category: fields.category,
+    original_media_url: fields.uri,
+    parent_hash: fields.parent,
+    updatedAt: fields.updatedAt === null ? null : new Date(fields.updatedAt).toISOString(),
+    media_collection: fields.collection,
+  });
+}
+
+function lookUp(book: MetadataBook, entry: Entry, { mediaItems, asOf }: PageFactsOptions): Known {
+  const slot = book.find(entry.kind, BigInt(entry.id));
+  if (slot < 0) return { slot, newest: undefined, good: undefined, media: undefined };
+  const media = mediaItems ? book.media(slot) : undefined;
+  return { slot, newest: book.newest(slot, asOf), good: book.good(slot, asOf), media };
+}
+
+const isoText = (time: number | undefined): string =>
+  time === undefined ? "null" : `"${new Date(time).toISOString()}"`;
+
+function isPictureDue(text: TokenText | undefined, picture: MediaDocument | undefined, now: number): boolean {
+  if (text === undefined || text.image === null) return false;
+  if (picture?.uri !== text.image) return true;
+  return mayPass(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
+}

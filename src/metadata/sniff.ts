@@ -1,0 +1,27 @@
+/** What a file is by its first bytes: servers' words about types are wrong too often to be believed. */
+
+const ascii = (bytes: Uint8Array, from: number, to: number): string =>
+  String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
+
+/** The type of a raster picture that can be shown small; undefined for all else. */
+export function sniffPicture(bytes: Uint8Array): string | undefined {
+  const head = ascii(bytes, 0, 16);
+  if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
+  if (head.startsWith("\xff\xd8\xff")) return "image/jpeg";
+  if (head.startsWith("GIF87a") || head.startsWith("GIF89a")) return "image/gif";
+  if (head.startsWith("RIFF") && head.slice(8, 12) === "WEBP") return "image/webp";
+  if (head.slice(4, 8) === "ftyp" && /^(?:avif|avis)/.test(head.slice(8, 12))) return "image/avif";
+  return undefined;
+}
+
+/** The type of sound or film; undefined for all else. */
+export function sniffRecording(bytes: Uint8Array): string | undefined {
+  const head = ascii(bytes, 0, 16);
+  if (head.slice(4, 8) === "ftyp") return /^(?:M4A|M4B)/.test(head.slice(8, 12)) ? "audio/mp4" : "video/mp4";
+  if (head.startsWith("\x1a\x45\xdf\xa3")) return "video/webm";
+  if (head.startsWith("OggS")) return "audio/ogg";
+  if (head.startsWith("RIFF") && head.slice(8, 12) === "WAVE") return "audio/wav";
+  if (head.startsWith("fLaC")) return "audio/flac";
+  if (head.startsWith("ID3") || /^\xff[\xfb\xf3\xf2]/.test(head)) return "audio/mpeg";
+  return undefined;
+}

@@ -1,0 +1,129 @@
+/**
+ * Makes a drawing harmless: only elements and attributes of a strict list survive, written anew. No script, no event
+ * handler, no style sheet that loads, no reference but to the drawing itself or to a raster picture inside it, no
+ * declaration of entities, and no more elements than a drawing needs.
+ */
+import { Parser } from "htmlparser2";
+import { MetadataFailure } from "./outcome.ts";
+
+const ELEMENTS: ReadonlySet<string> = new Set(
+  (
+    "svg g a defs symbol use path rect circle ellipse line polyline polygon text tspan textPath title desc image " +
+    "linearGradient radialGradient stop pattern clipPath mask marker filter feBlend feColorMatrix feComponentTransfer " +
+    "feComposite feDropShadow feFlood feFuncA feFuncB feFuncG feFuncR feGaussianBlur feMerge feMergeNode feMorphology " +
+    "feOffset feTurbulence feDisplacementMap style switch"
+  ).split(" "),
+);
+/** Elements whose content goes with them: what is inside a script is not text. */
+const REFERENCES: ReadonlySet<string> = new Set(["href", "xlink:href"]);
+const MAX_ELEMENTS = 20_000;
+const MAX_DEPTH = 256;
+/** Elements that repeat others: nested, a few of them draw billions. */
+const MAX_USES = 2_000;
+const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
+const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/=\s]*$/i;
+
+const escapeText = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const escapeAttribute = (text: string): string => escapeText(text).replaceAll('"', "&quot;");
+
+/** Whether a style or presentation attribute refers to anything but the drawing itself. */
+function loads(value: string): boolean {
+  // Escapes can spell any word of CSS.
+  if (value.includes("\\") || /@import|expression|javascript:|image-set|@font-face|@namespace/i.test(value))
+    return true;
+  const references = value.match(/url\s*\(/gi)?.length ?? 0;
+  return references !== (value.match(/url\(\s*["']?#[\w.:-]+["']?\s*\)/gi)?.length ?? 0);
+}
+
+function isSafe(element: string, name: string, value: string): boolean {
+  const lower = name.toLowerCase();
+  if (!NAME.test(name) || lower.startsWith("on") || lower === "xml:base" || lower === "src") return false;
+  if (lower === "xmlns" || lower.startsWith("xmlns:")) return false;
+  if (REFERENCES.has(lower)) {
+    const target = value.trim();
+    return element === "image" ? SAFE_PICTURE.test(target) : /^#[\w.:-]+$/.test(target);
+  }
+  return !/^\s*(?:javascript|vbscript|data|https?|file):/i.test(value) && !loads(value);
+}
+
+class Writer {
+  readonly #parts: string[] = [];
+  /** Open elements; those left out are undefined. */
+  readonly #open: (string | undefined)[] = [];
+  #skipped = 0;
+  #elements = 0;
+  #uses = 0;
+
+  open(name: string, attributes: Readonly<Record<string, string>>): void {
+    const local = name.replace(/^svg:/, "");
+    if (this.#open.length >= MAX_DEPTH || ++this.#elements > MAX_ELEMENTS)
+      throw new MetadataFailure("too_large", "svg");
+    const isRoot = this.#open.length === 0;
+    if (this.#skipped > 0 || !ELEMENTS.has(local) || isRoot !== (local === "svg" && isRoot)) {
+      this.#open.push(undefined);
+      this.#skipped++;
+      return;
+    }
+    if (local === "use" && ++this.#uses > MAX_USES) throw new MetadataFailure("too_large", "svg");
+    this.#open.push(local);
+    const namespaces = isRoot ? ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"' : "";
+    const kept = Object.entries(attributes)
+      .filter(
+        ([attribute, value]) =>
+          isSafe(local, attribute, value) && (!attribute.includes(":") || /^(?:xlink:href|xml:space)$/.test(attribute)),
+      )
+      .map(([attribute, value]) => ` ${attribute}="${escapeAttribute(value)}"`);
+    this.#parts.push(`<${local}${namespaces}${kept.join("")}>`);
+  }
+
+  text(text: string): void {
+    const within = this.#open.at(-1);
+    if (this.#skipped > 0 || within === undefined) return;
+    if (within === "style" && loads(text)) return;
+    this.#parts.push(escapeText(text));
+  }
+
+  close(): void {
+    const name = this.#open.pop();
+    if (name === undefined) this.#skipped = Math.max(0, this.#skipped - 1);
+    else this.#parts.push(`</${name}>`);
+  }
+
+  finish(): string {
+    return this.#parts.join("");
+  }
+}
+
+/** The drawing with nothing left in it that acts or loads. @throws MetadataFailure when it is none, or far too large */
+export function sanitizeSvg(source: string): string {
+  const writer = new Writer();
+  let styleText = "";
+  let inStyle = false;
+  const parser = new Parser(
+    {
+      onopentag: (name, attributes) => {
+        inStyle = name === "style";
+        styleText = "";
+        writer.open(name, attributes);
+      },
+      // A style sheet is judged whole: it may come in pieces.
+      ontext: (text) => {
+        if (inStyle) styleText += text;
+        else writer.text(text);
+      },
+      onclosetag: () => {
+        if (inStyle) writer.text(styleText);
+        inStyle = false;
+        writer.close();
+      },
+    },
+    // In XML mode declarations, processing instructions and comments are passed over, and no entity but XML's five known.
+    { xmlMode: true, decodeEntities: true },
+  );
+  parser.write(source);
+  parser.end();
+  const svg = writer.finish();
+  if (!svg.startsWith("<svg ")) throw new MetadataFailure("not_json", "not a drawing");
+  return svg;
+}

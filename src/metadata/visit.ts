@@ -1,0 +1,209 @@
+/**
+ * One visit to a collection: asks and resolves what is due until nothing is, a window of tokens at a time. A slow token
+ * holds its own place and no other's. Outcomes go to the log as they come.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import type { AppError } from "../core/errors.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { MetadataReason } from "../events/types.ts";
+import type { ChainView } from "../indexer/consumer.ts";
+import type { EventLog } from "../log/port.ts";
+import type { CollectionProjections } from "../nfts/projections.ts";
+import type { BlockTag } from "../rpc/port.ts";
+import type { UriAsker } from "./ask.ts";
+import type { MetadataBook } from "./book.ts";
+import type { MetadataBooks } from "./books.ts";
+import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./journal.ts";
+import { isStubborn, MetadataFailure, type OutcomeDocument, toBlob } from "./outcome.ts";
+import type { Resolver } from "./resolver.ts";
+import { retryMs } from "./schedule.ts";
+import type { Slots } from "./slots.ts";
+import { type CollectionWork, keyOf, type Token } from "./work.ts";
+
+export interface VisitContext {
+  readonly chainId: number;
+  readonly log: EventLog;
+  readonly clock: Clock;
+  readonly books: MetadataBooks;
+  readonly projections: CollectionProjections;
+  readonly view: ChainView;
+  readonly asker: UriAsker;
+  readonly resolver: Resolver;
+  /** Tokens under way in this process, all collections together. */
+  readonly slots: Slots;
+  readonly observe: (outcome: MetadataReason | "resolved") => void;
+}
+
+/** Tokens of one collection under way at once, so that one cannot take all the slots. */
+const WINDOW = 48;
+/** URIs asked for in one batch: the largest drawings on chain cost a million gas each. */
+const ASK_BATCH = 40;
+const SAMPLE = 5;
+
+/** What an asked token came to, and the document that says so. */
+interface Answer {
+  readonly outcome: TokenOutcome;
+  readonly uri: string | undefined;
+}
+
+export class Visit {
+  readonly #context: VisitContext;
+  readonly #work: CollectionWork;
+  readonly #signal: AbortSignal;
+  readonly #running = new Set<Promise<void>>();
+  readonly #outbox: Outbox<TokenOutcome>;
+  #failure: unknown;
+
+  constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal) {
+    this.#context = context;
+    this.#work = work;
+    this.#signal = signal;
+    const { chainId, clock } = context;
+    const { address } = work;
+    this.#outbox = new Outbox({
+      clock,
+      write: (outcomes) => appendMetadata(context, { chainId, address }, outcomeEvents(outcomes)),
+    });
+  }
+
+  /** Runs until nothing is due. @throws AppError when the chain or the log cannot be asked; what was had is written */
+  async run(): Promise<void> {
+    try {
+      await this.#loop();
+    } finally {
+      await Promise.all(this.#running);
+      await this.#outbox.flush();
+    }
+  }
+
+  async #loop(): Promise<void> {
+    const { books, projections, chainId, clock } = this.#context;
+    const { address } = this.#work;
+    for (;;) {
+      this.#signal.throwIfAborted();
+      if (this.#failure !== undefined) throw this.#failure;
+      const room = WINDOW - this.#running.size;
+      if (room < ASK_BATCH && this.#running.size > 0 && (room <= 0 || this.#work.urgent === 0)) {
+        await Promise.race(this.#running);
+        continue;
+      }
+      const book = await books.get(chainId, address);
+      const collection = await projections.get(chainId, address);
+      const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
+      if (tokens.length > 0) await this.#begin(tokens, book.version);
+      // Walks take turns with requests.
+      else if (more) await new Promise<void>((resolve) => setImmediate(resolve));
+      else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
+      else return;
+    }
+  }
+
+  /** Asks for the tokens' URIs and starts to resolve each. */
+  async #begin(tokens: readonly Token[], since: number): Promise<void> {
+    for (const token of tokens) this.#work.inFlight.add(keyOf(token));
+    let uris: (string | undefined)[];
+    try {
+      uris = await this.#ask(tokens);
+    } catch (error) {
+      for (const token of tokens) this.#work.inFlight.delete(keyOf(token));
+      throw error;
+    }
+    tokens.forEach((token, index) => {
+      const running = this.#one(token, uris[index], since)
+        .catch((error: unknown) => {
+          this.#failure ??= error;
+        })
+        .finally(() => {
+          this.#running.delete(running);
+        });
+      this.#running.add(running);
+    });
+  }
+
+  /** At the followed head where there is one, so that an endpoint that lags cannot tell of before a change. */
+  async #ask(tokens: readonly Token[]): Promise<(string | undefined)[]> {
+    const { asker, view } = this.#context;
+    const block: BlockTag = view.head()?.number ?? "latest";
+    try {
+      return await asker.ask(this.#work.address, tokens, block);
+    } catch (error) {
+      if (block === "latest" || (error as AppError).code !== "state_unavailable") throw error;
+      return asker.ask(this.#work.address, tokens, "latest");
+    }
+  }
+
+  async #one(token: Token, uri: string | undefined, since: number): Promise<void> {
+    const { slots } = this.#context;
+    try {
+      const answer = await slots.run(() => this.#resolve(token, uri, since));
+      this.#record(answer.outcome);
+    } finally {
+      this.#work.inFlight.delete(keyOf(token));
+    }
+  }
+
+  #record(outcome: TokenOutcome): void {
+    const { observe, clock } = this.#context;
+    observe(outcome.reason ?? "resolved");
+    if (outcome.reason !== undefined) this.#work.failed(clock.now() + retryMs(1, isStubborn(outcome.reason)));
+    this.#outbox.add(outcome);
+  }
+
+  /** The token's outcome, its body and document stored. @throws the signal's reason, AppError */
+  async #resolve(token: Token, uri: string | undefined, since: number): Promise<Answer> {
+    const { resolver, log } = this.#context;
+    this.#signal.throwIfAborted();
+    if (uri === undefined) return { outcome: { token, reason: "no_uri", hash: undefined, since }, uri };
+    try {
+      const resolution = await resolver.metadata(uri, token, this.#signal);
+      const document: OutcomeDocument =
+        "text" in resolution
+          ? { uri, body: await log.putBlob(new TextEncoder().encode(resolution.text)) }
+          : { uri, image: resolution.image };
+      return { outcome: { token, reason: undefined, hash: await log.putBlob(toBlob(document)), since }, uri };
+    } catch (error) {
+      if (!(error instanceof MetadataFailure)) throw error;
+      const hash = await log.putBlob(toBlob({ uri } satisfies OutcomeDocument));
+      return { outcome: { token, reason: error.reason, hash, since }, uri };
+    }
+  }
+
+  /**
+   * Asks again for a few tokens whose metadata is known; when half of them have changed the whole collection may have:
+   * a reveal. Returns whether it was declared outdated.
+   */
+  async sample(): Promise<boolean> {
+    const { books, chainId, clock, view } = this.#context;
+    const { address } = this.#work;
+    const book = await books.get(chainId, address);
+    const tokens = pickSample(book, clock);
+    if (tokens.length === 0) return false;
+    const uris = await this.#ask(tokens);
+    const answers = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], book.version)));
+    const changed = answers.filter(({ outcome: { token, hash, reason } }) => {
+      const slot = book.find(token.kind, token.id);
+      return reason === undefined && hash !== book.good(slot)?.hash;
+    });
+    for (const { outcome } of changed) this.#record(outcome);
+    await this.#outbox.flush();
+    if (changed.length * 2 < answers.length) return false;
+    const block = view.head()?.number ?? 0;
+    const whole = { fromId: "0", toId: ((1n << 256n) - 1n).toString() };
+    await appendMetadata(this.#context, { chainId, address }, [
+      { type: "MetadataOutdated", ...whole, cause: "sampled", block },
+    ]);
+    return true;
+  }
+}
+
+/** Tokens with metadata, from anywhere in the collection. */
+function pickSample(book: MetadataBook, clock: Clock): Token[] {
+  const { tokens } = book;
+  const slots = new Set<number>();
+  for (let i = 0; i < SAMPLE * 4 && slots.size < Math.min(SAMPLE, tokens.count); i++) {
+    const slot = Math.floor(clock.random() * tokens.count);
+    if (tokens.kind(slot) !== TransferKind.cryptopunks && book.good(slot) !== undefined) slots.add(slot);
+  }
+  return [...slots].map((slot) => ({ kind: tokens.kind(slot), id: tokens.id(slot) }));
+}

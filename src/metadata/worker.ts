@@ -1,0 +1,259 @@
+/**
+ * The metadata worker of one chain: runs in the process that holds the chain's metadata lease, visits a few collections
+ * at a time, and sleeps until something is due, wanted or new. The log says what is left to do, so a worker that takes
+ * over goes on where the other one's outcomes end.
+ */
+import { isAbort } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { backoffMs } from "../core/retry.ts";
+import type { TransferKind } from "../events/columns.ts";
+import { decodeTokens } from "../events/tokens.ts";
+import { type MetadataEvent, parseStream, type Recorded, type StreamName } from "../events/types.ts";
+import { type Lease, withLease } from "../indexer/lease.ts";
+import { idToBigInt, loadId } from "../nfts/tokens.ts";
+import type { MediaWorker } from "./media-worker.ts";
+import { Visit, type VisitContext } from "./visit.ts";
+import { CollectionWork, type Token } from "./work.ts";
+
+export interface WorkerOptions extends VisitContext {
+  readonly logger: Logger;
+  readonly holder: string;
+  readonly media: MediaWorker;
+  /** The first wait before a finished collection's sample is asked again; it doubles up to a day. */
+  readonly sampleMs: number;
+}
+
+/** Collections visited at once. */
+const PARALLEL = 6;
+const RETRY_BASE_MS = 2_000;
+const RETRY_MAX_MS = 300_000;
+const MAX_SAMPLE_MS = 86_400_000;
+/** Without a hint the collections are looked at again after this. */
+const IDLE_MS = 60_000;
+const MAX_WISH_AGE_MS = 60_000;
+const PAGE = 1_000;
+
+export class MetadataWorker {
+  readonly #options: WorkerOptions;
+  readonly #works = new Map<Address, CollectionWork>();
+  readonly #visiting = new Map<Address, Promise<void>>();
+  #holding = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Whether this process does the chain's metadata. */
+  get holding(): boolean {
+    return this.#holding;
+  }
+
+  /** Tokens under way. */
+  get inFlight(): number {
+    let count = 0;
+    for (const work of this.#works.values()) count += work.inFlight.size;
+    return count;
+  }
+
+  /** Works whenever the lease can be had, until stopped. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { log, clock, holder, chainId, logger } = this.#options;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        await withLease({ log, clock, name: `metadata/${chainId}`, holder, signal }, (lease) => this.#serve(lease));
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        failures++;
+        logger.debug({ err: error, chainId, attempt: failures }, "metadata work was interrupted");
+        await clock.sleep(backoffMs(clock, failures, RETRY_BASE_MS, RETRY_MAX_MS), signal).catch(() => undefined);
+      }
+    }
+  }
+
+  async #serve(lease: Lease): Promise<void> {
+    const { media } = this.#options;
+    const done = new AbortController();
+    const signal = AbortSignal.any([lease.signal, done.signal]);
+    const pictures = media.run(signal);
+    try {
+      await this.#load();
+      this.#holding = true;
+      while (!signal.aborted) {
+        const next = this.#startDue(signal);
+        await this.#sleep(next, signal);
+      }
+      lease.assertHeld();
+    } finally {
+      this.#holding = false;
+      done.abort(new DOMException("the metadata worker stops", "AbortError"));
+      await Promise.all([...this.#visiting.values(), pictures]);
+      this.#works.clear();
+    }
+  }
+
+  /** Every collection of the chain may have something left: its first visit tells. */
+  async #load(): Promise<void> {
+    const { log, chainId } = this.#options;
+    for (let after = ""; ; ) {
+      const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
+      for (const { stream, headline } of page) if (headline?.["status"] === "following") this.#workOf(stream);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) return;
+      after = last.stream;
+    }
+  }
+
+  #workOf(stream: StreamName): CollectionWork | undefined {
+    const parsed = parseStream(stream);
+    return parsed.kind === "chain" ? undefined : this.#work(parsed.address);
+  }
+
+  #work(address: Address): CollectionWork {
+    let work = this.#works.get(address);
+    if (work === undefined) {
+      const { clock, sampleMs } = this.#options;
+      work = new CollectionWork(address, clock.now() + sampleMs);
+      this.#works.set(address, work);
+    }
+    return work;
+  }
+
+  /** Starts visits to what is due while there is room; returns when the next one will be. */
+  #startDue(signal: AbortSignal): number {
+    const now = this.#options.clock.now();
+    let next = now + IDLE_MS;
+    for (const work of this.#works.values()) {
+      if (this.#visiting.has(work.address)) continue;
+      if (work.dueAt > now) {
+        next = Math.min(next, work.dueAt);
+        continue;
+      }
+      if (this.#visiting.size >= PARALLEL) break;
+      const visit = this.#visit(work, signal).finally(() => {
+        this.#visiting.delete(work.address);
+        this.#nudge();
+      });
+      this.#visiting.set(work.address, visit);
+      // Whoever was just visited comes last.
+      this.#works.delete(work.address);
+      this.#works.set(work.address, work);
+    }
+    return next;
+  }
+
+  async #visit(work: CollectionWork, signal: AbortSignal): Promise<void> {
+    const { clock, logger, sampleMs } = this.#options;
+    work.dueAt = Number.POSITIVE_INFINITY;
+    const visit = new Visit(this.#options, work, signal);
+    try {
+      await visit.run();
+      if (clock.now() >= work.sampleAt) {
+        const isOutdated = await visit.sample();
+        work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
+        work.sampleAt = clock.now() + work.sampleWait;
+      }
+      work.interruptions = 0;
+      work.dueAt = Math.min(work.dueAt, work.nextRetry, work.sampleAt);
+    } catch (error) {
+      if (signal.aborted || isAbort(error)) return;
+      work.interruptions++;
+      const wait = backoffMs(clock, work.interruptions, RETRY_BASE_MS, RETRY_MAX_MS);
+      const level = work.interruptions > 1 ? "warn" : "debug";
+      logger[level]({ err: error, address: work.address, retryInMs: wait }, "metadata could not be asked for");
+      work.dueAt = clock.now() + wait;
+    }
+  }
+
+  #nudge(): void {
+    this.#wake?.();
+  }
+
+  /** Until `at`, a nudge or the signal. */
+  #sleep(at: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    return new Promise((resolve) => {
+      const wake = () => {
+        cancel();
+        signal.removeEventListener("abort", wake);
+        this.#wake = undefined;
+        resolve();
+      };
+      const cancel = clock.after(Math.max(10, at - clock.now()), wake);
+      this.#wake = wake;
+      signal.addEventListener("abort", wake, { once: true });
+      if (signal.aborted) wake();
+    });
+  }
+
+  /** Tokens somebody looks at. Does nothing where another process holds the lease. */
+  want(address: Address, tokens: readonly Token[]): void {
+    if (!this.#holding || tokens.length === 0) return;
+    const work = this.#work(address);
+    work.want(tokens);
+    this.#due(work);
+  }
+
+  /** A stream of this chain grew: a collection's may hold new tokens, a metadata stream new doubts and wishes. */
+  onWakeUp(stream: StreamName): void {
+    const { chainId, log, books, logger } = this.#options;
+    if (!this.#holding) return;
+    if (stream.startsWith(`metadata/${chainId}/`)) {
+      // Read, it comes back through `onEvents`.
+      books.get(chainId, parseAddress(stream)).catch((error: unknown) => {
+        logger.debug({ err: error, stream }, "a metadata stream could not be read");
+      });
+      return;
+    }
+    if (!stream.startsWith(`nft/${chainId}/`)) return;
+    const known = this.#works.get(parseAddress(stream));
+    if (known !== undefined) {
+      this.#due(known);
+      return;
+    }
+    log.head(stream).then(
+      ({ headline }) => {
+        if (headline?.["status"] !== "following" || !this.#holding) return;
+        this.#workOf(stream);
+        this.#nudge();
+      },
+      // The next wake-up or look finds it.
+      () => undefined,
+    );
+  }
+
+  /** Facts that others wrote to a metadata stream. */
+  onEvents(address: Address, events: readonly Recorded<MetadataEvent>[]): void {
+    if (!this.#holding) return;
+    for (const { event, time } of events) {
+      if (event.type === "MetadataOutdated") this.#due(this.#work(address));
+      // A wish of long ago, met when the stream is read anew, is nobody's any more.
+      if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_WISH_AGE_MS) continue;
+      const tokens = tokensOf(event.tokens);
+      if (event.media) this.#options.media.want(address, tokens);
+      else this.want(address, tokens);
+    }
+  }
+
+  #due(work: CollectionWork): void {
+    work.dueAt = 0;
+    this.#nudge();
+  }
+}
+
+const parseAddress = (stream: StreamName): Address => {
+  const parsed = parseStream(stream);
+  return parsed.kind === "chain" ? ("" as Address) : parsed.address;
+};
+
+/** The tokens of an event's columns. */
+export function tokensOf(bytes: Uint8Array): Token[] {
+  const { count, kinds, words, ids } = decodeTokens(bytes);
+  const id = new Uint32Array(8);
+  return Array.from({ length: count }, (_, i) => {
+    loadId({ words, values: ids }, i, id);
+    return { kind: kinds[i] as TransferKind, id: idToBigInt(id) };
+  });
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.20;
+
+import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
+
+/// An ERC-721 whose tokens each have the URI they were given, or that of a common base, or none; some burn all gas
+/// when asked. It announces changes as ERC-4906 has it, when told to.
+contract StoryNft is ERC721 {
+    event MetadataUpdate(uint256 _tokenId);
+    event BatchMetadataUpdate(uint256 _fromTokenId, uint256 _toTokenId);
+
+    string private base;
+    string private suffix;
+    mapping(uint256 => string) private uris;
+    mapping(uint256 => bool) private burning;
+
+    constructor(string memory name_, string memory symbol_) ERC721(name_, symbol_) {}
+
+    function mintMany(address to, uint256 firstId, uint256 count) external {
+        for (uint256 i = 0; i < count; i++) _mint(to, firstId + i);
+    }
+
+    /// Mints ids from `firstId` on, one for each URI.
+    function mintStories(address to, uint256 firstId, string[] calldata stories) external {
+        for (uint256 i = 0; i < stories.length; i++) {
+            _mint(to, firstId + i);
+            uris[firstId + i] = stories[i];
+        }
+    }
+
+    function setStory(uint256 id, string calldata story) external {
+        uris[id] = story;
+    }
+
+    function setBase(string calldata base_, string calldata suffix_) external {
+        base = base_;
+        suffix = suffix_;
+    }
+
+    function setBurning(uint256 id) external {
+        burning[id] = true;
+    }
+
+    function announce(uint256 id) external {
+        emit MetadataUpdate(id);
+    }
+
+    function announceBatch(uint256 from, uint256 to) external {
+        emit BatchMetadataUpdate(from, to);
+    }
+
+    function tokenURI(uint256 id) public view override returns (string memory) {
+        _requireOwned(id);
+        if (burning[id]) {
+            assembly {
+                invalid()
+            }
+        }
+        if (bytes(uris[id]).length > 0) return uris[id];
+        require(bytes(base).length > 0, "no story");
+        return string.concat(base, _digits(id), suffix);
+    }
+
+    function _digits(uint256 value) private pure returns (string memory) {
+        if (value == 0) return "0";
+        bytes memory text;
+        for (uint256 rest = value; rest > 0; rest /= 10) {
+            text = bytes.concat(bytes1(uint8(48 + (rest % 10))), text);
+        }
+        return string(text);
+    }
+}

@@ -51,7 +51,10 @@ export class Announcements implements BlockConsumer {
   async revert(ancestor: { readonly number: number }): Promise<void> {
     const gone = this.#remembered.filter(({ block }) => block > ancestor.number);
     this.#remembered = this.#remembered.filter(({ block }) => block <= ancestor.number);
-    await this.#append(gone, "reverted");
+    await this.#append(
+      gone.map((one) => ({ ...one, block: ancestor.number })),
+      "reverted",
+    );
   }
 
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {

@@ -40,6 +40,8 @@ export class MetadataBook {
   failed = 0;
   /** Version of the newest word that something is outdated. */
   outdatedVersion = 0;
+  /** Block that word is of. */
+  outdatedBlock = 0;
 
   // One row a slot.
   #newest = new Int32Array(64);
@@ -89,6 +91,7 @@ export class MetadataBook {
         this.#outcomes(event.tokens, event.since, time, event.reason);
         return;
       case "MetadataOutdated":
+        this.outdatedBlock = event.block;
         this.#outdate({ from: BigInt(event.fromId), to: BigInt(event.toId), version });
         return;
       case "MetadataRequested":

@@ -12,6 +12,7 @@ import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import { type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
 import { MEDIA_RETRY_MS } from "./media-worker.ts";
+import { bareMetadata } from "./normalize.ts";
 import { fromBlob } from "./outcome.ts";
 import { isRefreshDue } from "./schedule.ts";
 import type { TokenText, TokenTexts } from "./texts.ts";
@@ -46,6 +47,7 @@ export interface FactsReaderOptions {
 const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
 /** Entries read together: of the largest bodies they are 16 MB. */
 const CHUNK = 16;
+const NOTHING_KNOWN = JSON.stringify(bareMetadata(null));
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
 /** What is known of one entry, before its texts are read. */
@@ -134,7 +136,7 @@ export class FactsReader {
     return {
       tokenUri: uriText?.uri ?? "null",
       metadata: text?.metadata ?? "null",
-      normalized: normalizeMetadata ? (text?.normalized ?? "") : "",
+      normalized: normalizeMetadata ? (text?.normalized ?? NOTHING_KNOWN) : "",
       media: mediaItems ? this.#mediaText(newest, text, picture) : "",
       uriSync: isoText(uriTime),
       metadataSync: isoText(good?.time),

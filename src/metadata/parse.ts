@@ -64,19 +64,27 @@ function strictText(source: string): string {
   return text;
 }
 
+/** Strings with raw line breaks and other control characters in them, escaped as they should have been. */
+function escapeControls(text: string): string {
+  return text.replace(/"(?:[^"\\]|\\.)*"/gs, (string) =>
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    string.replace(/[\u0000-\u001f]/g, (control) => JSON.stringify(control).slice(1, -1)),
+  );
+}
+
 function tolerantValue(text: string): unknown {
-  const errors: ParseError[] = [];
-  let value: unknown;
-  try {
-    value = parse(text, errors, { allowTrailingComma: true, disallowComments: false });
-  } catch {
-    // Nested so deep that the reader's stack ran out.
-    throw new MetadataFailure("not_json");
+  for (const source of [text, escapeControls(text)]) {
+    const errors: ParseError[] = [];
+    let value: unknown;
+    try {
+      value = parse(source, errors, { allowTrailingComma: true, disallowComments: false });
+    } catch {
+      // Nested so deep that the reader's stack ran out.
+      break;
+    }
+    if (value !== undefined && errors.every(({ error }) => TOLERATED.has(printParseErrorCode(error)))) return value;
   }
-  if (value === undefined || errors.some(({ error }) => !TOLERATED.has(printParseErrorCode(error)))) {
-    throw new MetadataFailure("not_json");
-  }
-  return value;
+  throw new MetadataFailure("not_json");
 }
 
 /** @throws MetadataFailure */

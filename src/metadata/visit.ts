@@ -10,7 +10,6 @@ import type { MetadataReason } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
-import type { BlockTag } from "../rpc/port.ts";
 import type { UriAsker } from "./ask.ts";
 import type { MetadataBook } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
@@ -121,15 +120,22 @@ export class Visit {
     });
   }
 
-  /** At the followed head where there is one, so that an endpoint that lags cannot tell of before a change. */
+  /**
+   * At the newest block this service knows to concern the tokens: an endpoint that lags must not tell of before they were
+   * minted or changed, and a collection is written before the followed head moves.
+   */
   async #ask(tokens: readonly Token[]): Promise<(string | undefined)[]> {
-    const { asker, view } = this.#context;
-    const block: BlockTag = view.head()?.number ?? "latest";
+    const { asker, view, books, projections, chainId } = this.#context;
+    const { address } = this.#work;
+    const head = view.head()?.number;
+    if (head === undefined) return asker.ask(address, tokens, "latest");
+    const [book, collection] = await Promise.all([books.get(chainId, address), projections.get(chainId, address)]);
+    const block = Math.max(head, collection.end?.number ?? 0, book.outdatedBlock);
     try {
-      return await asker.ask(this.#work.address, tokens, block);
+      return await asker.ask(address, tokens, block);
     } catch (error) {
-      if (block === "latest" || (error as AppError).code !== "state_unavailable") throw error;
-      return asker.ask(this.#work.address, tokens, "latest");
+      if ((error as AppError).code !== "state_unavailable") throw error;
+      return asker.ask(address, tokens, "latest");
     }
   }
 

@@ -39,6 +39,8 @@ export function recordingWire({ names, ports }: WireWorld): RecordingWire {
       const url = new URL(request.url);
       const { host } = url;
       url.protocol = "http:";
+      // A literal address would be connected to as it is.
+      url.hostname = "127.0.0.1";
       url.port = String(ports[request.address] ?? CLOSED_PORT);
       const headers = { ...request.headers, host };
       return systemWire.request({ ...request, url, headers, address: "127.0.0.1" }, onResponse);

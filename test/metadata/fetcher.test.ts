@@ -1,0 +1,293 @@
+/**
+ * The guarded fetcher against a server of traps, with a wire that records every attempted connection: hostile URIs never
+ * reach their target, never take long, and each leaves its reason. Address traps run without METADATA_ALLOW_PRIVATE.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import net from "node:net";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { systemClock } from "../../src/core/clock.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import { Fetcher } from "../../src/metadata/fetcher.ts";
+import { Hosts } from "../../src/metadata/hosts.ts";
+import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { Parser } from "../../src/metadata/parser.ts";
+import { Resolver } from "../../src/metadata/resolver.ts";
+import { type RecordingWire, recordingWire } from "./support/wire.ts";
+
+const PUBLIC = "93.184.215.14";
+const RAW = "93.184.215.15";
+const LIMITS = { maxBytes: 64 * 1024, firstByteMs: 300, totalMs: 900 };
+const GATEWAY = "https://gateway.example";
+
+let web: ReturnType<typeof Bun.serve>;
+let raw: net.Server;
+const parser = new Parser();
+
+/** What the server of traps answers, by path. */
+const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
+  "/good": () => Response.json({ name: "good" }),
+  "/gzip": () => new Response(gzipSync('{"name":"small"}'), { headers: { "content-encoding": "gzip" } }),
+  "/brotli": () => new Response(brotliCompressSync('{"name":"small"}'), { headers: { "content-encoding": "br" } }),
+  "/bomb": () => new Response(gzipSync(Buffer.alloc(50_000_000)), { headers: { "content-encoding": "gzip" } }),
+  "/odd-coding": () => new Response("x", { headers: { "content-encoding": "snappy" } }),
+  "/not-gzip": () => new Response("plain", { headers: { "content-encoding": "gzip" } }),
+  "/to-private": () => redirect("http://10.0.0.1/good"),
+  "/to-loopback": () => redirect("http://[::ffff:7f00:1]/good"),
+  "/to-file": () => redirect("file:///etc/passwd"),
+  "/to-data": () => redirect("data:application/json,{}"),
+  "/to-credentials": () => redirect("http://user:word@public.example/good"),
+  "/to-port": () => redirect("http://public.example:6379/"),
+  "/to-good": () => redirect("/good"),
+  "/loop": () => redirect("/loop"),
+  "/drip": () => streamed(1, 40),
+  "/endless": () => streamed(16_384, 0),
+  "/silent": () => new Promise<Response>(() => undefined),
+  "/huge-header": () => new Response("x", { headers: { "x-large": "y".repeat(40_000) } }),
+  "/missing": () => new Response("no", { status: 404 }),
+  "/broken": () => new Response("no", { status: 503 }),
+  "/forbidden": () => new Response("no", { status: 403 }),
+};
+
+const redirect = (location: string) => new Response(null, { status: 302, headers: { location } });
+
+function streamed(bytes: number, everyMs: number): Response {
+  return new Response(
+    new ReadableStream({
+      pull: async (controller) => {
+        await Bun.sleep(everyMs);
+        controller.enqueue(new Uint8Array(bytes));
+      },
+    }),
+  );
+}
+
+beforeAll(async () => {
+  web = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request) => PAGES[new URL(request.url).pathname]?.() ?? new Response("{}"),
+  });
+  // A gigabyte is announced, and never sent.
+  raw = net.createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{"));
+  });
+  await new Promise<void>((resolve) => raw.listen(0, "127.0.0.1", resolve));
+});
+afterAll(async () => {
+  parser.close();
+  await web.stop(true);
+  raw.close();
+});
+
+/** A name that is public when it is looked at and private when it is looked at again. */
+function rebinding(): () => readonly string[] {
+  let asked = 0;
+  return () => [asked++ === 0 ? PUBLIC : "127.0.0.1"];
+}
+
+const createWire = (): RecordingWire =>
+  recordingWire({
+    names: {
+      "public.example": [PUBLIC],
+      "raw.example": [RAW],
+      "gateway.example": [PUBLIC],
+      "private.example": ["10.1.2.3"],
+      "mixed.example": [PUBLIC, "192.168.0.1"],
+      "metadata.example": ["169.254.169.254"],
+      "cgnat.example": ["100.64.0.1"],
+      "six.example": ["fd00::1"],
+      "nat64.example": ["64:ff9b::7f00:1"],
+      "sixtofour.example": ["2002:7f00:1::"],
+      "multicast.example": ["224.0.0.1"],
+      "rebinding.example": rebinding(),
+      "dead.example": ["93.184.215.99"],
+      "nothing.example": [],
+    },
+    ports: { [PUBLIC]: web.port as number, [RAW]: (raw.address() as net.AddressInfo).port },
+  });
+
+const signal = new AbortController().signal;
+
+const createFetcher = (wire: RecordingWire, allowPrivate = false) =>
+  new Fetcher({ wire, clock: systemClock, allowPrivate, gateways: [GATEWAY] });
+
+async function reasonOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+    return "none";
+  } catch (error) {
+    return error instanceof MetadataFailure ? error.reason : `threw ${error}`;
+  }
+}
+
+/** URIs, why each fails, and the connections it may make on the way: none but to the public server of traps. */
+const ADDRESS_TRAPS: readonly [string, string, number][] = [
+  ["http://127.0.0.1/", "forbidden_address", 0],
+  ["http://2130706433/", "forbidden_address", 0],
+  ["http://0177.0.0.1/", "forbidden_address", 0],
+  ["http://0x7f.0x0.0x0.0x1/", "forbidden_address", 0],
+  ["http://0x7f000001/", "forbidden_address", 0],
+  ["http://127.1/", "forbidden_address", 0],
+  ["http://0/", "forbidden_address", 0],
+  ["http://[::1]/", "forbidden_address", 0],
+  ["http://[::ffff:127.0.0.1]/", "forbidden_address", 0],
+  ["http://[::127.0.0.1]/", "forbidden_address", 0],
+  ["http://[fe80::1]/", "forbidden_address", 0],
+  ["http://[64:ff9b::a00:1]/", "forbidden_address", 0],
+  ["http://[2002:a00:1::]/", "forbidden_address", 0],
+  ["http://169.254.169.254/latest/meta-data", "forbidden_address", 0],
+  ["http://168.63.129.16/", "forbidden_address", 0],
+  ["http://100.100.100.200/", "forbidden_address", 0],
+  ["http://10.0.0.1/", "forbidden_address", 0],
+  ["http://192.168.1.1/", "forbidden_address", 0],
+  ["http://172.16.0.1/", "forbidden_address", 0],
+  ["http://localhost/", "forbidden_address", 0],
+  ["http://localhost./", "forbidden_address", 0],
+  ["http://LOCALHOST/", "forbidden_address", 0],
+  ["http://ｌocalhost/", "forbidden_address", 0],
+  ["http://app.localhost/", "forbidden_address", 0],
+  ["http://metadata.google.internal/", "forbidden_address", 0],
+  ["http://redis/", "forbidden_address", 0],
+  ["http://private.example/", "forbidden_address", 0],
+  ["http://mixed.example/", "forbidden_address", 0],
+  ["http://metadata.example/", "forbidden_address", 0],
+  ["http://cgnat.example/", "forbidden_address", 0],
+  ["http://six.example/", "forbidden_address", 0],
+  ["http://nat64.example/", "forbidden_address", 0],
+  ["http://sixtofour.example/", "forbidden_address", 0],
+  ["http://multicast.example/", "forbidden_address", 0],
+  ["http://nothing.example/", "dns_failed", 0],
+  ["http://unknown.example/", "dns_failed", 0],
+  ["http://dead.example/", "connection_failed", 1],
+  ["http://public.example:8080/", "forbidden_port", 0],
+  ["http://public.example:22/", "forbidden_port", 0],
+  ["http://user:word@public.example/good", "credentials_in_url", 0],
+  ["file:///etc/passwd", "unsupported_scheme", 0],
+  ["gopher://public.example/", "unsupported_scheme", 0],
+  ["ftp://public.example/", "unsupported_scheme", 0],
+  ["javascript:alert(1)", "unsupported_scheme", 0],
+  ["http://public.example/to-private", "forbidden_address", 1],
+  ["http://public.example/to-loopback", "forbidden_address", 1],
+  ["http://public.example/to-file", "unsupported_scheme", 1],
+  ["http://public.example/to-data", "unsupported_scheme", 1],
+  ["http://public.example/to-credentials", "credentials_in_url", 1],
+  ["http://public.example/to-port", "forbidden_port", 1],
+];
+
+describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
+  test.each(ADDRESS_TRAPS)("%s", async (uri, reason, connections) => {
+    const wire = createWire();
+    expect(await reasonOf(createFetcher(wire).fetch(uri, LIMITS, signal))).toBe(reason);
+    expect(wire.attempts).toHaveLength(connections);
+    expect(wire.attempts.every((attempt) => attempt.startsWith("93.184.215."))).toBe(true);
+  });
+
+  test("a name that is public, then private: resolved once, and connected to as it was checked", async () => {
+    const wire = createWire();
+    const { bytes } = await createFetcher(wire).fetch("http://rebinding.example/good", LIMITS, signal);
+    expect(new TextDecoder().decode(bytes)).toBe('{"name":"good"}');
+    expect(wire.resolved).toEqual(["rebinding.example"]);
+    expect(wire.attempts).toEqual([`${PUBLIC} rebinding.example`]);
+    expect(await reasonOf(createFetcher(wire).fetch("http://rebinding.example/good", LIMITS, signal))).toBe(
+      "forbidden_address",
+    );
+  });
+
+  test("the operator's gateway may be private, what it redirects to may not", async () => {
+    const wire = recordingWire({ names: {}, ports: { "10.0.0.9": web.port as number } });
+    const gateways = ["http://10.0.0.9:8080"];
+    const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
+    expect((await fetcher.fetch("http://10.0.0.9:8080/good", LIMITS, signal)).bytes.length).toBeGreaterThan(2);
+    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8081/good", LIMITS, signal))).toBe("forbidden_port");
+    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8080/to-private", LIMITS, signal))).toBe("forbidden_address");
+    expect(wire.attempts).toEqual(["10.0.0.9 10.0.0.9:8080", "10.0.0.9 10.0.0.9:8080"]);
+  });
+});
+
+describe("content traps", () => {
+  test.each([
+    ["/loop", "too_many_redirects"],
+    ["/drip", "timeout"],
+    ["/silent", "timeout"],
+    ["/endless", "too_large"],
+    ["/bomb", "too_large"],
+    ["/huge-header", "connection_failed"],
+    ["/odd-coding", "bad_encoding"],
+    ["/not-gzip", "bad_encoding"],
+    ["/missing", "not_found"],
+    ["/broken", "server_error"],
+    ["/forbidden", "refused"],
+  ])("%s", async (path, reason) => {
+    const started = performance.now();
+    expect(await reasonOf(createFetcher(createWire()).fetch(`http://public.example${path}`, LIMITS, signal))).toBe(
+      reason,
+    );
+    expect(performance.now() - started).toBeLessThan(LIMITS.totalMs + 600);
+  });
+
+  test("a gigabyte announced is refused unread", async () => {
+    expect(await reasonOf(createFetcher(createWire()).fetch("http://raw.example/", LIMITS, signal))).toBe("too_large");
+  });
+
+  test.each(["/gzip", "/brotli", "/to-good"])("%s is read", async (path) => {
+    const { bytes } = await createFetcher(createWire()).fetch(`http://public.example${path}`, LIMITS, signal);
+    expect(JSON.parse(new TextDecoder().decode(bytes)).name).toBeString();
+  });
+
+  test("aborting ends it at once, with the signal's own reason", async () => {
+    const stop = new AbortController();
+    const fetching = createFetcher(createWire()).fetch("http://public.example/silent", LIMITS, stop.signal);
+    stop.abort(new DOMException("stop", "AbortError"));
+    await expect(fetching).rejects.toThrow("stop");
+  });
+});
+
+test("the environment's proxies have no part in it", async () => {
+  const before = process.env["HTTP_PROXY"];
+  process.env["HTTP_PROXY"] = "http://127.0.0.1:9";
+  process.env["http_proxy"] = "http://127.0.0.1:9";
+  try {
+    const { bytes } = await createFetcher(createWire()).fetch("http://public.example/good", LIMITS, signal);
+    expect(bytes.length).toBeGreaterThan(2);
+  } finally {
+    delete process.env["http_proxy"];
+    if (before === undefined) delete process.env["HTTP_PROXY"];
+    else process.env["HTTP_PROXY"] = before;
+  }
+});
+
+describe("hosts", () => {
+  const token = { kind: TransferKind.erc721, id: 1n };
+  const createResolver = (wire: RecordingWire, ipfsGateways: string[]) =>
+    new Resolver({
+      fetcher: new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: ipfsGateways }),
+      hosts: new Hosts(systemClock, 2),
+      parser,
+      ipfsGateways,
+    });
+
+  test("one that does not answer is not asked by every token in turn", async () => {
+    const wire = createWire();
+    const resolver = createResolver(wire, []);
+    const reasons = [];
+    for (let i = 0; i < 20; i++) reasons.push(await reasonOf(resolver.metadata("http://dead.example/", token, signal)));
+    expect(new Set(reasons)).toEqual(new Set(["connection_failed"]));
+    expect(wire.attempts.length).toBeLessThan(6);
+  });
+
+  test("several gateways are tried in turn", async () => {
+    const wire = createWire();
+    const resolver = createResolver(wire, ["http://dead.example", "http://public.example"]);
+    const cid = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
+    expect(await resolver.metadata(`ipfs://${cid}/1`, token, signal)).toEqual({ text: "{}" });
+    expect(wire.attempts).toEqual(["93.184.215.99 dead.example", `${PUBLIC} public.example`]);
+  });
+
+  test("a data URI that holds an IPFS address leads nowhere further", async () => {
+    const wire = createWire();
+    const resolver = createResolver(wire, ["http://public.example"]);
+    expect(await reasonOf(resolver.metadata("data:text/plain,ipfs://QmX/1", token, signal))).toBe("not_json");
+    expect(wire.attempts).toEqual([]);
+  });
+});

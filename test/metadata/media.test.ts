@@ -1,0 +1,167 @@
+/** Pictures of every format come back at the right size, recordings are told apart, and a poisoned drawing does nothing. */
+import { afterAll, describe, expect, test } from "bun:test";
+import sharp from "sharp";
+import { systemClock } from "../../src/core/clock.ts";
+import { previewSize, statusOf } from "../../src/metadata/media.ts";
+import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { Previews } from "../../src/metadata/previews.ts";
+import { sniffPicture, sniffRecording } from "../../src/metadata/sniff.ts";
+import { sanitizeSvg } from "../../src/metadata/svg.ts";
+
+const previews = new Previews(systemClock);
+afterAll(() => previews.close());
+
+const wide = () => sharp({ create: { width: 640, height: 320, channels: 4, background: "#4a6fa5" } });
+const SVG =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 20 10"><rect width="20" height="10" fill="#4a6fa5"/></svg>';
+
+describe("previews", () => {
+  test.each<[string, () => Promise<Uint8Array>]>([
+    ["image/png", () => wide().png().toBuffer()],
+    ["image/jpeg", () => wide().flatten().jpeg().toBuffer()],
+    ["image/gif", () => wide().gif().toBuffer()],
+    ["image/webp", () => wide().webp().toBuffer()],
+    ["image/avif", () => wide().avif({ effort: 0 }).toBuffer()],
+    ["image/svg+xml", async () => new TextEncoder().encode(SVG)],
+  ])("%s", async (mimetype, create) => {
+    const bytes = new Uint8Array(await create());
+    if (mimetype !== "image/svg+xml") expect(sniffPicture(bytes)).toBe(mimetype);
+    const made = await previews.make(bytes, mimetype);
+    expect(made?.hash).toBe(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"));
+    expect(made?.previews.map(({ size, width, height }) => [size, width, height])).toEqual([
+      [100, 100, 50],
+      [250, 250, 125],
+      [500, 500, 250],
+    ]);
+    for (const { bytes: small, width, height, size } of made?.previews ?? []) {
+      expect(await sharp(small).metadata()).toMatchObject({ format: "webp", width, height });
+      expect(previewSize(small)).toBe(size);
+      const { dominant } = await sharp(small).stats();
+      expect(Math.abs(dominant.b - 0xa5)).toBeLessThan(24);
+    }
+  });
+
+  test("what cannot be opened is refused, and the next picture is made all the same", async () => {
+    const bomb = await sharp({ create: { width: 9_000, height: 9_000, channels: 3, background: "#000" } })
+      .png({ compressionLevel: 9 })
+      .toBuffer();
+    expect(bomb.length).toBeLessThan(1_000_000);
+    expect(await previews.make(new Uint8Array(bomb), "image/png")).toBeUndefined();
+    expect(await previews.make(new Uint8Array([1, 2, 3]), "image/png")).toBeUndefined();
+    const huge = '<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>';
+    expect(await previews.make(new TextEncoder().encode(huge), "image/svg+xml")).toBeUndefined();
+    expect((await previews.make(new TextEncoder().encode(SVG), "image/svg+xml"))?.previews).toHaveLength(3);
+  });
+
+  test("only a preview is served as one", () => {
+    expect(previewSize(new TextEncoder().encode('{"name":"x"}'))).toBeUndefined();
+    expect(previewSize(new TextEncoder().encode("RIFF0000WEBPVP8Q0000000000000000"))).toBeUndefined();
+    expect(previewSize(new Uint8Array())).toBeUndefined();
+  });
+});
+
+describe("a poisoned drawing", () => {
+  test.each([
+    "<script>alert(1)</script>",
+    '<script href="https://evil.example/x.js"/>',
+    '<rect onload="alert(1)" width="1"/>',
+    '<image href="https://evil.example/x.png"/>',
+    '<image xlink:href="file:///etc/passwd"/>',
+    '<image href="data:image/svg+xml;base64,PHN2Zy8+"/>',
+    '<use href="https://evil.example/x.svg#a"/>',
+    '<use xlink:href="data:image/svg+xml,evil.example"/>',
+    '<foreignObject><iframe src="https://evil.example"/></foreignObject>',
+    "<style>@import url(https://evil.example/x.css);</style>",
+    "<style>rect { fill: url('https://evil.example/x') }</style>",
+    "<style>rect { fill: u\\72l(evil.example) }</style>",
+    "<style>@font-face { src: url(https://evil.example/f) }</style>",
+    '<rect fill="url(https://evil.example/x#a)"/>',
+    '<rect style="fill:url(//evil.example)"/>',
+    '<a href="javascript:evil.example"><rect/></a>',
+    '<set attributeName="href" to="https://evil.example"/>',
+    '<animate attributeName="href" values="https://evil.example"/>',
+    '<feImage href="https://evil.example/x"/>',
+    '<xi:include href="file:///etc/passwd"/>',
+    '<rect xml:base="https://evil.example/"/>',
+    '<rect xmlns:e="https://evil.example/" e:x="1"/>',
+  ])("%s", (poison) => {
+    const clean = sanitizeSvg(
+      `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="x">${poison}<rect id="kept"/></svg>`,
+    );
+    expect(clean).not.toMatch(/evil|alert|script|passwd|onload|foreignObject|@import|iframe/i);
+    expect(clean).toContain('<rect id="kept"></rect>');
+  });
+
+  test("entities are neither expanded nor read from files", () => {
+    const lol = '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;"><!ENTITY x SYSTEM "file:///etc/passwd">';
+    const clean = sanitizeSvg(`<!DOCTYPE svg [${lol}]><svg><text>&b;&x;</text></svg>`);
+    expect(clean).not.toMatch(/aaaa|ENTITY|SYSTEM/);
+    expect(clean.length).toBeLessThan(300);
+  });
+
+  test("a crowd of elements, or none at all, is refused", () => {
+    const reasons = [
+      `<svg>${"<g/>".repeat(30_000)}</svg>`,
+      "<g>".repeat(400),
+      `<svg>${'<use href="#a"/>'.repeat(3_000)}</svg>`,
+    ].map((source) => {
+      try {
+        return sanitizeSvg(source).length;
+      } catch (error) {
+        return error instanceof MetadataFailure ? error.reason : "threw";
+      }
+    });
+    expect(reasons).toEqual(["too_large", "too_large", "too_large"]);
+    expect(() => sanitizeSvg("<html/>")).toThrow(MetadataFailure);
+  });
+
+  test("what draws is kept", () => {
+    const drawing =
+      '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><defs><linearGradient id="a"><stop offset="1" stop-color="red"/></linearGradient></defs>' +
+      '<style>.x { fill: url(#a) }</style><rect class="x" fill="url(#a)" style="opacity:.5"/><text x="1">A &amp; B</text><use href="#a"/></svg>';
+    const clean = sanitizeSvg(drawing);
+    for (const part of [
+      "linearGradient",
+      ".x { fill: url(#a) }",
+      'fill="url(#a)"',
+      "A &amp; B",
+      'href="#a"',
+      'viewBox="0 0 9 9"',
+    ]) {
+      expect(clean).toContain(part);
+    }
+  });
+});
+
+test("recordings by their first bytes, statuses by reason", () => {
+  const bytes = (text: string) => Uint8Array.from(text, (c) => c.charCodeAt(0));
+  expect(
+    [
+      "\0\0\0\x18ftypmp42",
+      "\0\0\0\x18ftypM4A ",
+      "\x1aE\xdf\xa3",
+      "OggS",
+      "RIFF0000WAVE",
+      "fLaC",
+      "ID3\x03",
+      "\xff\xfb\x90",
+      "%PDF",
+    ].map((head) => sniffRecording(bytes(head))),
+  ).toEqual([
+    "video/mp4",
+    "audio/mp4",
+    "video/webm",
+    "audio/ogg",
+    "audio/wav",
+    "audio/flac",
+    "audio/mpeg",
+    "audio/mpeg",
+    undefined,
+  ]);
+  expect((["forbidden_address", "dns_failed", "timeout", "too_large"] as const).map(statusOf)).toEqual([
+    "invalid_url",
+    "host_unavailable",
+    "temporarily_unavailable",
+    "unsupported_media",
+  ]);
+});

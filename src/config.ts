@@ -67,6 +67,8 @@ export interface Config {
   readonly maxPageSize: number;
   readonly rateLimitPerMinute: number;
   readonly wireTypes: "seed" | "native";
+  /** How hard backfilled logs are checked. */
+  readonly verify: "sample" | "headers" | "receipts";
   /** Bases of IPFS gateways, without a trailing slash, in order of preference. */
   readonly ipfsGateways: readonly string[];
   /** Token URIs may lead to private addresses and any port: for the demo and tests. */
@@ -244,6 +246,7 @@ export function readConfig(environment: Environment): Config {
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
+    verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
     ipfsGateways: readGateways(env),
     metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",

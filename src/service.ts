@@ -30,12 +30,14 @@ import type { EventLog } from "./log/port.ts";
 import type { PageFactsOptions } from "./metadata/page.ts";
 import { type ChainMetadata, Metadata, type MetadataObserver } from "./metadata/service.ts";
 import { systemWire, type Wire } from "./metadata/wire.ts";
+import type { Collection } from "./nfts/collection.ts";
 import type { Entry } from "./nfts/listing.ts";
 import { CollectionProjections } from "./nfts/projections.ts";
 import type { TokenFacts } from "./nfts/record.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode-pool.ts";
+import type { LogWatch } from "./rpc/logs.ts";
 import { EndpointPool } from "./rpc/pool.ts";
 import { EndpointProvider } from "./rpc/provider.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
@@ -73,6 +75,9 @@ interface ChainRuntime {
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
   hashOf(block: number): Promise<Hash | undefined>;
+  reach(block: number): Promise<void>;
+  showFor(collection: Collection): Promise<void>;
+  isHalted(): boolean;
 }
 
 /** Opens the log, starts the work, listens. @throws when the log cannot be opened or the port is taken */
@@ -117,7 +122,9 @@ async function stopService(server: RunningServer, lifecycle: Lifecycle, logger: 
 async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }: Ground): Promise<Serving> {
   const { config, logger } = options;
   const metrics = new Metrics();
-  const log = await openLog(config.eventLogUrl, clock, logger);
+  const log = await openLog(config.eventLogUrl, clock, logger, ({ events }) => {
+    for (const { type } of events) metrics.eventsAppended.inc({ type });
+  });
   lifecycle.onStop("event log", () => log.close());
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
@@ -158,7 +165,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
   });
   lifecycle.onStop("channel", () => channel.stop());
-  watchLog({ log, runtimes, channel, metrics, lifecycle, logger });
+  watchLog({ log, runtimes, channel, lifecycle, logger });
   observe(metrics, projections);
   watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger });
   for (const { indexing, prices, metadata } of runtimes.values()) {
@@ -185,6 +192,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
+    isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
     requestIndexing: request,
     requestIdentification: (chainId, address, version) => {
       lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
@@ -224,7 +232,7 @@ interface Shared {
 function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
   const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
   const { options, clock, lifecycle, metrics, log, projections, decoder, holder } = shared;
-  const { logger } = options;
+  const { logger, config } = options;
   const { chainId } = chain;
   const slug = chain.name.replaceAll(" ", "-");
   const endpoints = urls.map(
@@ -241,12 +249,29 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
           metrics.rpcBytes.inc({ endpoint }, bytes);
           metrics.rpcSeconds.observe({ endpoint }, seconds);
         },
+        onHead: () => indexing.headSeen(),
       }),
   );
-  const pool = new EndpointPool({ chain: chain.name, endpoints, clock });
+  const pool = new EndpointPool({
+    chain: chain.name,
+    endpoints,
+    clock,
+    onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
+    onLiar: (endpoint) => {
+      metrics.rpcLies.inc({ endpoint });
+      logger.warn({ endpoint }, "an endpoint gave a wrong answer and rests");
+    },
+  });
   lifecycle.onStop(`endpoints of ${chain.name}`, () => pool.close());
   const multicall = chain.multicall3.address;
-  const reader = new RpcChainReader({ chainId, pool, multicall, finalityDepth, depthIsSet });
+  const reader = new RpcChainReader({
+    chainId,
+    pool,
+    multicall,
+    finalityDepth,
+    depthIsSet,
+    watch: watchOf(metrics, chain),
+  });
   const indexing = new ChainIndexing({
     chain,
     log,
@@ -257,6 +282,7 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     lifecycle,
     observer: observerOf(metrics, chain),
     holder,
+    verify: config.verify,
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);
     },
@@ -278,21 +304,33 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
     return header?.hash;
   };
+  const reach = (block: number) => view.reach(block);
+  const showFor = (collection: Collection) => view.showFor(collection);
   const { factsOf } = metadata;
-  return { chain, view, indexing, prices, metadata, factsOf, hashOf };
+  return {
+    chain,
+    view,
+    indexing,
+    prices,
+    metadata,
+    factsOf,
+    hashOf,
+    reach,
+    showFor,
+    isHalted: () => view.halted() !== undefined,
+  };
 }
 
 interface Watch {
   readonly log: EventLog;
   readonly runtimes: ReadonlyMap<number, ChainRuntime>;
   readonly channel: Channel;
-  readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
 }
 
 /** Routes the log's wake-ups to the chains they concern, and a chain's reverts to the subscribers. */
-function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch): void {
+function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
   for (const { view, chain } of runtimes.values()) {
     const stop = view.onChange((change) => {
       if (change.type === "reverted") channel.chainReverted(chain.chainId, change.ancestor);
@@ -300,8 +338,7 @@ function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch)
     lifecycle.onStop(`view of ${chain.name}`, stop);
   }
   const unsubscribe = log.subscribe((stream, version) => {
-    const [kind = "", chainId] = stream.split("/");
-    metrics.eventsAppended.inc({ kind });
+    const [, chainId] = stream.split("/");
     if (lifecycle.stopping) return;
     runtimes
       .get(Number(chainId))
@@ -309,6 +346,14 @@ function watchLog({ log, runtimes, channel, metrics, lifecycle, logger }: Watch)
       .catch((error: unknown) => logger.warn({ err: error, stream }, "a wake-up of the log was not acted on"));
   });
   lifecycle.onStop("log watch", unsubscribe);
+}
+
+function watchOf(metrics: Metrics, chain: Chain): LogWatch {
+  const labels = { chain: chain.name };
+  return {
+    missed: (count) => metrics.missedLogs.inc(labels, count),
+    settled: (by) => metrics.blocksSettled.inc({ ...labels, by }),
+  };
 }
 
 /** Routes wake-ups to the chains' metadata workers, and what they get done to the subscribers. */
@@ -364,14 +409,11 @@ function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {
       metrics.blocksBehind.set(labels, Math.max(0, behind));
     },
     reorg: () => metrics.reorgs.inc(labels),
-    halted: () => metrics.halted.set(labels, 1),
+    halted: (_chainId, isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
   };
 }
 
 function observe(metrics: Metrics, projections: CollectionProjections): void {
-  projections.subscribe((_stream, _collection, { event }) => {
-    if (event.type === "TransfersCommitted") metrics.transfersIndexed.inc(event.count);
-  });
   metrics.onScrape = () => {
     const { bytes, collections } = projections.stats();
     metrics.cacheBytes.set(bytes);

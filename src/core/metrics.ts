@@ -12,9 +12,9 @@ export class Metrics {
     registers: [this.registry],
   });
   readonly eventsAppended = new Counter({
-    name: "log_streams_advanced_total",
-    help: "Wake-ups of streams that grew, by kind of stream",
-    labelNames: ["kind"],
+    name: "log_events_appended_total",
+    help: "Events appended by this process, by type",
+    labelNames: ["type"],
     registers: [this.registry],
   });
   readonly rpcRequests = new Counter({
@@ -34,6 +34,30 @@ export class Metrics {
     help: "Time an endpoint took, by endpoint label",
     labelNames: ["endpoint"],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [this.registry],
+  });
+  readonly rpcHedges = new Counter({
+    name: "rpc_hedged_requests_total",
+    help: "Requests that took so long that a second endpoint was asked as well",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly rpcLies = new Counter({
+    name: "rpc_lies_total",
+    help: "Answers that contradicted themselves or what is known, by endpoint label",
+    labelNames: ["endpoint"],
+    registers: [this.registry],
+  });
+  readonly missedLogs = new Counter({
+    name: "rpc_missed_logs_total",
+    help: "Logs that an endpoint had left out, found by receipts or a second endpoint before anything was appended",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly blocksSettled = new Counter({
+    name: "rpc_doubtful_blocks_total",
+    help: "Blocks whose bloom spoke of a contract without a log, by what settled the doubt",
+    labelNames: ["chain", "by"],
     registers: [this.registry],
   });
   readonly blocksBehind = new Gauge({
@@ -70,11 +94,6 @@ export class Metrics {
     name: "indexing_failures_total",
     help: "Attempts to index a collection that failed",
     labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly transfersIndexed = new Counter({
-    name: "transfers_folded_total",
-    help: "Transfers folded into collections in memory",
     registers: [this.registry],
   });
   readonly anomalies = new Gauge({

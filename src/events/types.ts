@@ -62,6 +62,11 @@ export interface TransfersCommitted {
   readonly fromBlock: number;
   readonly toBlock: number;
   readonly toHash: Hash;
+  /**
+   * Version of the chain's stream that the writer knew: a reader shows this only once it has folded that one as far, or
+   * it would take blocks of one branch for another's. Left out where nothing can be reverted.
+   */
+  readonly chainVersion?: number;
   readonly count: number;
   readonly transfers: Uint8Array;
 }
@@ -70,6 +75,10 @@ export interface TransfersCommitted {
 export interface BlocksReverted {
   readonly type: "BlocksReverted";
   readonly ancestor: BlockRef;
+  /** As in `TransfersCommitted`. */
+  readonly chainVersion?: number;
+  /** A collection that was found on a branch that is gone, after a crash: it is read anew from the ancestor on. */
+  readonly rejoins?: true;
 }
 
 /** The backfill reached the head the chain's follower stands at; from here on the stream follows. */
@@ -257,7 +266,15 @@ export interface ChainCheckpointed {
   readonly orphaned: readonly BlockRef[];
 }
 
-export type ChainEvent = HeadAdvanced | ChainReverted | ChainFinalized | ChainCheckpointed;
+/** The node's chain does not hold the finalised block: nothing is followed until it does again. */
+export interface ChainHalted {
+  readonly type: "ChainHalted";
+  readonly finalized: BlockRef;
+  /** What the node has at that height. */
+  readonly found: BlockRef;
+}
+
+export type ChainEvent = HeadAdvanced | ChainReverted | ChainFinalized | ChainCheckpointed | ChainHalted;
 
 export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent;
 
@@ -287,11 +304,7 @@ export function parseStream(
   const [kind, chainId, address] = stream.split("/");
   const id = Number(chainId);
   if (kind === "chain" && Number.isSafeInteger(id)) return { kind, chainId: id };
-  if (
-    (kind === "nft" || kind === "price" || kind === "metadata") &&
-    Number.isSafeInteger(id) &&
-    address !== undefined
-  ) {
+  if ((kind === "nft" || kind === "price" || kind === "metadata") && Number.isSafeInteger(id) && address !== undefined) {
     return { kind, chainId: id, address: address as Address };
   }
   throw new TypeError(`not a stream: ${stream}`);

@@ -27,6 +27,7 @@ export const SCHEMAS = {
   HeadAdvanced: 1,
   ChainReverted: 1,
   ChainFinalized: 1,
+  ChainHalted: 1,
   ChainCheckpointed: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 

@@ -5,9 +5,10 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { PageFactsOptions } from "../metadata/page.ts";
+import type { Collection } from "../nfts/collection.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
-import { finishPage, type PageChain, planPage } from "../nfts/pages.ts";
+import { finishPage, isBehind, type PageChain, planPage } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import type { TokenFacts } from "../nfts/record.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
@@ -20,6 +21,12 @@ export interface NftChain {
   hashOf(block: number): Promise<Hash | undefined>;
   /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
+  /** Resolves once a block that another process may have shown is shown here. */
+  reach(block: number): Promise<void>;
+  /** Resolves once the chain is shown as far as what the collection holds goes by. */
+  showFor(collection: Collection): Promise<void>;
+  /** Whether a fork deeper than finality keeps the chain from being followed. */
+  isHalted(): boolean;
 }
 
 export interface NftRouteDeps {
@@ -37,9 +44,12 @@ export interface NftRouteDeps {
 /** Headers of every answer of the two operations: caching, and what the answer is true of. */
 export function answerHeaders(
   asOf: { block: number; hash: string; finalized: boolean } | undefined,
+  isHalted: boolean,
 ): Record<string, string> {
   return {
     "cache-control": "private, no-cache",
+    // Not in the contract: what is served is what was known when the chain went back on its finality.
+    ...(isHalted ? { "x-chain-status": "halted" } : {}),
     ...(asOf === undefined
       ? {}
       : {
@@ -77,7 +87,11 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const runtime = deps.nftChain(chain);
     if (runtime === undefined) throw notEnabled(chain);
 
-    const collection = await projections.get(chainId, address);
+    if (cursor !== undefined) await runtime.reach(cursor.block);
+    let collection = await projections.get(chainId, address);
+    if (cursor !== undefined && isBehind(collection, cursor.block)) {
+      collection = await projections.newest(chainId, address);
+    }
     if (collection.version === 0) await deps.requestIndexing(chainId, address);
     if (collection.status === "not_nft" || collection.status === "not_a_contract") {
       const stale = clock.now() - collection.identifiedAt >= LIMITS.reidentifyMs;
@@ -86,13 +100,14 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     if (collection.status === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
+    await runtime.showFor(collection);
     const plan = planPage(collection, runtime.view, cursor === undefined ? { first } : { cursor });
     const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
     const facts = plan.entries.length === 0 ? [] : await runtime.factsOf(address, plan.entries, wanted);
     const native = deps.wireTypes === "native";
     const page = finishPage(plan, facts, { chainId, address, native, cursorSecret });
-    if (page.block === undefined) return json(page.body, answerHeaders(undefined));
+    if (page.block === undefined) return json(page.body, answerHeaders(undefined, runtime.isHalted()));
     const hash = page.hash === "" ? ((await runtime.hashOf(page.block)) ?? "") : page.hash;
-    return json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }));
+    return json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }, runtime.isHalted()));
   };
 }

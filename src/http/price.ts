@@ -8,6 +8,7 @@ import { json } from "./respond.ts";
 
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
+  isHalted(chain: Chain): boolean;
 }
 
 export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<Response> {
@@ -19,6 +20,7 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     const prices = deps.pricesOf(chain);
     if (prices === undefined) throw notEnabled(chain);
     const { body, asOf, finality } = await prices.answer({ address, ...parameters });
-    return json(body, answerHeaders({ block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" }));
+    const facts = { block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" };
+    return json(body, answerHeaders(facts, deps.isHalted(chain)));
   };
 }

@@ -1,113 +1,105 @@
 /**
  * Reads a collection's history: ranges of raw logs, several in flight, decoded off this thread, yielded in order. What
- * is yielded is verified and contiguous; the caller appends it, and its slowness slows the reading down.
+ * is yielded is verified and contiguous; the caller appends it, and its slowness slows the reading down. How hard the
+ * answers are checked is the operator's choice (`VERIFY`).
  */
-
 import { InvariantError } from "../core/errors.ts";
-import type { Address, Hash } from "../core/hex.ts";
-import type { TransferForm, TransfersCommitted } from "../events/types.ts";
+import type { Hash } from "../core/hex.ts";
+import { retry } from "../core/retry.ts";
+import type { TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { DecodedRange } from "../rpc/decode-answer.ts";
-import type { Decoder } from "../rpc/decode-pool.ts";
 import { RpcError } from "../rpc/errors.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { ChainLog } from "../rpc/port.ts";
+import type { RawAnswer, RpcChainReader } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
-import type { SpanController } from "./span.ts";
+import { type BackfillTask, decodeOf } from "./backfill-task.ts";
+import { compareWithSecond, readChecked } from "./checked.ts";
 
-/** Requests in flight for one collection: hides latency without flooding an endpoint. */
-const IN_FLIGHT = 4;
-/** An answer in doubt, or cut off, is asked for again this often before the job fails and is retried with backoff. */
-const DECODE_ATTEMPTS = 4;
-
-export interface BackfillTask {
-  readonly reader: RpcChainReader;
-  readonly decoder: Decoder;
-  readonly span: SpanController;
-  readonly address: Address;
-  readonly forms: readonly TransferForm[];
-  readonly fromBlock: number;
-  /** Inclusive; final, so that nothing read can be reverted. */
-  readonly toBlock: number;
-  readonly signal: AbortSignal;
-  readonly onMalformed: (count: number) => void;
-}
-
-interface Fetched {
-  readonly fromBlock: number;
-  readonly toBlock: number;
-  readonly decoded: DecodedRange;
-}
+/** Ranges read ahead for one collection; how many requests an endpoint takes at once is the pool's to know. */
+const READ_AHEAD = 8;
+/** Share of ranges compared with a second endpoint by `VERIFY=sample`. */
+const SAMPLE = 0.01;
+/** An answer in doubt is asked for again this often before the job fails and is retried with backoff. */
+const ATTEMPTS = 4;
+const RETRY_BASE_MS = 200;
+const RETRY_MAX_MS = 5_000;
+/** Blocks whose headers are read along, to a piece of history that is checked by them. */
+const CHECKED_SPAN = 500;
 
 /** The history of [fromBlock, toBlock] as events, in order and without a gap. @throws RpcError, AppError */
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted> {
-  const queue: { from: number; parts: Promise<TransfersCommitted[]> }[] = [];
+  const queue: Promise<TransfersCommitted[]>[] = [];
   let next = task.fromBlock;
   // Requests are abandoned together when one of them fails for good or the consumer stops.
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
+  const read = task.verify === "sample" ? readRange : readCheckedRange;
   try {
     while (next <= task.toBlock || queue.length > 0) {
-      while (next <= task.toBlock && queue.length < IN_FLIGHT) {
-        const to = Math.min(task.toBlock, next + task.span.span - 1);
-        const parts = readRange({ ...task, signal }, next, to);
+      while (next <= task.toBlock && queue.length < READ_AHEAD) {
+        const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
+        const to = Math.min(task.toBlock, next + span - 1);
+        const parts = read({ ...task, signal }, next, to);
         // It is awaited in its turn; until then its failure is nobody's.
         parts.catch(() => undefined);
-        queue.push({ from: next, parts });
+        queue.push(parts);
         next = to + 1;
       }
       const head = queue.shift();
       if (head === undefined) return;
-      for (const event of await head.parts) yield event;
+      for (const event of await head) yield event;
     }
   } finally {
     abandon.abort(new DOMException("the backfill stopped", "AbortError"));
   }
 }
 
-/** One range, split as often as the endpoint refuses it; each part becomes an event. */
+/** One range, in as many parts as the endpoint makes of it; each part becomes an event. */
 async function readRange(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted[]> {
   const events: TransfersCommitted[] = [];
-  for (let from = fromBlock, size = toBlock - fromBlock + 1; from <= toBlock; ) {
-    const to = Math.min(toBlock, from + size - 1);
+  for (let from = fromBlock; from <= toBlock; ) {
     try {
-      const fetched = await fetchDecoded(task, from, to);
-      task.span.succeeded(to - from + 1, fetched.decoded.logs);
-      events.push(await toEvent(task, fetched));
-      from = to + 1;
+      const { decoded, toBlock: end, toHash } = await readPart(task, from, toBlock);
+      if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
+      const { count, transfers } = decoded;
+      events.push({ type: "TransfersCommitted", fromBlock: from, toBlock: end, toHash, count, transfers });
+      from = end + 1;
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
-      if (from === to) {
-        events.push(await readLargeBlock(task, from));
-        from = to + 1;
-      } else size = task.span.refused(to - from + 1, error.hint);
+      events.push(await readLargeBlock(task, from));
+      from++;
     }
   }
   return events;
 }
 
-async function fetchDecoded(task: BackfillTask, fromBlock: number, toBlock: number): Promise<Fetched> {
-  const { reader, decoder, address, forms, signal } = task;
-  const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
-  for (let attempt = 1; ; attempt++) {
-    const { raw, endpoint } = await reader.rawLogs(filter, signal);
-    const meta = { endpoint: endpoint.label, fromBlock, toBlock, attempt };
-    try {
-      const job = { address, topics: NFT_TOPICS, fromBlock, toBlock, forms };
-      return { fromBlock, toBlock, decoded: await decoder.decode(raw, job, meta) };
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!(error instanceof RpcError && error.retryable) || attempt === DECODE_ATTEMPTS) throw error;
-      if (error.kind === "lie") reader.doubt(endpoint);
+/** The first blocks of a range, as many as the endpoint takes, decoded; a sample of them compared with a second's. */
+async function readPart(
+  task: BackfillTask,
+  fromBlock: number,
+  toBlock: number,
+): Promise<{ decoded: DecodedRange; toBlock: number; toHash: Hash }> {
+  const { reader, clock, signal } = task;
+  const filter = { addresses: [task.address], topics: NFT_TOPICS, fromBlock, toBlock };
+  const use = async (answer: RawAnswer) => {
+    const [decoded, toHash] = await Promise.all([
+      decodeOf(task, fromBlock, answer),
+      hashOfBlock(reader, answer.toBlock),
+    ]);
+    if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
+      throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
-  }
-}
-
-async function toEvent(task: BackfillTask, fetched: Fetched): Promise<TransfersCommitted> {
-  const { fromBlock, toBlock, decoded } = fetched;
-  if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
-  const toHash = decoded.lastBlock === toBlock ? (decoded.lastHash as Hash) : await hashOfBlock(task.reader, toBlock);
-  const { count, transfers } = decoded;
-  return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
+    reader.answered(answer.endpoint, answer.toBlock - fromBlock + 1, decoded.logs);
+    return { decoded, toHash, endpoint: answer.endpoint };
+  };
+  const read = async () => {
+    const { value, toBlock: end } = await reader.rawLogs(filter, use, signal);
+    const { decoded, toHash } = value;
+    if (clock.random() >= SAMPLE) return { decoded, toBlock: end, toHash };
+    return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };
+  };
+  return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
 }
 
 async function hashOfBlock(reader: RpcChainReader, number: number): Promise<Hash> {
@@ -118,12 +110,36 @@ async function hashOfBlock(reader: RpcChainReader, number: number): Promise<Hash
 
 /** A single block that is refused: the reader splits it by topic, and this thread decodes what it may be. */
 async function readLargeBlock(task: BackfillTask, block: number): Promise<TransfersCommitted> {
-  const { reader, address, forms } = task;
+  const { reader, address } = task;
+  const toHash = await hashOfBlock(reader, block);
   const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: block, toBlock: block });
+  if (logs.some((log) => log.blockHash !== toHash)) {
+    throw new RpcError("transient", "the endpoint's logs are of another block", { meta: { block } });
+  }
+  return eventOf(task, { fromBlock: block, toBlock: block }, logs, toHash);
+}
+
+/** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */
+async function readCheckedRange(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted[]> {
+  const { clock, signal, reader, address, verify } = task;
+  const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
+  const read = async () => {
+    signal.throwIfAborted();
+    const { logs, toHash } = await readChecked(reader, filter, verify === "receipts");
+    return eventOf(task, { fromBlock, toBlock }, logs, toHash);
+  };
+  return [await retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal })];
+}
+
+function eventOf(
+  { forms, onMalformed }: BackfillTask,
+  { fromBlock, toBlock }: { fromBlock: number; toBlock: number },
+  logs: readonly ChainLog[],
+  toHash: Hash,
+): TransfersCommitted {
   const { transfers, count, malformed } = decodeTransferLogs(logs, forms);
-  if (malformed > 0) task.onMalformed(malformed);
-  const toHash = logs[0]?.blockHash ?? (await hashOfBlock(reader, block));
-  return { type: "TransfersCommitted", fromBlock: block, toBlock: block, toHash, count, transfers };
+  if (malformed > 0) onMalformed(malformed);
+  return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
 }
 
 /** Asserts that a range continues where the stream stands; a wrong log is worse than a stopped job. */

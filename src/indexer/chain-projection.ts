@@ -3,6 +3,7 @@
  * only after everybody who answers "as of the head" has caught up with what was appended before it.
  */
 
+import { AppError } from "../core/errors.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./chain-state.ts";
@@ -14,6 +15,7 @@ export type ChainChange =
   | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] };
 
 const PAGE = 256;
+const MAX_ATTEMPTS = 8;
 
 /** The state of a chain's stream, read from its newest checkpoint on. */
 export async function loadChainState(log: EventLog, stream: StreamName): Promise<ChainState> {
@@ -62,6 +64,11 @@ export class ChainProjection implements ChainView {
     this.#settle = settle;
   }
 
+  /** Version of the chain's stream that is shown. */
+  get version(): number {
+    return this.#state.version;
+  }
+
   get stream(): StreamName {
     return this.#stream;
   }
@@ -78,6 +85,11 @@ export class ChainProjection implements ChainView {
     return this.#state.finalized;
   }
 
+  /** The finalised block that the node's chain was found not to hold: what is shown is what was known until then. */
+  halted(): BlockRef | undefined {
+    return this.#state.halted;
+  }
+
   header(number: number): HeaderRef | undefined {
     return this.#state.headers.get(number);
   }
@@ -91,13 +103,39 @@ export class ChainProjection implements ChainView {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Resolves once a block of that number is shown, where the log has it: another process may be ahead of this one. */
+  async reach(block: number): Promise<void> {
+    if ((this.#state.head?.number ?? -1) >= block) return;
+    await this.catchUp((await this.#log.head(this.#stream)).version);
+  }
+
+  /**
+   * Resolves once the chain is shown as far as what a collection holds goes by; at once nearly always.
+   * @throws AppError `chain_moved` when the log does not have that version
+   */
+  async showFor(collection: { readonly chainVersion: number }): Promise<void> {
+    // It may fold on while this waits.
+    for (let attempt = 1; this.#state.version < collection.chainVersion; attempt++) {
+      if (attempt > MAX_ATTEMPTS) throw new AppError("the chain moves too fast to be read", { code: "chain_moved" });
+      await this.catchUp(collection.chainVersion);
+    }
+  }
+
   /** Folds what the stream has beyond what is shown. Resolves when `version` is shown. */
-  catchUp(version: number): Promise<void> {
+  async catchUp(version: number): Promise<void> {
     this.#wanted = Math.max(this.#wanted, version);
-    this.#catching ??= this.#run().finally(() => {
-      this.#catching = undefined;
-    });
-    return this.#catching;
+    while (this.#state.version < version) {
+      // One that is under way may be past the point where it would have seen what is wanted now: then another follows.
+      if (this.#catching !== undefined) await this.#catching;
+      else {
+        const before = this.#state.version;
+        this.#catching = this.#run().finally(() => {
+          this.#catching = undefined;
+        });
+        await this.#catching;
+        if (this.#state.version === before) return;
+      }
+    }
   }
 
   async #run(): Promise<void> {

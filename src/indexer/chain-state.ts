@@ -17,6 +17,8 @@ export interface ChainState {
   readonly headers: Map<number, HeaderRef>;
   /** Orphaned hashes, oldest first. */
   readonly orphaned: Map<Hash, number>;
+  /** The finalised block that the node's chain was found not to hold; undefined while all is well. */
+  halted: BlockRef | undefined;
   /** Events since the last checkpoint. */
   sinceCheckpoint: number;
 }
@@ -28,6 +30,7 @@ export function initialChainState(): ChainState {
     finalized: undefined,
     headers: new Map(),
     orphaned: new Map(),
+    halted: undefined,
     sinceCheckpoint: 0,
   };
 }
@@ -62,6 +65,10 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
     case "HeadAdvanced":
       invariant(event.headers.length > 0, "a head without headers", { version });
       addHeaders(state, event.headers);
+      state.halted = undefined;
+      return;
+    case "ChainHalted":
+      state.halted = event.finalized;
       return;
     case "ChainReverted": {
       invariant(event.ancestor.number >= (state.finalized?.number ?? 0), "a revert below the finalised block", {

@@ -2,7 +2,7 @@
  * The followed collections of one chain, as a consumer of the follower: takes over those whose history is read, writes
  * the transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
  */
-import { ConcurrencyError, InvariantError } from "../core/errors.ts";
+import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
@@ -15,8 +15,9 @@ import {
 } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
-import type { ChainLog, ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
+import type { Verify } from "./backfill-task.ts";
 import type { BlockConsumer, FollowBatch } from "./consumer.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
 import type { IndexingObserver } from "./observer.ts";
@@ -34,9 +35,14 @@ export interface CollectionsOptions {
   readonly reader: ChainReader;
   readonly logger: Logger;
   readonly observer: IndexingObserver;
+  readonly verify: Verify;
 }
 
 const PAGE = 1_000;
+/** Blocks whose logs are checked against their headers when a collection joins: more than any chain leaves unfinalised. */
+const MAX_CHECKED = 512;
+/** Headers asked for in one batch. */
+const HEADER_BATCH = 100;
 /** A collection further behind than this goes back to the backfill, which decodes off this thread. */
 const MAX_JOIN_GAP = 10_000;
 
@@ -44,6 +50,8 @@ export class FollowedCollections implements BlockConsumer {
   readonly name = "collections";
   readonly topics = NFT_TOPICS;
   readonly #options: CollectionsOptions;
+  /** Version of the chain's stream that what is written next goes by. */
+  chainVersion = 0;
   readonly #followed = new Map<Address, Followed>();
   readonly #joining = new Map<Address, Followed>();
 
@@ -110,7 +118,7 @@ export class FollowedCollections implements BlockConsumer {
     head: HeaderRef,
     headerOf: (number: number) => HeaderRef | undefined,
   ): Promise<void> {
-    const { reader, observer, chainId } = this.#options;
+    const { reader, observer, chainId, verify } = this.#options;
     const { address } = followed;
     const from = nextBlock(followed.state);
     if (from > head.number + 1) throw new InvariantError("a collection is ahead of its chain", { address, from });
@@ -118,21 +126,56 @@ export class FollowedCollections implements BlockConsumer {
       await this.#append(followed, [], { ...followed.state, status: "backfilling" });
       return;
     }
-    const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number });
+    const headers = await this.#newestHeaders(from, head);
+    for (const { number, hash } of headers) {
+      const held = headerOf(number);
+      if (held !== undefined && held.hash !== hash) throw new ForkedLogsError(number);
+    }
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
+    const logs = await reader.completeLogs(filter, headers, verify === "receipts");
     assertOnChain(logs, headerOf);
     const events: NftEvent[] = [];
     if (from <= head.number) events.push(this.#committed(followed.state, logs, from, head));
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
     const { end, endHash } = { end: Math.max(followed.state.end, head.number), endHash: head.hash };
-    await this.#append(followed, events, { ...followed.state, status: "following", end, endHash, attempt: 0 });
+    const state: IndexState = { ...followed.state, status: "following", end, endHash, attempt: 0 };
+    try {
+      await this.#append(followed, events, state);
+    } catch (error) {
+      if (error instanceof ConcurrencyError) throw error;
+      // Perhaps it was written and only the answer got lost: what the log says must be read before anything is reverted.
+      throw new AppError("a collection's joining was interrupted", { code: "write_interrupted", cause: error });
+    }
     this.#followed.set(address, followed);
     observer.completed(chainId, address);
+  }
+
+  /** Headers of the newest blocks that a collection still has to read, to check its logs by. */
+  async #newestHeaders(from: number, head: HeaderRef): Promise<BlockHeader[]> {
+    const most = this.#options.verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1;
+    const first = Math.max(from, head.number - most + 1);
+    const numbers = Array.from({ length: Math.max(0, head.number - first + 1) }, (_, i) => first + i);
+    const headers: BlockHeader[] = [];
+    for (let at = 0; at < numbers.length; at += HEADER_BATCH) {
+      const some = await this.#options.reader.headers(numbers.slice(at, at + HEADER_BATCH));
+      headers.push(...some.filter((header) => header !== undefined));
+    }
+    return headers;
   }
 
   #committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
     const { transfers, count, malformed } = decodeTransferLogs(logs, state.forms);
     if (malformed > 0) this.#options.observer.malformed(this.#options.chainId, malformed);
-    return { type: "TransfersCommitted", fromBlock, toBlock: to.number, toHash: to.hash, count, transfers };
+    const { chainVersion } = this;
+    return {
+      type: "TransfersCommitted",
+      fromBlock,
+      toBlock: to.number,
+      toHash: to.hash,
+      chainVersion,
+      count,
+      transfers,
+    };
   }
 
   async #append(followed: Followed, events: readonly NftEvent[], state: IndexState): Promise<void> {
@@ -209,11 +252,13 @@ export class FollowedCollections implements BlockConsumer {
     const above = [...this.#followed.values(), ...this.#joining.values()].filter(
       ({ state }) => state.end > ancestor.number,
     );
-    await this.#revertEach(above, ancestor, {});
+    await this.#revertEach(above, ancestor);
   }
 
-  async #revertEach(list: readonly Followed[], ancestor: BlockRef, change: Partial<IndexState>): Promise<void> {
-    const event: NftEvent = { type: "BlocksReverted", ancestor };
+  async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
+    const { chainVersion } = this;
+    const event: NftEvent = { type: "BlocksReverted", ancestor, chainVersion, ...(rejoins ? { rejoins } : {}) };
+    const change: Partial<IndexState> = rejoins ? { status: "joining" } : {};
     const touched = list.map((followed) => {
       const state = { ...followed.state, end: ancestor.number, endHash: ancestor.hash, ...change };
       return { followed, state, append: this.#appendOf(followed, [event], state) };
@@ -234,8 +279,8 @@ export class FollowedCollections implements BlockConsumer {
       if (!isCanonical({ number: end, hash: endHash })) astray.push(followed);
       else if (end > head.number) ahead.push(followed);
     }
-    await this.#revertEach(ahead, head, {});
-    await this.#revertEach(astray, finalized, { status: "joining" });
+    await this.#revertEach(ahead, head);
+    await this.#revertEach(astray, finalized, true);
     for (const followed of astray) {
       this.#followed.delete(followed.address);
       this.#joining.set(followed.address, followed);

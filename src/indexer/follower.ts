@@ -12,6 +12,7 @@ import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type Strea
 import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { Verify } from "./backfill-task.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import { assertOnChain, type FollowedCollections, ForkedLogsError } from "./collections.ts";
@@ -21,16 +22,18 @@ import type { IndexingObserver } from "./observer.ts";
 
 /** Blocks kept revertible at most when finality stalls; beyond it following waits. */
 const MAX_UNFINALIZED = 4_096;
+/** Blocks followed at once when each is to be checked by its header, after a long gap. */
+const MAX_CHECKED = 2_000;
 /** Headers asked for in one batch. */
 const HEADER_BATCH = 100;
-/** Addresses in one log filter; providers refuse long lists. */
-const ADDRESS_CHUNK = 1_000;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
 /** Newest block times whose median is taken. */
 const GAPS_LOOKED_AT = 8;
 const RETRY_MAX_MS = 15_000;
+/** A halted chain is looked at again this often: its node may come back from the wrong fork. */
+const HALTED_POLL_MS = 60_000;
 
 export interface FollowerOptions {
   readonly chain: Chain;
@@ -43,17 +46,24 @@ export interface FollowerOptions {
   readonly consumers: readonly BlockConsumer[];
   /** Names this process as holder of leases. */
   readonly holder: string;
+  readonly verify: Verify;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;
 }
 
 /** A fork reaches below the finalised block: the chain's rule was broken, and following would guess. */
 export class FinalityViolation extends AppError {
-  constructor(chain: string, finalized: BlockRef) {
-    super(`${chain}: the finalised block ${finalized.number} is no longer on the node's chain`, {
-      code: "finality_violation",
-      meta: { chain, block: finalized.number, hash: finalized.hash },
-    });
+  readonly finalized: BlockRef;
+  readonly found: BlockRef;
+
+  constructor(chain: string, finalized: BlockRef, found: BlockRef) {
+    super(
+      `${chain}: the finalised block ${finalized.number} is not on the node's chain. Nothing is followed until it is: ask ` +
+        "another node, or start on an empty log if the chain itself was rolled back",
+      { code: "finality_violation", meta: { chain, block: finalized.number, hash: finalized.hash, found: found.hash } },
+    );
+    this.finalized = finalized;
+    this.found = found;
   }
 }
 
@@ -62,6 +72,11 @@ export class Follower {
   readonly #stream: StreamName;
   #wake: (() => void) | undefined;
   #nudged = false;
+  #polledMs = 0;
+  /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
+  #writing = false;
+  /** Cancels the poll that an announced block has set for later. */
+  #announced: (() => void) | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -72,6 +87,14 @@ export class Follower {
   nudge(): void {
     this.#nudged = true;
     this.#wake?.();
+  }
+
+  /** A node announced a block: polls soon, but no more often than the least wait allows. */
+  headSeen(): void {
+    const { clock } = this.#options;
+    const wait = this.#polledMs + this.#minPoll - clock.monotonic();
+    if (wait <= 0) this.nudge();
+    else this.#announced ??= clock.after(wait, () => this.nudge());
   }
 
   /** Follows whenever the lease can be had, until stopped or until finality is violated. */
@@ -86,8 +109,10 @@ export class Follower {
         if (signal.aborted) return;
         if (error instanceof FinalityViolation) {
           logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
-          observer.halted(chain.chainId);
-          return;
+          observer.halted(chain.chainId, true);
+          failures = 0;
+          await clock.sleep(HALTED_POLL_MS, signal).catch(() => undefined);
+          continue;
         }
         failures++;
         const wait = backoffMs(clock, failures, MIN_POLL_MS, RETRY_MAX_MS);
@@ -103,12 +128,17 @@ export class Follower {
     const state = await loadChainState(log, this.#stream);
     await collections.load();
     const { head: tip, finalized } = state;
+    collections.chainVersion = state.version;
     if (tip !== undefined && finalized !== undefined) {
       await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
     }
     for (let failures = 0; ; ) {
       lease.assertHeld();
       let wait: number;
+      this.#announced?.();
+      this.#announced = undefined;
+      this.#writing = false;
+      this.#polledMs = this.#options.clock.monotonic();
       try {
         const head = await reader.head();
         await this.#advance(state, head, lease);
@@ -118,9 +148,10 @@ export class Follower {
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
         const passing =
-          error instanceof ForkedLogsError ||
-          (error instanceof AppError && error.retryable) ||
-          error instanceof RpcError;
+          !this.#writing &&
+          (error instanceof ForkedLogsError ||
+            (error instanceof AppError && error.retryable) ||
+            error instanceof RpcError);
         if (!passing || lease.signal.aborted) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
@@ -179,9 +210,12 @@ export class Follower {
     }
     // A finalised tag that goes back is not believed: what was final stays final.
     const final = finalized.number > state.finalized.number ? finalized : state.finalized;
-    const bound = final.number + MAX_UNFINALIZED;
+    // What is read along with its headers is read in steps.
+    const step = this.#options.verify === "sample" ? Number.POSITIVE_INFINITY : MAX_CHECKED;
+    const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + step);
     const target = nodeHead.number <= bound ? nodeHead : await this.#headerAt(bound);
     observer.head(chain.chainId, state.head.number, nodeHead.number - state.head.number);
+    observer.halted(chain.chainId, false);
     if (target.number <= state.head.number) {
       const held = state.headers.get(target.number);
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
@@ -189,7 +223,9 @@ export class Follower {
       await this.#resolveFork(state, target.number, lease);
       return;
     }
-    const headers = await this.#linkedHeaders(state, Math.max(final.number, state.head.number + 1), target);
+    const next = state.head.number + 1;
+    const from = this.#options.verify === "sample" ? Math.max(final.number, next) : next;
+    const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
       await this.#resolveFork(state, Math.min(state.head.number, target.number), lease);
       return;
@@ -253,12 +289,13 @@ export class Follower {
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = tip.number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
-    const logs = await this.#logs(fromBlock, to.number);
+    const logs = await this.#logs(headers, fromBlock, to.number);
     assertOnChain(logs, (number) => byNumber.get(number));
     // Logs say nothing of a block without any: the head's hash, asked for after them, does.
     const again = await reader.header(to.number);
     if (again?.hash !== to.hash) throw new ForkedLogsError(to.number);
     lease.assertHeld();
+    this.#writing = true;
     for (const consumer of consumers) {
       const addresses = new Set(consumer.addresses());
       const topics = new Set<string>(consumer.topics);
@@ -270,21 +307,15 @@ export class Follower {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
     }
     await this.#append(state, events);
+    this.#writing = false;
   }
 
-  async #logs(fromBlock: number, toBlock: number): Promise<ChainLog[]> {
-    const { consumers, reader } = this.#options;
+  #logs(headers: readonly BlockHeader[], fromBlock: number, toBlock: number): Promise<ChainLog[]> {
+    const { consumers, reader, verify } = this.#options;
     const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
     const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
-    const logs: ChainLog[] = [];
-    for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) {
-      const chunk = addresses.slice(i, i + ADDRESS_CHUNK);
-      logs.push(...(await reader.logs({ addresses: chunk, topics, fromBlock, toBlock })));
-    }
-    if (addresses.length > ADDRESS_CHUNK) {
-      logs.sort((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex);
-    }
-    return logs;
+    if (addresses.length === 0) return Promise.resolve([]);
+    return reader.completeLogs({ addresses, topics, fromBlock, toBlock }, headers, verify === "receipts");
   }
 
   /** Finds the common ancestor and reverts to it. `from` is a block both have. @throws FinalityViolation */
@@ -306,7 +337,10 @@ export class Follower {
           break;
         }
       }
-      if (ancestor === undefined && low <= finalized.number) throw new FinalityViolation(chain.name, finalized);
+      if (ancestor === undefined && low <= finalized.number) {
+        const found = { number: finalized.number, hash: theirs.at(-1)!.hash };
+        await this.#halt(state, new FinalityViolation(chain.name, finalized, found));
+      }
       high = low - 1;
     }
     if (ancestor.number === tip.number) return;
@@ -318,10 +352,19 @@ export class Follower {
     lease.assertHeld();
     const at = { number: ancestor.number, hash: ancestor.hash };
     logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
+    this.#writing = true;
     await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
     for (const consumer of consumers) await consumer.revert(at, orphaned);
+    this.#writing = false;
     observer.reorg(chain.chainId, orphaned.length);
     this.#nudged = true;
+  }
+
+  /** Says in the log, once, that the chain cannot be followed; then gives up. */
+  async #halt(state: ChainState, violation: FinalityViolation): Promise<never> {
+    const { finalized, found } = violation;
+    if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
+    throw violation;
   }
 
   async #append(state: ChainState, events: readonly ChainEvent[]): Promise<void> {
@@ -329,6 +372,7 @@ export class Follower {
     const all = [...events];
     const version = await log.append({ stream: this.#stream, events: all, expectedVersion: state.version });
     for (const [index, event] of all.entries()) evolveChain(state, event, version - all.length + index + 1);
+    this.#options.collections.chainVersion = version;
     if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
     const checkpoint = checkpointOf(state);
     invariant(checkpoint !== undefined, "a chain without a head has nothing to sum up");

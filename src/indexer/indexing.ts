@@ -11,6 +11,7 @@ import type { StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
+import type { Verify } from "./backfill-task.ts";
 import { ChainProjection } from "./chain-projection.ts";
 import { FollowedCollections } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
@@ -29,6 +30,8 @@ export interface IndexingOptions {
   readonly observer: IndexingObserver;
   /** Names this process as holder of leases. */
   readonly holder: string;
+  /** How hard the logs of a backfill are checked. */
+  readonly verify: Verify;
   /** Resolves once all who answer as of the head have caught up with the log. */
   readonly settle: () => Promise<void>;
   /** Least wait between polls in ms; tests poll faster. */
@@ -46,9 +49,9 @@ export class ChainIndexing {
 
   constructor(options: IndexingOptions) {
     this.#options = options;
-    const { chain, log, reader, clock, logger, observer, holder, minPollMs } = options;
+    const { chain, log, reader, clock, logger, observer, holder, minPollMs, verify } = options;
     this.view = new ChainProjection(log, chain.chainId, options.settle);
-    this.#collections = new FollowedCollections({ chainId: chain.chainId, log, reader, logger, observer });
+    this.#collections = new FollowedCollections({ chainId: chain.chainId, log, reader, logger, observer, verify });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       chain,
@@ -60,6 +63,7 @@ export class ChainIndexing {
       collections: this.#collections,
       consumers: this.#consumers,
       holder,
+      verify,
       ...(minPollMs === undefined ? {} : { minPollMs }),
     });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections });
@@ -103,6 +107,11 @@ export class ChainIndexing {
     this.#jobs.offer(head);
     this.#collections.offer(head);
     this.follow();
+  }
+
+  /** A node announced a new block. */
+  headSeen(): void {
+    if (this.#following) this.#follower.headSeen();
   }
 
   stop(): void {

@@ -15,13 +15,13 @@ import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
+import type { Verify } from "./backfill-task.ts";
 import type { FollowedCollections } from "./collections.ts";
 import type { Follower } from "./follower.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
 import { identify } from "./identify.ts";
 import { tryLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
-import { SpanController } from "./span.ts";
 
 /** Collections worked on at a time per chain: one large backfill must not keep small ones waiting. */
 const PARALLEL = 4;
@@ -43,13 +43,14 @@ export interface JobsOptions {
   readonly follower: Follower;
   readonly collections: FollowedCollections;
   readonly holder: string;
+  /** How hard the logs of a backfill are checked. */
+  readonly verify: Verify;
 }
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
 
 export class IndexingJobs {
   readonly #options: JobsOptions;
-  readonly #span = new SpanController();
   readonly #waiting = new Set<StreamName>();
   readonly #running = new Set<StreamName>();
   /** Streams whose next attempt is set for later. */
@@ -188,7 +189,7 @@ export class IndexingJobs {
   }
 
   async #backfill(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
-    const { reader, decoder, chain, observer } = this.#options;
+    const { reader, decoder, chain, observer, clock, verify } = this.#options;
     const target = await this.#finalBlock();
     if (nextBlock(writer.state) > target) {
       // The node's final block is below what is in already: it lags. Asked again later.
@@ -198,7 +199,8 @@ export class IndexingJobs {
     const ranges = backfill({
       reader,
       decoder,
-      span: this.#span,
+      clock,
+      verify,
       address,
       forms: writer.state.forms,
       fromBlock: nextBlock(writer.state),

@@ -11,6 +11,6 @@ export interface IndexingObserver {
   /** The followed head, and how far the node's is ahead of it. */
   head(chainId: number, head: number, behind: number): void;
   reorg(chainId: number, depth: number): void;
-  /** A fork deeper than finality stopped the chain's follower. */
-  halted(chainId: number): void;
+  /** Whether a fork deeper than finality keeps the chain from being followed. */
+  halted(chainId: number, isHalted: boolean): void;
 }

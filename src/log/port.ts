@@ -34,6 +34,9 @@ export interface ReadOptions {
   readonly maxBytes?: number;
 }
 
+/** Hears of each append of this process that is durable. */
+export type AppendListener = (append: Append) => void;
+
 export interface EventLog {
   readonly engine: "sqlite" | "postgres";
 

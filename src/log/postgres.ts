@@ -9,7 +9,7 @@ import { AppError, ConcurrencyError, InvariantError, invariant } from "../core/e
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
 import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
 import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
 
@@ -44,6 +44,7 @@ export interface PostgresOptions {
   readonly url: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly onAppended: AppendListener;
 }
 
 /** Connects and migrates. @throws AppError `log_unavailable` */
@@ -77,6 +78,7 @@ class PostgresLog implements EventLog {
   readonly #sql: SQL;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #onAppended: AppendListener;
   readonly #wakeUps: WakeUps;
   readonly #known = new Map<string, number>();
   #seenSeq = 0;
@@ -84,7 +86,8 @@ class PostgresLog implements EventLog {
   #unlisten: (() => Promise<void>) | undefined;
   #closed = false;
 
-  constructor({ url, clock, logger }: PostgresOptions) {
+  constructor({ url, clock, logger, onAppended }: PostgresOptions) {
+    this.#onAppended = onAppended;
     this.#sql = new SQL(url, { max: MAX_CONNECTIONS, connectionTimeout: 10 });
     this.#clock = clock;
     this.#logger = logger;
@@ -207,6 +210,7 @@ class PostgresLog implements EventLog {
       const { version: actual } = await this.head(stream);
       throw new ConcurrencyError(stream, expectedVersion, actual);
     }
+    this.#onAppended(append);
     this.#wakeUps.notify(stream, version);
     return version;
   }

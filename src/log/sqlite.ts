@@ -11,7 +11,7 @@ import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
 import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
 import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
 
@@ -36,6 +36,7 @@ export interface SqliteOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly onAppended: AppendListener;
 }
 
 /** Opens (creating it when missing) the log at `path`. @throws AppError `log_unavailable` */
@@ -102,6 +103,7 @@ function writerError(message: string, sqliteCode: string | undefined): AppError 
 class SqliteLog implements EventLog {
   readonly engine = "sqlite";
   readonly #clock: Clock;
+  readonly #onAppended: AppendListener;
   readonly #writer: WriterClient;
   readonly #reader: Database;
   readonly #wakeUps: WakeUps;
@@ -110,8 +112,9 @@ class SqliteLog implements EventLog {
   #cancelPoll: () => void;
   #closed = false;
 
-  constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
+  constructor({ path, clock, logger, onAppended }: SqliteOptions, writer: WriterClient) {
     this.#clock = clock;
+    this.#onAppended = onAppended;
     this.#writer = writer;
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
@@ -159,11 +162,15 @@ class SqliteLog implements EventLog {
     const time = this.#clock.now();
     const stored = appends.map((append) => toStored(append, time));
     const replies = (await this.#writer.call({ op: "append", appends: stored })) as AppendReply;
-    return appends.map(({ stream, expectedVersion, events }, index) => {
+    return appends.map((append, index) => {
+      const { stream, expectedVersion, events } = append;
       const reply = replies[index];
       if (reply === undefined) return { error: new InvariantError("the writer lost an append", { stream }) };
       if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
-      if (events.length > 0) this.#wakeUps.notify(stream, reply.version);
+      if (events.length > 0) {
+        this.#onAppended(append);
+        this.#wakeUps.notify(stream, reply.version);
+      }
       return { version: reply.version };
     });
   }

@@ -23,7 +23,12 @@ export interface Collection {
   identified: ContractIdentified | undefined;
   /** Newest block whose transfers are in; undefined before the first. */
   end: BlockRef | undefined;
-  /** Where the backfill completed, and the version that said so; a later completion after a reorg replaces it. */
+  /** Version of the chain's stream that must be folded before what is held here is shown. */
+  chainVersion: number;
+  /**
+   * Where the backfill completed, and the version that said so. A reorg below it takes it back to the ancestor, a later
+   * completion replaces it.
+   */
   completed: BlockRef | undefined;
   completedVersion: number;
   /** Time of the event that said the collection is no NFT: when to ask again is counted from here. */
@@ -42,6 +47,7 @@ export function initialState(): Collection {
     status: "syncing",
     identified: undefined,
     end: undefined,
+    chainVersion: 0,
     completed: undefined,
     completedVersion: 0,
     identifiedAt: 0,
@@ -81,12 +87,19 @@ export function evolve(state: Collection, event: NftEvent, version: number, time
       invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
       if (event.count > 0) state.ledger.apply(decodeTransfers(event.transfers));
       state.end = { number: event.toBlock, hash: event.toHash };
+      state.chainVersion = event.chainVersion ?? state.chainVersion;
       state.failure = undefined;
       return;
     }
     case "BlocksReverted":
       state.ledger.revert(event.ancestor.number);
+      state.chainVersion = event.chainVersion ?? state.chainVersion;
       if (state.end !== undefined && state.end.number > event.ancestor.number) state.end = event.ancestor;
+      if (state.completed !== undefined && state.completed.number > event.ancestor.number) {
+        state.completed = event.ancestor;
+      }
+      // Until it has joined again it is not current to the head, whatever the head is.
+      if (event.rejoins === true && state.status === "synced") state.status = "syncing";
       return;
     case "IndexingCompleted":
       state.status = "synced";

@@ -76,7 +76,8 @@ function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number 
     const at = current === undefined ? "nothing yet" : `block ${current.number}`;
     throw new ApiError(409, "not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
   }
-  const known = chain.header(asOfBlock) ?? (end?.number === asOfBlock ? end : undefined);
+  // What a backfill has read is final, and may be ahead of the chain as it is followed: its headers prove nothing then.
+  const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
   return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
 }
 
@@ -96,14 +97,23 @@ function begin(collection: Collection, chain: PageChain, first: FirstPage): Walk
   return { ...common, position, left: to - from };
 }
 
-function resume(cursor: Cursor, chain: PageChain): Walk {
+function resume(cursor: Cursor, collection: Collection, chain: PageChain): Walk {
   const { block, hash } = cursor;
   if (hash !== "" && !chain.isCanonical({ number: block, hash })) {
     throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
   }
+  if (isBehind(collection, block)) {
+    const text = "cursor: the collection is being read again up to the walk's block; ask again later";
+    throw new ApiError(409, "not_indexed_yet", text);
+  }
   return cursor;
+}
+
+/** Whether the collection does not hold that block yet: another process may have read on, or a crash threw it back. */
+export function isBehind({ status, end }: Collection, block: number): boolean {
+  return status === "syncing" && (end?.number ?? -1) < block;
 }
 
 /** A page before its records are put into words. */
@@ -126,7 +136,7 @@ export function planPage(
 ): PagePlan {
   const limit = "first" in from ? from.first.limit : from.cursor.limit;
   const withTotal = "first" in from && from.first.withTotal;
-  const walk = "cursor" in from ? resume(from.cursor, chain) : begin(collection, chain, from.first);
+  const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, chain, from.first);
   const finalized =
     walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
   const common = { collection, limit, withTotal, walk, finalized };

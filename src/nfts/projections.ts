@@ -69,6 +69,15 @@ export class CollectionProjections {
     return (await this.#hydrate(stream)).collection;
   }
 
+  /** As `get`, with all that is in the log at this moment: another process may have appended what no wake-up told yet. */
+  async newest(chainId: number, address: Address): Promise<Collection> {
+    const stream = nftStream(chainId, address);
+    const { version } = await this.#log.head(stream);
+    const collection = await this.get(chainId, address);
+    await this.#catchUpTo(stream, version);
+    return this.#hot.peek(stream)?.collection ?? collection;
+  }
+
   /** The collection when it is in memory. */
   peek(stream: StreamName): Collection | undefined {
     return this.#hot.get(stream)?.collection;
@@ -89,10 +98,13 @@ export class CollectionProjections {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves once every hot collection of the chain is at least where the log is now. */
+  /**
+   * Resolves once every hot collection of the chain is at least where the log is now. One that is being hydrated is not
+   * waited for, but will be as far before anybody sees it.
+   */
   async settle(chainId: number): Promise<void> {
     const prefix = `nft/${chainId}/`;
-    const streams = [...this.#hot.keys()].filter((stream) => stream.startsWith(prefix));
+    const streams = [...this.#hot.keys(), ...this.#hydrating.keys()].filter((stream) => stream.startsWith(prefix));
     if (streams.length === 0) return;
     const heads = await this.#log.heads(streams);
     await Promise.all(heads.map(({ stream, version }) => this.#catchUpTo(stream, version)));
@@ -100,8 +112,16 @@ export class CollectionProjections {
 
   #catchUpTo(stream: StreamName, version: number): Promise<void> | undefined {
     const hot = this.#hot.peek(stream);
-    if (hot === undefined || hot.collection.version >= version) return undefined;
-    return this.#catchUp(hot, version);
+    if (hot === undefined) {
+      this.#hear(stream, version);
+      return undefined;
+    }
+    return hot.collection.version < version ? this.#catchUp(hot, version) : undefined;
+  }
+
+  /** Has a hydration under way read on to this version. */
+  #hear(stream: StreamName, version: number): void {
+    if (this.#hydrating.has(stream)) this.#heard.set(stream, Math.max(version, this.#heard.get(stream) ?? 0));
   }
 
   #onWakeUp(stream: StreamName, version: number): void {
@@ -110,7 +130,7 @@ export class CollectionProjections {
     if (hot !== undefined) {
       if (hot.collection.version < version) this.#background(this.#catchUp(hot, version), stream);
     } else if (this.#hydrating.has(stream)) {
-      this.#heard.set(stream, Math.max(version, this.#heard.get(stream) ?? 0));
+      this.#hear(stream, version);
     } else if (this.#pinned.has(stream)) {
       this.#background(this.#hydrate(stream), stream);
     }
@@ -157,12 +177,21 @@ export class CollectionProjections {
     return page.length;
   }
 
-  #catchUp(hot: Hot, version: number): Promise<void> {
+  /** Resolves once the collection is at `version`, or has read all there is. */
+  async #catchUp(hot: Hot, version: number): Promise<void> {
     hot.wanted = Math.max(hot.wanted, version);
-    hot.catching ??= this.#run(hot).finally(() => {
-      hot.catching = undefined;
-    });
-    return hot.catching;
+    while (hot.collection.version < version) {
+      // One that is under way may be past the point where it would have seen what is wanted now: then another follows.
+      if (hot.catching !== undefined) await hot.catching;
+      else {
+        const before = hot.collection.version;
+        hot.catching = this.#run(hot).finally(() => {
+          hot.catching = undefined;
+        });
+        await hot.catching;
+        if (hot.collection.version === before) return;
+      }
+    }
   }
 
   async #run(hot: Hot): Promise<void> {

@@ -1,30 +1,44 @@
 /**
- * The endpoints of one chain: who is asked next, who rests. An endpoint that fails is benched for a while that doubles
- * with each failure in a row; one that lied rests longest. One retry loop serves all requests.
+ * The endpoints of one chain: who is asked next, who rests, how much each takes. An endpoint that fails is benched for a
+ * while that doubles with each failure in a row; one that lied rests longest. A request that takes far longer than its
+ * endpoint's do is asked of another as well, and the first answer counts. One retry loop serves all requests.
  */
 import type { Clock } from "../core/clock.ts";
-import { AppError, type ErrorMeta } from "../core/errors.ts";
+import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
 import { retry } from "../core/retry.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
+import { SpanController } from "./span.ts";
+import { Window } from "./window.ts";
 
 const BENCH_BASE_MS = 500;
 const BENCH_MAX_MS = 60_000;
 const LIAR_BENCH_MS = 300_000;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
+/** A straggler: slower than this, and than four times what its endpoint takes. */
+const HEDGE_MIN_MS = 1_000;
+const HEDGE_FACTOR = 4;
 
+/** What is known of one endpoint while the service runs. */
 interface Health {
   failures: number;
+  /** On the clock's monotonic scale: a wall clock that jumps must not bench anybody for a day. */
   benchedUntil: number;
-  /** Smoothed seconds of an answer. */
+  /** Smoothed ms of an answer. */
   latency: number;
+  readonly window: Window;
+  readonly span: SpanController;
 }
 
 export interface PoolOptions {
   readonly chain: string;
   readonly endpoints: readonly Endpoint[];
   readonly clock: Clock;
+  /** Hears of each request that was also sent to a second endpoint. */
+  readonly onHedge?: () => void;
+  /** Hears when an endpoint was caught lying, with its label. */
+  readonly onLiar?: (label: string) => void;
 }
 
 export interface RunOptions {
@@ -34,27 +48,88 @@ export interface RunOptions {
   readonly meta?: ErrorMeta;
 }
 
+type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
+
 export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
-  readonly #chain: string;
+  readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #health = new Map<Endpoint, Health>();
+  readonly #waiting: (() => void)[] = [];
 
-  constructor({ chain, endpoints, clock }: PoolOptions) {
-    this.#chain = chain;
-    this.endpoints = endpoints;
-    this.#clock = clock;
-    for (const endpoint of endpoints) this.#health.set(endpoint, { failures: 0, benchedUntil: 0, latency: 0 });
+  constructor(options: PoolOptions) {
+    this.#options = options;
+    this.endpoints = options.endpoints;
+    this.#clock = options.clock;
+    for (const endpoint of options.endpoints) {
+      const [window, span] = [new Window(), new SpanController()];
+      this.#health.set(endpoint, { failures: 0, benchedUntil: 0, latency: 0, window, span });
+    }
+  }
+
+  /** Blocks to ask of the endpoint that is likely next. */
+  get span(): number {
+    return this.#of(this.#pick()).span.span;
   }
 
   /**
    * Runs `operation` on the best endpoint, on others after failures.
    * @throws RpcError when the refusal is about the request itself; AppError `chain_unavailable` when nobody answers
    */
-  async run<T>(operation: (endpoint: Endpoint) => Promise<T>, options: RunOptions = {}): Promise<T> {
+  run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
+    return this.#retrying(() => this.#hedged(this.#pick(), operation, options.signal), options);
+  }
+
+  /**
+   * As `run`, for reading history: held back to what the endpoint takes at once, and told how many blocks to ask it for.
+   * A refusal of that many is learned and is not the caller's to handle, down to a single block.
+   */
+  bulk<T>(
+    operation: (endpoint: Endpoint, span: number, abandoned: AbortSignal) => Promise<T>,
+    blocks: number,
+    options: RunOptions = {},
+  ): Promise<T> {
+    return this.#retrying(async () => {
+      const endpoint = await this.#admitted(options.signal);
+      const { span, window } = this.#of(endpoint);
+      try {
+        for (;;) {
+          const asked = Math.min(blocks, span.span);
+          try {
+            return await this.#hedged(endpoint, (one, abandoned) => operation(one, asked, abandoned), options.signal);
+          } catch (error) {
+            if (!(error instanceof RpcError && error.kind === "range") || asked === 1) throw error;
+            span.refused(asked, error.hint);
+          }
+        }
+      } finally {
+        window.inFlight--;
+        this.#waiting.shift()?.();
+      }
+    }, options);
+  }
+
+  /** An answer of so many logs to a request for so many blocks. */
+  answered(endpoint: Endpoint, blocks: number, logs: number): void {
+    this.#of(endpoint).span.succeeded(blocks, logs);
+  }
+
+  /** A second opinion: an endpoint other than `than` that is not benched. */
+  other(than: Endpoint): Endpoint | undefined {
+    const now = this.#clock.monotonic();
+    return this.endpoints.find((one) => one !== than && this.#of(one).benchedUntil <= now);
+  }
+
+  /** Takes an endpoint that was caught out of the rotation for a while. */
+  benchLiar(endpoint: Endpoint): void {
+    this.#of(endpoint).benchedUntil = this.#clock.monotonic() + LIAR_BENCH_MS;
+    this.#options.onLiar?.(endpoint.label);
+  }
+
+  async #retrying<T>(once: () => Promise<T>, options: RunOptions): Promise<T> {
     const attempts = options.attempts ?? 4;
     try {
-      return await retry(() => this.#once(operation), {
+      return await retry(once, {
         clock: this.#clock,
         attempts,
         baseMs: RETRY_BASE_MS,
@@ -64,10 +139,11 @@ export class EndpointPool {
       });
     } catch (error) {
       if (error instanceof RpcError && error.retryable) {
-        throw new AppError(`no endpoint of ${this.#chain} gives a usable answer: ${error.message}`, {
+        const { chain } = this.#options;
+        throw new AppError(`no endpoint of ${chain} gives a usable answer: ${error.message}`, {
           code: "chain_unavailable",
           retryable: true,
-          meta: { chain: this.#chain, attempts, ...error.meta, ...options.meta },
+          meta: { chain, attempts, ...error.meta, ...options.meta },
           cause: error,
         });
       }
@@ -75,60 +151,105 @@ export class EndpointPool {
     }
   }
 
-  /** A second opinion: an endpoint other than `than` that is not benched. */
-  other(than: Endpoint): Endpoint | undefined {
-    const now = this.#clock.now();
-    return this.endpoints.find((one) => one !== than && this.#of(one).benchedUntil <= now);
+  /** Waits until an endpoint that is not resting has room for one more bulk request. */
+  async #admitted(signal: AbortSignal | undefined): Promise<Endpoint> {
+    for (;;) {
+      if (signal?.aborted) {
+        // The room this one was woken for is the next one's.
+        this.#waiting.shift()?.();
+        throw signal.reason;
+      }
+      const now = this.#clock.monotonic();
+      const free = this.#ranked().filter((one) => this.#of(one).window.hasRoom);
+      const endpoint =
+        free.find((one) => this.#of(one).benchedUntil <= now) ?? (this.#restUntil() > now ? free[0] : undefined);
+      if (endpoint !== undefined) {
+        this.#of(endpoint).window.inFlight++;
+        return endpoint;
+      }
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
   }
 
-  /** Takes an endpoint that was caught out of the rotation for a while. */
-  benchLiar(endpoint: Endpoint): void {
-    this.#of(endpoint).benchedUntil = this.#clock.now() + LIAR_BENCH_MS;
+  /** When the first endpoint is free of its bench; in the past when one is free now. */
+  #restUntil(): number {
+    return Math.min(...this.endpoints.map((one) => this.#of(one).benchedUntil));
   }
 
-  async #once<T>(operation: (endpoint: Endpoint) => Promise<T>): Promise<T> {
-    const endpoint = this.#pick();
+  /** One attempt, and a second endpoint's beside it when the first takes too long. */
+  async #hedged<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
+    if (this.endpoints.length === 1) return this.#once(endpoint, operation, signal);
+    const over = new AbortController();
+    const both = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
+    let late: () => void = () => undefined;
+    const straggling = new Promise<void>((resolve) => {
+      late = resolve;
+    });
+    const patience = Math.max(HEDGE_MIN_MS, this.#of(endpoint).latency * HEDGE_FACTOR);
+    const cancel = this.#clock.after(patience, () => late());
+    const first = this.#once(endpoint, operation, both);
+    try {
+      const early = await Promise.race([first.then((value) => ({ value })), straggling]);
+      if (early !== undefined) return early.value;
+      const second = this.other(endpoint);
+      if (second === undefined) return await first;
+      this.#options.onHedge?.();
+      return await firstOf(first, this.#once(second, operation, both));
+    } finally {
+      cancel();
+      over.abort(new DOMException("another endpoint answered first", "AbortError"));
+    }
+  }
+
+  async #once<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
     const health = this.#of(endpoint);
     const started = this.#clock.monotonic();
     try {
-      const value = await operation(endpoint);
+      const value = await operation(endpoint, signal ?? NEVER);
       health.failures = 0;
       health.benchedUntil = 0;
-      health.latency = health.latency * 0.8 + (this.#clock.monotonic() - started) * 0.0002;
+      health.latency = health.latency * 0.8 + (this.#clock.monotonic() - started) * 0.2;
+      health.window.succeeded();
       return value;
     } catch (error) {
-      if (error instanceof RpcError && error.retryable) this.#bench(health, error);
+      if (error instanceof RpcError && error.retryable) this.#bench(endpoint, health, error);
       throw error;
     }
   }
 
-  #bench(health: Health, error: RpcError): void {
+  #bench(endpoint: Endpoint, health: Health, error: RpcError): void {
+    if (error.kind === "lie") {
+      this.benchLiar(endpoint);
+      return;
+    }
     health.failures++;
+    health.window.overloaded();
     const doubled = Math.min(BENCH_MAX_MS, BENCH_BASE_MS * 2 ** (health.failures - 1));
-    const rest = error.kind === "lie" ? LIAR_BENCH_MS : Math.max(doubled, error.retryAfterMs ?? 0);
-    health.benchedUntil = this.#clock.now() + rest;
+    health.benchedUntil = this.#clock.monotonic() + Math.max(doubled, error.retryAfterMs ?? 0);
   }
 
-  /** The free endpoint with the fewest failures, then the quickest; when all rest, the one whose rest ends first. */
-  #pick(): Endpoint {
-    const now = this.#clock.now();
+  /** Free endpoints first: those with the fewest failures, then the quickest; then those whose rest ends first. */
+  #ranked(): Endpoint[] {
+    const now = this.#clock.monotonic();
     const rank = (endpoint: Endpoint) => {
       const { benchedUntil, failures, latency } = this.#of(endpoint);
       return [benchedUntil > now ? benchedUntil : 0, failures, latency] as const;
     };
-    const [best] = [...this.endpoints].sort((a, b) => {
+    return [...this.endpoints].sort((a, b) => {
       const [x, y] = [rank(a), rank(b)];
       return x[0] - y[0] || x[1] - y[1] || x[2] - y[2];
     });
+  }
+
+  #pick(): Endpoint {
+    const [best] = this.#ranked();
     if (best === undefined) throw new AppError("the chain has no endpoint", { code: "chain_unavailable" });
     return best;
   }
 
   /** With other endpoints free there is no reason to wait out one endpoint's Retry-After. */
   #waitHint(error: RpcError): number | undefined {
-    const now = this.#clock.now();
-    const free = this.endpoints.some((one) => this.#of(one).benchedUntil <= now);
-    return free ? 0 : error.retryAfterMs;
+    return this.#restUntil() <= this.#clock.monotonic() ? 0 : error.retryAfterMs;
   }
 
   #of(endpoint: Endpoint): Health {
@@ -139,5 +260,17 @@ export class EndpointPool {
 
   close(): void {
     for (const endpoint of this.endpoints) endpoint.destroy();
+  }
+}
+
+const NEVER = new AbortController().signal;
+
+/** The first success of two; when both fail, a failure that may pass rather than one that may not. */
+async function firstOf<T>(a: Promise<T>, b: Promise<T>): Promise<T> {
+  try {
+    return await Promise.any([a, b]);
+  } catch (error) {
+    const failures = (error as AggregateError).errors as unknown[];
+    throw failures.find((failure) => !isRetryable(failure)) ?? failures[0];
   }
 }

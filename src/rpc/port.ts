@@ -70,6 +70,14 @@ export interface ChainReader {
   logs(filter: LogFilter): Promise<ChainLog[]>;
 
   /**
+   * As `logs`, and complete as far as the headers can tell: where a header's bloom speaks of an address without a log
+   * here, the block's receipts decide, or a second endpoint where there are none.
+   * @param headers of the blocks to check; the others of the range are read as by `logs`
+   * @param strict every block a bloom speaks of is read from its receipts, whether logs of it came or not
+   */
+  completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict?: boolean): Promise<ChainLog[]>;
+
+  /**
    * Many calls against one block in one round trip: through Multicall3 where the chain has it, else a JSON-RPC batch.
    * @throws AppError code `state_unavailable` when the node does not have that block's state
    */

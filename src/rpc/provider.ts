@@ -28,6 +28,8 @@ export interface EndpointOptions {
   readonly maxBytes: number;
   readonly clock: Clock;
   readonly onRequest: (outcome: RequestOutcome) => void;
+  /** Called when the node announces a new block: over a socket only. */
+  readonly onHead?: () => void;
 }
 
 /** Calls in one JSON-RPC batch; providers refuse long ones. */

@@ -8,9 +8,9 @@ import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
+import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type { BlockHeader, BlockTag, Call, CallResult, ChainLog, ChainReader, LogFilter } from "./port.ts";
-import { type VerifiedLog, verifyLogs } from "./verify.ts";
 
 const MULTICALL = new Interface([
   "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
@@ -23,6 +23,8 @@ const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 /** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
 const MULTICALL_MAX = 500;
 
+const UNWATCHED: LogWatch = { missed: () => undefined, settled: () => undefined };
+
 export interface ReaderOptions {
   readonly chainId: number;
   readonly pool: EndpointPool;
@@ -31,12 +33,15 @@ export interface ReaderOptions {
   readonly finalityDepth: number;
   /** The operator set the depth: the node's tag is not asked. */
   readonly depthIsSet: boolean;
+  /** Hears what reading logs found out about the endpoints. */
+  readonly watch?: LogWatch;
 }
 
 export class RpcChainReader implements ChainReader {
   readonly chainId: number;
   readonly #options: ReaderOptions;
   readonly #pool: EndpointPool;
+  readonly #logs: LogReader;
   #multicallMissing = false;
   #finalizedTagRefused = false;
 
@@ -44,6 +49,7 @@ export class RpcChainReader implements ChainReader {
     this.chainId = options.chainId;
     this.#options = options;
     this.#pool = options.pool;
+    this.#logs = new LogReader(options.pool, options.watch ?? UNWATCHED);
   }
 
   #run<T>(operation: (endpoint: Endpoint) => Promise<T>, options?: RunOptions): Promise<T> {
@@ -89,51 +95,12 @@ export class RpcChainReader implements ChainReader {
     return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
   }
 
-  async logs(filter: LogFilter): Promise<ChainLog[]> {
-    if (filter.fromBlock > filter.toBlock) return [];
-    try {
-      return await this.#run((endpoint) => this.#logsOnce(endpoint, filter), {
-        meta: { fromBlock: filter.fromBlock, toBlock: filter.toBlock },
-      });
-    } catch (error) {
-      if (!(error instanceof RpcError && error.kind === "range")) throw error;
-      const { fromBlock, toBlock } = filter;
-      if (fromBlock === toBlock) return this.#logsOfLargeBlock(filter, error);
-      const middle = Math.floor((fromBlock + toBlock) / 2);
-      const lower = await this.logs({ ...filter, toBlock: middle });
-      return lower.concat(await this.logs({ ...filter, fromBlock: middle + 1 }));
-    }
+  logs(filter: LogFilter): Promise<ChainLog[]> {
+    return this.#logs.logs(filter);
   }
 
-  /** One block alone is too large an answer: by topic, then by address. @throws the refusal when nothing is left to split */
-  async #logsOfLargeBlock(filter: LogFilter, refusal: RpcError): Promise<ChainLog[]> {
-    const parts =
-      filter.topics.length > 1
-        ? filter.topics.map((topic) => ({ ...filter, topics: [topic] }))
-        : filter.addresses.length > 1
-          ? filter.addresses.map((address) => ({ ...filter, addresses: [address] }))
-          : undefined;
-    if (parts === undefined) {
-      throw new AppError(`block ${filter.fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
-        code: "block_too_large",
-        meta: { ...refusal.meta, block: filter.fromBlock },
-        cause: refusal,
-      });
-    }
-    const logs: ChainLog[] = [];
-    for (const part of parts) logs.push(...(await this.logs(part)));
-    return logs.sort((a, b) => a.logIndex - b.logIndex);
-  }
-
-  async #logsOnce(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog[]> {
-    const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
-    const logs: VerifiedLog[] = verifyLogs(result, {
-      addresses: new Set(filter.addresses),
-      topics: new Set(filter.topics),
-      fromBlock: filter.fromBlock,
-      toBlock: filter.toBlock,
-    });
-    return logs as unknown as ChainLog[];
+  completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict = false): Promise<ChainLog[]> {
+    return this.#logs.completeLogs(filter, headers, strict);
   }
 
   async calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
@@ -240,18 +207,56 @@ export class RpcChainReader implements ChainReader {
     );
   }
 
-  /** A raw `eth_getLogs` answer, and who gave it: for the backfill, which decodes off this thread. One attempt. */
-  async rawLogs(filter: LogFilter, signal?: AbortSignal): Promise<{ raw: Uint8Array; endpoint: Endpoint }> {
-    return this.#run(
-      async (endpoint) => {
-        const raw = await endpoint.raw("eth_getLogs", [logFilterParams(filter)], signal);
+  /** Blocks to ask of the endpoint that is likely next. */
+  get span(): number {
+    return this.#pool.span;
+  }
+
+  /**
+   * Raw `eth_getLogs` answers for the backfill, which decodes off this thread: the first blocks of the range, as many as
+   * the endpoint takes, handed to `use` with who gave them. What `use` throws counts against the endpoint.
+   */
+  async rawLogs<T>(
+    filter: LogFilter,
+    use: (answer: RawAnswer) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<{ value: T; toBlock: number }> {
+    const { fromBlock } = filter;
+    return this.#pool.bulk(
+      async (endpoint, span, abandoned) => {
+        const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
+        const raw = await endpoint.raw("eth_getLogs", [logFilterParams({ ...filter, toBlock })], abandoned);
         const error = smallError(raw);
         if (error !== undefined) throw classifyRpcError(error, "eth_getLogs", { endpoint: endpoint.label });
-        return { raw, endpoint };
+        return { value: await use({ raw, endpoint, toBlock }), toBlock };
       },
-      { attempts: 6, meta: { fromBlock: filter.fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
+      filter.toBlock - fromBlock + 1,
+      { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
     );
   }
+
+  /** An answer of so many logs to a request for so many blocks: how many the endpoint is asked for next. */
+  answered(endpoint: Endpoint, blocks: number, logs: number): void {
+    this.#pool.answered(endpoint, blocks, logs);
+  }
+
+  /** A second opinion on a range: the raw answer of an endpoint other than `than`; undefined when there is none. */
+  async secondRawLogs(
+    filter: LogFilter,
+    than: Endpoint,
+    signal: AbortSignal,
+  ): Promise<{ raw: Uint8Array; endpoint: Endpoint } | undefined> {
+    const endpoint = this.#pool.other(than);
+    if (endpoint === undefined) return undefined;
+    return { raw: await endpoint.raw("eth_getLogs", [logFilterParams(filter)], signal), endpoint };
+  }
+}
+
+export interface RawAnswer {
+  readonly raw: Uint8Array;
+  readonly endpoint: Endpoint;
+  /** Last block that was asked for. */
+  readonly toBlock: number;
 }
 
 /** An error answer is small; a large answer is left unread for the worker. */
@@ -263,17 +268,6 @@ function smallError(raw: Uint8Array): unknown {
   } catch {
     throw new RpcError("transient", "the answer is not JSON");
   }
-}
-
-/** The parameter object of `eth_getLogs`. */
-export function logFilterParams(filter: LogFilter): Record<string, unknown> {
-  const { addresses, topics } = filter;
-  return {
-    fromBlock: quantity(filter.fromBlock),
-    toBlock: quantity(filter.toBlock),
-    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
-    ...(topics.length === 0 ? {} : { topics: [topics] }),
-  };
 }
 
 /** Whether a refusal says that the node lacks a past state, so that another way must do. */

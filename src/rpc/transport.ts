@@ -21,6 +21,8 @@ export interface TransportOptions {
   readonly clock: Clock;
   /** Answers above this are refused before they are parsed. */
   readonly maxBytes: number;
+  /** Called when a socket's node announces a new block; over http nobody announces. */
+  readonly onHead?: () => void;
 }
 
 /** The transport for a URL's scheme. */
@@ -74,6 +76,9 @@ class HttpTransport implements Transport {
 function looksLikeJsonRpc(bytes: Uint8Array): boolean {
   return bytes.length < 100_000 && new TextDecoder().decode(bytes).includes('"jsonrpc"');
 }
+
+/** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
+const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","params":["newHeads"]}';
 
 interface Waiting {
   readonly resolve: (bytes: Uint8Array) => void;
@@ -144,6 +149,7 @@ class SocketTransport implements Transport {
         cancelTimeout();
         this.#socket = socket;
         this.#opening = undefined;
+        if (this.#options.onHead !== undefined) socket.send(SUBSCRIBE_HEADS);
         resolve(socket);
       });
       socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => this.#receive(data));
@@ -157,6 +163,10 @@ class SocketTransport implements Transport {
     const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
     // Only the first id is looked for: an answer of 50 MB is not parsed here, and a batch is keyed by its first id.
     const head = buffer.subarray(0, 200).toString("latin1");
+    if (head.includes('"eth_subscription"')) {
+      this.#options.onHead?.();
+      return;
+    }
     let id = Number(/"id"\s*:\s*(\d+)/.exec(head)?.[1] ?? Number.NaN);
     if (!this.#waiting.has(id)) {
       try {

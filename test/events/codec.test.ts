@@ -70,6 +70,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   HeadAdvanced: { type: "HeadAdvanced", fromBlock: 7, headers: [header] },
   ChainReverted: { type: "ChainReverted", ancestor: block, orphaned: [block] },
   ChainFinalized: { type: "ChainFinalized", block },
+  ChainHalted: { type: "ChainHalted", finalized: block, found: block },
   ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
 };
 

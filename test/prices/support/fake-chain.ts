@@ -215,6 +215,10 @@ export class FakeChain implements ChainReader {
     return numbers.map((number) => this.blocks[number]);
   }
 
+  completeLogs(filter: LogFilter): Promise<ChainLog[]> {
+    return this.logs(filter);
+  }
+
   async logs({ addresses, topics, fromBlock, toBlock }: LogFilter): Promise<ChainLog[]> {
     this.requests.push(`logs ${fromBlock}-${toBlock}`);
     return this.#logs(addresses, topics, fromBlock, toBlock);

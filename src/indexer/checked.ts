@@ -1,0 +1,121 @@
+/**
+ * What the backfill does when one endpoint's word is not enough: history read along with its headers and receipts, and
+ * a second endpoint's answer to the same question. An answer in doubt is never returned; who gave it is benched.
+ */
+import type { Hash } from "../core/hex.ts";
+import { decodeTransfers } from "../events/columns.ts";
+import { decodeTransferLogs } from "../rpc/decode.ts";
+import type { DecodedRange } from "../rpc/decode-answer.ts";
+import type { Endpoint } from "../rpc/endpoint.ts";
+import { RpcError } from "../rpc/errors.ts";
+import type { BlockHeader, ChainLog, LogFilter } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { type BackfillTask, decodeOf } from "./backfill-task.ts";
+
+/** Headers asked for in one batch. */
+const HEADER_BATCH = 100;
+
+/** Logs of final blocks, each block checked against its header. @throws RpcError when header and logs do not agree */
+export async function readChecked(
+  reader: RpcChainReader,
+  filter: LogFilter,
+  strict: boolean,
+): Promise<{ logs: ChainLog[]; toHash: Hash }> {
+  const { fromBlock, toBlock } = filter;
+  const headers = await headersOf(
+    reader,
+    Array.from({ length: toBlock - fromBlock + 1 }, (_, i) => fromBlock + i),
+  );
+  for (const [index, header] of headers.entries()) {
+    const before = headers[index - 1];
+    if (before !== undefined && before.hash !== header.parentHash) {
+      throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: header.number } });
+    }
+  }
+  const logs = await reader.completeLogs(filter, headers, strict);
+  for (const { blockNumber, blockHash } of logs) {
+    if (headers[blockNumber - fromBlock]?.hash !== blockHash) {
+      throw new RpcError("transient", "a log lies in another block than the headers have", {
+        meta: { block: blockNumber },
+      });
+    }
+  }
+  return { logs, toHash: (headers.at(-1) as BlockHeader).hash };
+}
+
+async function headersOf(reader: RpcChainReader, numbers: readonly number[]): Promise<BlockHeader[]> {
+  const headers: BlockHeader[] = [];
+  for (let at = 0; at < numbers.length; at += HEADER_BATCH) {
+    for (const header of await reader.headers(numbers.slice(at, at + HEADER_BATCH))) {
+      if (header === undefined) throw new RpcError("transient", "the node lacks a final block");
+      headers.push(header);
+    }
+  }
+  return headers;
+}
+
+/**
+ * A decoded answer, compared with what a second endpoint says to the same question. Where they differ, the receipts of
+ * the blocks concerned decide; the one they speak against is benched.
+ * @throws RpcError `transient` when neither is what the receipts say
+ */
+export async function compareWithSecond(
+  task: BackfillTask,
+  filter: LogFilter,
+  first: { decoded: DecodedRange; endpoint: Endpoint },
+): Promise<DecodedRange> {
+  const { reader, forms, signal } = task;
+  const { fromBlock, toBlock } = filter;
+  const second = await secondOpinion(task, filter, first.endpoint, signal);
+  if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
+  const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
+  const logs = await reader.completeLogs(filter, await headersOf(reader, blocks), true);
+  const { transfers } = decodeTransferLogs(logs, forms);
+  const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
+  reader.doubt(wrong.endpoint);
+  if (!sameBytes(transfers, right.decoded.transfers)) {
+    reader.doubt(right.endpoint);
+    throw new RpcError("transient", "two endpoints disagree, and their receipts with both", {
+      meta: { fromBlock, toBlock },
+    });
+  }
+  return right.decoded;
+}
+
+/** A second endpoint's decoded answer; undefined when there is no second one, or it does not answer this. */
+async function secondOpinion(
+  task: BackfillTask,
+  filter: LogFilter,
+  than: Endpoint,
+  signal: AbortSignal,
+): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
+  try {
+    const second = await task.reader.secondRawLogs(filter, than, signal);
+    if (second === undefined) return undefined;
+    const decoded = await decodeOf(task, filter.fromBlock, { ...second, toBlock: filter.toBlock });
+    return { decoded, endpoint: second.endpoint };
+  } catch (error) {
+    // A sample that cannot be taken is no reason to stop: the second endpoint may refuse a range the first one takes.
+    if (error instanceof RpcError) return undefined;
+    throw error;
+  }
+}
+
+function blocksThatDiffer(a: Uint8Array, b: Uint8Array): number[] {
+  const [counts, others] = [countsByBlock(a), countsByBlock(b)];
+  const blocks = new Set([...counts.keys(), ...others.keys()]);
+  const differing = [...blocks].filter((block) => counts.get(block) !== others.get(block));
+  // As many transfers in each block and yet not the same: any block may be it.
+  return (differing.length > 0 ? differing : [...blocks]).sort((x, y) => x - y);
+}
+
+function countsByBlock(transfers: Uint8Array): Map<number, number> {
+  const { blocks, count } = decodeTransfers(transfers);
+  const counts = new Map<number, number>();
+  for (let i = 0; i < count; i++) counts.set(blocks[i]!, (counts.get(blocks[i]!) ?? 0) + 1);
+  return counts;
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && Buffer.compare(a, b) === 0;
+}

@@ -1,0 +1,70 @@
+/**
+ * A header's `logsBloom` against the logs that came: a block that speaks of a contract although none of its logs is
+ * there is in doubt. Three bits of 2,048 for each address and topic (Ethereum Yellow Paper, section 4.3.1).
+ */
+import { keccak256 } from "ethers";
+import { LRUCache } from "lru-cache";
+import type { BlockHeader, ChainLog } from "./port.ts";
+
+type Bits = readonly [number, number, number];
+
+/** 20,000 addresses and topics: a few thousand followed contracts, and what one block's receipts mention. */
+const bitsOf = new LRUCache<string, Bits>({ max: 20_000 });
+
+/** The bits an address or topic (hex with 0x, lower case) sets. */
+export function bloomBits(hex: string): Bits {
+  let bits = bitsOf.get(hex);
+  if (bits === undefined) {
+    const digits = keccak256(hex);
+    const at = (pair: number) => Number.parseInt(digits.slice(2 + pair * 4, 6 + pair * 4), 16) & 2_047;
+    bits = [at(0), at(1), at(2)];
+    bitsOf.set(hex, bits);
+  }
+  return bits;
+}
+
+/** Whether the bloom (0x and 512 hex digits, lower case) may hold what sets these bits; false is certain. */
+export function bloomHas(bloom: string, bits: Bits): boolean {
+  for (const bit of bits) {
+    // Bit 0 is the lowest of the last digit.
+    const code = bloom.charCodeAt(513 - (bit >> 2));
+    const digit = code >= 97 ? code - 87 : code - 48;
+    if ((digit & (1 << (bit & 3))) === 0) return false;
+  }
+  return true;
+}
+
+/** The bloom of these logs, as a number. */
+export function bloomOf(logs: readonly Pick<ChainLog, "address" | "topics">[]): bigint {
+  const words = new Uint8Array(256);
+  for (const { address, topics } of logs) {
+    for (const hex of [address, ...topics]) {
+      for (const bit of bloomBits(hex)) words[255 - (bit >> 3)]! |= 1 << (bit & 7);
+    }
+  }
+  return BigInt(`0x${Buffer.from(words).toString("hex")}`);
+}
+
+/** Contracts and first topics whose logs are wanted; lower case. */
+export interface Watched {
+  readonly addresses: readonly string[];
+  readonly topics: readonly string[];
+}
+
+/** Those of the watched contracts that the block may have logs of. */
+export function spokenOf({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
+  if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bloomBits(topic)))) return [];
+  return addresses.filter((address) => bloomHas(logsBloom, bloomBits(address)));
+}
+
+/** Blocks that may have logs of a watched contract of which none came. */
+export function doubtfulBlocks(
+  headers: readonly BlockHeader[],
+  watched: Watched,
+  logs: readonly ChainLog[],
+): BlockHeader[] {
+  const seen = new Set(logs.map((log) => `${log.blockNumber}${log.address}`));
+  return headers.filter((header) =>
+    spokenOf(header, watched).some((address) => !seen.has(`${header.number}${address}`)),
+  );
+}

@@ -1,0 +1,252 @@
+/**
+ * Reading logs: ranges split as the providers demand, long lists of addresses cut or left out of the filter, and blocks
+ * in doubt settled by their receipts. What is returned is verified, in chain order, and of the asked contracts only.
+ */
+import { AppError } from "../core/errors.ts";
+import { type Address, quantity } from "../core/hex.ts";
+import { doubtfulBlocks, spokenOf } from "./bloom.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { RpcError } from "./errors.ts";
+import type { EndpointPool } from "./pool.ts";
+import type { BlockHeader, ChainLog, LogFilter } from "./port.ts";
+import { logsOfReceipts } from "./receipts.ts";
+import { verifyLogs } from "./verify.ts";
+
+/** Addresses in one filter; providers refuse longer lists. */
+const ADDRESS_CHUNK = 1_000;
+/** With more chunks than this, one filter by topic alone costs less than as many requests. */
+const MAX_CHUNKS = 2;
+/** After so many refusals in a row an endpoint is not asked for receipts any more; one alone may be a gateway's mood. */
+const MAX_REFUSALS = 3;
+/** Blocks in doubt settled side by side. */
+const SETTLE_AT_ONCE = 4;
+
+/** What the reading of logs found out about the endpoints. */
+export interface LogWatch {
+  /** Logs that an endpoint left out and its receipts, or another endpoint, had. */
+  missed(count: number): void;
+  /** A block in doubt that was settled, and by what. */
+  settled(by: "receipts" | "another endpoint" | "asking again"): void;
+}
+
+export class LogReader {
+  readonly #pool: EndpointPool;
+  readonly #watch: LogWatch;
+  /** How often an endpoint said in a row that it knows no receipts of blocks. */
+  readonly #refusals = new Map<Endpoint, number>();
+
+  constructor(pool: EndpointPool, watch: LogWatch) {
+    this.#pool = pool;
+    this.#watch = watch;
+  }
+
+  async logs(filter: LogFilter): Promise<ChainLog[]> {
+    return (await this.#read(filter)).logs;
+  }
+
+  /**
+   * The logs of a range, each block of `headers` checked: where its bloom speaks of a contract without a log here, its
+   * receipts decide. `strict`: every block the bloom speaks of is read from its receipts, logs or not.
+   */
+  async completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict = false): Promise<ChainLog[]> {
+    const { logs, sources } = await this.#read(filter);
+    const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
+    const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
+    const lenient = headers.filter((header) => !isStrict(header));
+    const doubtful = [...certain, ...doubtfulBlocks(lenient, filter, logs)];
+    let complete = logs;
+    for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
+      const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
+      const settled = await Promise.all(some.map((header) => this.#settle(header, filter, strict, sources)));
+      for (const [index, { number }] of some.entries()) {
+        const [own, found] = [complete.filter((log) => log.blockNumber === number), settled[index]!];
+        if (sameLogs(own, found)) continue;
+        this.#watch.missed(Math.max(1, found.length - own.length));
+        const liar = sources.get(number);
+        if (liar !== undefined) this.#pool.benchLiar(liar);
+        complete = complete.filter((log) => log.blockNumber !== number).concat(found);
+      }
+    }
+    return complete === logs ? logs : complete.sort(inChainOrder);
+  }
+
+  /** The logs of one block from whoever can vouch for them. */
+  async #settle(header: BlockHeader, filter: LogFilter, strict: boolean, sources: Sources): Promise<ChainLog[]> {
+    const byReceipts = await this.#byReceipts(header, filter);
+    if (byReceipts !== undefined) {
+      this.#watch.settled("receipts");
+      return byReceipts;
+    }
+    const first = sources.get(header.number);
+    const second = first === undefined ? undefined : this.#pool.other(first);
+    if (second === undefined && strict) {
+      throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
+        code: "unverifiable",
+        meta: { block: header.number },
+      });
+    }
+    const again = await this.#ofBlock(header, filter, second);
+    const asked = await this.#ofBlock(header, filter, first);
+    this.#watch.settled(second === undefined ? "asking again" : "another endpoint");
+    // Neither can prove what it left out; a log the header's bloom vouches for is believed.
+    const spoken = new Set<string>(spokenOf(header, filter));
+    const union = new Map([...again, ...asked].map((log) => [log.logIndex, log]));
+    return [...union.values()].filter((log) => spoken.has(log.address)).sort(inChainOrder);
+  }
+
+  #hasReceipts(endpoint: Endpoint): boolean {
+    return (this.#refusals.get(endpoint) ?? 0) < MAX_REFUSALS;
+  }
+
+  async #byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
+    const able = this.#pool.endpoints.filter((endpoint) => this.#hasReceipts(endpoint));
+    if (able.length === 0) return undefined;
+    const ask = async (endpoint: Endpoint): Promise<ChainLog[] | undefined> => {
+      if (!this.#hasReceipts(endpoint)) return undefined;
+      let result: unknown;
+      try {
+        result = await endpoint.request("eth_getBlockReceipts", [quantity(header.number)]);
+      } catch (error) {
+        if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+        this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
+        return undefined;
+      }
+      this.#refusals.set(endpoint, 0);
+      if (result === null) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+      return logsOfReceipts(result, header, filter);
+    };
+    try {
+      const found = await this.#pool.run(ask, { meta: { block: header.number } });
+      if (found !== undefined) return found;
+      // The endpoint that was picked has none; perhaps another has.
+      for (const endpoint of able) {
+        const logs = await ask(endpoint);
+        if (logs !== undefined) return logs;
+      }
+    } catch (error) {
+      // Nobody's receipts add up: on this chain they may not be made to. They prove nothing then.
+      const cause = error instanceof AppError ? error.cause : undefined;
+      if (!(cause instanceof RpcError && cause.kind === "lie")) throw error;
+    }
+    return undefined;
+  }
+
+  /** By hash (EIP-234): a node on another branch has no answer, instead of another block's. */
+  async #ofBlock(header: BlockHeader, filter: LogFilter, endpoint?: Endpoint): Promise<ChainLog[]> {
+    const ask = (from: Endpoint) => logsOfBlock(from, header, filter);
+    return endpoint === undefined ? this.#pool.run(ask) : ask(endpoint);
+  }
+
+  async #read(filter: LogFilter): Promise<{ logs: ChainLog[]; sources: Sources }> {
+    const sources = new Sources();
+    const { addresses } = filter;
+    if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#split(filter, sources), sources };
+    let logs: ChainLog[];
+    if (addresses.length > ADDRESS_CHUNK * MAX_CHUNKS) {
+      const wanted = new Set(addresses);
+      logs = (await this.#split({ ...filter, addresses: [] }, sources)).filter((log) => wanted.has(log.address));
+    } else {
+      const chunks: Address[][] = [];
+      for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) chunks.push(addresses.slice(i, i + ADDRESS_CHUNK));
+      const parts = await Promise.all(chunks.map((chunk) => this.#split({ ...filter, addresses: chunk }, sources)));
+      logs = parts.flat().sort(inChainOrder);
+    }
+    return { logs, sources };
+  }
+
+  /** Halves a range until its answers are small enough. */
+  async #split(filter: LogFilter, sources: Sources): Promise<ChainLog[]> {
+    const { fromBlock, toBlock } = filter;
+    if (fromBlock > toBlock) return [];
+    try {
+      return await this.#pool.run(
+        async (endpoint) => {
+          const logs = await logsFrom(endpoint, filter);
+          sources.add(fromBlock, toBlock, endpoint);
+          return logs;
+        },
+        { meta: { fromBlock, toBlock } },
+      );
+    } catch (error) {
+      if (!(error instanceof RpcError && error.kind === "range")) throw error;
+      if (fromBlock === toBlock) return this.#largeBlock(filter, error, sources);
+      const middle = Math.floor((fromBlock + toBlock) / 2);
+      const lower = await this.#split({ ...filter, toBlock: middle }, sources);
+      return lower.concat(await this.#split({ ...filter, fromBlock: middle + 1 }, sources));
+    }
+  }
+
+  /** One block alone is too large an answer: by topic, then by address. @throws the refusal when nothing is left to split */
+  async #largeBlock(filter: LogFilter, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+    const { topics, addresses } = filter;
+    const parts =
+      topics.length > 1
+        ? topics.map((topic) => ({ ...filter, topics: [topic] }))
+        : addresses.length > 1
+          ? addresses.map((address) => ({ ...filter, addresses: [address] }))
+          : undefined;
+    if (parts === undefined) {
+      throw new AppError(`block ${filter.fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
+        code: "block_too_large",
+        meta: { ...refusal.meta, block: filter.fromBlock },
+        cause: refusal,
+      });
+    }
+    sources.pieced.add(filter.fromBlock);
+    const logs: ChainLog[] = [];
+    for (const part of parts) logs.push(...(await this.#split(part, sources)));
+    return logs.sort(inChainOrder);
+  }
+}
+
+/** Who answered for which blocks. */
+class Sources {
+  /** Blocks put together from answers to parts of the filter: that some of a contract's logs came says nothing there. */
+  readonly pieced = new Set<number>();
+  readonly #ranges: { from: number; to: number; endpoint: Endpoint }[] = [];
+
+  add(from: number, to: number, endpoint: Endpoint): void {
+    this.#ranges.push({ from, to, endpoint });
+  }
+
+  get(block: number): Endpoint | undefined {
+    return this.#ranges.find(({ from, to }) => block >= from && block <= to)?.endpoint;
+  }
+}
+
+async function logsFrom(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog[]> {
+  const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
+  const { addresses, topics, fromBlock, toBlock } = filter;
+  const expected = { addresses: new Set<string>(addresses), topics: new Set<string>(topics), fromBlock, toBlock };
+  return verifyLogs(result, expected) as unknown as ChainLog[];
+}
+
+async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
+  const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
+  const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
+  const expected = { addresses: new Set<string>(filter.addresses), topics: new Set<string>(filter.topics) };
+  const logs = verifyLogs(result, { ...expected, fromBlock: number, toBlock: number }) as unknown as ChainLog[];
+  if (logs.some((log) => log.blockHash !== hash)) {
+    throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
+  }
+  return logs;
+}
+
+/** The parameter object of `eth_getLogs`. */
+export function logFilterParams(filter: LogFilter): Record<string, unknown> {
+  const { addresses, topics } = filter;
+  return {
+    fromBlock: quantity(filter.fromBlock),
+    toBlock: quantity(filter.toBlock),
+    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
+    ...(topics.length === 0 ? {} : { topics: [topics] }),
+  };
+}
+
+const inChainOrder = (a: ChainLog, b: ChainLog): number => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
+
+function sameLogs(a: readonly ChainLog[], b: readonly ChainLog[]): boolean {
+  const print = ({ address, blockHash, logIndex, topics, data }: ChainLog) =>
+    `${logIndex} ${address} ${blockHash} ${topics.join()} ${data}`;
+  return a.length === b.length && a.every((log, i) => print(log) === print(b[i]!));
+}

@@ -1,0 +1,398 @@
+/**
+ * A node of the simulated chain as the pool sees it: it answers late, refuses in every provider's words, loses sockets,
+ * cuts answers off, lags, sits on a losing fork, and lies. What it says when it is well is the truth of its own view.
+ */
+import type { Random } from "../../scripts/local-chain/random.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { bloomOf } from "../../src/rpc/bloom.ts";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
+import corpus from "../fixtures/rpc-errors.json";
+import { modelListing } from "../nfts/model.ts";
+import type { SimBlock, SimChain } from "./chain.ts";
+import type { Fault, FaultCounter } from "./faults.ts";
+import type { ProcessClock, Scheduler } from "./scheduler.ts";
+
+/** What an endpoint is like for as long as a world lasts. */
+export interface Temper {
+  /** Chance that a request meets a misfortune. */
+  readonly fault: number;
+  /** Chance that an answer with logs is a lie. */
+  readonly lie: number;
+  /** Which logs may be left out: only those whose absence `VERIFY` promises to see. */
+  readonly omission: "none" | "unfinalised blocks" | "whole blocks" | "any log";
+  readonly maxRange: number | undefined;
+  readonly maxLogs: number | undefined;
+  readonly hasReceipts: boolean;
+  readonly hasFinalizedTag: boolean;
+  /** Newest blocks whose state can be asked for. */
+  readonly stateDepth: number;
+}
+
+export interface EndpointWorld {
+  readonly scheduler: Scheduler;
+  readonly chain: SimChain;
+  readonly faults: FaultCounter;
+  /** False once the world calms down. */
+  readonly isHostile: boolean;
+}
+
+interface RpcFailure {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+type Params = readonly unknown[];
+interface LogQuery {
+  readonly fromBlock: string;
+  readonly toBlock: string;
+  readonly blockHash?: string;
+  readonly address?: unknown;
+  readonly topics?: unknown;
+}
+
+interface WireLog {
+  address: string;
+  topics: readonly string[];
+  data: string;
+  blockNumber: string;
+  blockHash: string;
+  transactionHash: string;
+  logIndex: string;
+}
+
+const TRUE = `0x${"1".padStart(64, "0")}`;
+const FALSE = `0x${"0".padStart(64, "0")}`;
+const quantity = (value: number): string => `0x${value.toString(16)}`;
+const worded = (corpus.errors as { code: number | null; message?: string; data?: unknown; expect: string }[]).filter(
+  (entry) => entry.message !== undefined && entry.expect !== "fatal-for-this-block",
+);
+
+/** What the nodes have of the chain: one per endpoint URL, shared by the processes that ask it. */
+export class SimNode {
+  readonly label: string;
+  readonly temper: Temper;
+  readonly #world: EndpointWorld;
+  #view: readonly SimBlock[] | undefined;
+  #viewFinalized = 0;
+  #lag = 0;
+
+  constructor(label: string, temper: Temper, world: EndpointWorld) {
+    this.label = label;
+    this.temper = temper;
+    this.#world = world;
+  }
+
+  /** The branch it is on, genesis first. */
+  get blocks(): readonly SimBlock[] {
+    const blocks = this.#view ?? this.#world.chain.canonical;
+    return this.#lag === 0 ? blocks : blocks.slice(0, Math.max(1, blocks.length - this.#lag));
+  }
+
+  get finalizedNumber(): number {
+    const { chain } = this.#world;
+    return Math.min(this.#view === undefined ? chain.finalizedNumber : this.#viewFinalized, this.blocks.length - 1);
+  }
+
+  /** Stays on what is about to become a losing branch, for a while. */
+  stayBehind(ms: number): void {
+    this.#view = this.#world.chain.canonical;
+    this.#viewFinalized = this.#world.chain.finalizedNumber;
+    this.#world.scheduler.after(ms, () => {
+      this.#view = undefined;
+    });
+  }
+
+  lag(blocks: number, ms: number): void {
+    this.#lag = blocks;
+    this.#world.scheduler.after(ms, () => {
+      this.#lag = 0;
+    });
+  }
+}
+
+export class SimEndpoint implements Endpoint {
+  readonly label: string;
+  readonly #node: SimNode;
+  readonly #clock: ProcessClock;
+  readonly #world: EndpointWorld;
+
+  constructor(node: SimNode, clock: ProcessClock, world: EndpointWorld) {
+    this.label = node.label;
+    this.#node = node;
+    this.#clock = clock;
+    this.#world = world;
+  }
+
+  async request(method: string, params: unknown[]): Promise<unknown> {
+    await this.#travel();
+    const outcome = this.#answer(method, params);
+    await this.#travel();
+    if ("error" in outcome) throw classifyRpcError(outcome.error, method, { endpoint: this.label });
+    return outcome.result;
+  }
+
+  async raw(method: string, params: unknown[], signal?: AbortSignal): Promise<Uint8Array> {
+    await this.#travel();
+    signal?.throwIfAborted();
+    const outcome = this.#answer(method, params);
+    await this.#travel();
+    signal?.throwIfAborted();
+    const bytes = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, ...outcome }));
+    if (!this.#strikes("truncated JSON", 0.3)) return bytes;
+    return bytes.slice(0, this.#random.below(bytes.length));
+  }
+
+  destroy(): void {}
+
+  get #random(): Random {
+    return this.#world.scheduler.random;
+  }
+
+  /** Whether a misfortune comes about now; `share` of the endpoint's own chance. */
+  #strikes(fault: Fault, share: number, chance = this.#node.temper.fault): boolean {
+    if (!this.#world.isHostile || !this.#world.scheduler.chance(chance * share)) return false;
+    this.#world.faults.hit(fault);
+    return true;
+  }
+
+  #meta(): { endpoint: string } {
+    return { endpoint: this.label };
+  }
+
+  /** Half the way of a request or an answer. */
+  async #travel(): Promise<void> {
+    const far = this.#strikes("straggler", 0.3) ? 3_000 + this.#random.below(15_000) : 0;
+    await this.#clock.sleep(1 + this.#random.below(40) + far);
+    if (this.#strikes("time-out", 0.2)) {
+      await this.#clock.sleep(30_000);
+      throw new RpcError("transient", "no answer within 30000 ms", { meta: this.#meta() });
+    }
+    if (this.#strikes("dropped connection", 0.4)) {
+      throw new RpcError("transient", "the endpoint could not be reached: closed", { meta: this.#meta() });
+    }
+    if (this.#strikes("too many requests", 0.5)) {
+      const seconds = this.#random.below(2) === 0 ? String(1 + this.#random.below(5)) : null;
+      throw classifyHttpStatus(429, seconds, this.#meta());
+    }
+    if (this.#strikes("server error", 0.4)) throw classifyHttpStatus(502, null, this.#meta());
+  }
+
+  #answer(method: string, params: Params): { result: unknown } | { error: RpcFailure } {
+    if ((method === "eth_getLogs" || method === "eth_call") && this.#strikes("provider refusal", 0.5)) {
+      const { code, message = "", data } = this.#random.pick(worded);
+      return { error: { code: code ?? -32_000, message, ...(data === undefined ? {} : { data }) } };
+    }
+    switch (method) {
+      case "eth_getBlockByNumber":
+        return this.#block(params[0] as string);
+      case "eth_getLogs":
+        return this.#logs(params[0] as LogQuery);
+      case "eth_getBlockReceipts":
+        return this.#receipts(Number(params[0]));
+      case "eth_call":
+        return this.#call(params[0] as { to: string; data: string }, params[1] as string);
+      case "eth_getCode":
+        return this.#code(params[0] as string, params[1] as string);
+      case "eth_getTransactionCount":
+        return { result: "0x0" };
+      default:
+        return { error: { code: -32601, message: `the method ${method} does not exist` } };
+    }
+  }
+
+  #block(tag: string): { result: unknown } | { error: RpcFailure } {
+    const { blocks } = this.#node;
+    let number = Number(tag);
+    if (tag === "latest") number = blocks.length - 1;
+    if (tag === "finalized") {
+      if (!this.#node.temper.hasFinalizedTag) {
+        this.#world.faults.hit("finalized tag refused");
+        return { error: { code: -32602, message: "invalid block tag: finalized is not supported" } };
+      }
+      number = this.#node.finalizedNumber;
+    }
+    const block = blocks[number];
+    if (block === undefined) return { result: null };
+    const { hash, parentHash, timestamp, logsBloom } = block;
+    return {
+      result: { number: quantity(number), hash, parentHash, timestamp: quantity(timestamp), logsBloom },
+    };
+  }
+
+  #logs(filter: LogQuery): { result: unknown } | { error: RpcFailure } {
+    const { maxRange, maxLogs } = this.#node.temper;
+    const { blocks } = this.#node;
+    const byHash = blocks.findLast((block) => block.hash === filter.blockHash);
+    if (filter.blockHash !== undefined && byHash === undefined) {
+      return { error: { code: -32_000, message: "unknown block" } };
+    }
+    const [from, to] =
+      byHash === undefined ? [Number(filter.fromBlock), Number(filter.toBlock)] : [byHash.number, byHash.number];
+    if (to > blocks.length - 1) return { error: { code: -32_000, message: "block not found: header not found" } };
+    if (maxRange !== undefined && to - from + 1 > maxRange) return { error: this.#rangeRefusal(from, to, maxRange) };
+    const wanted = filter.address === undefined ? undefined : new Set([filter.address].flat() as string[]);
+    const topics = new Set(((filter.topics as string[][] | undefined) ?? []).flat());
+    const logs: WireLog[] = [];
+    for (const block of blocks.slice(from, to + 1)) {
+      for (const log of wireLogs(block)) {
+        if (wanted?.has(log.address) !== false && topics.has(log.topics[0] ?? "")) logs.push(log);
+      }
+    }
+    if (maxLogs !== undefined && logs.length > maxLogs && to > from) {
+      this.#world.faults.hit("range refused with a hint");
+      const isTrap = this.#random.below(3) === 0;
+      if (isTrap) this.#world.faults.hit("hint that fails itself");
+      const end = isTrap ? to - 1 : from;
+      const message = `query returned more than ${maxLogs} results. Try with this block range [${quantity(from)}, ${quantity(end)}].`;
+      return { error: { code: -32005, message } };
+    }
+    return { result: this.#lied(logs, { from, to }) };
+  }
+
+  #rangeRefusal(from: number, to: number, max: number): RpcFailure {
+    if (this.#random.below(3) === 0) {
+      this.#world.faults.hit("range refused without a hint");
+      return { code: -32_000, message: "Block range limit exceeded. See more details elsewhere" };
+    }
+    this.#world.faults.hit("range refused with a hint");
+    if (this.#random.below(3) === 0) {
+      this.#world.faults.hit("hint that fails itself");
+      return {
+        code: -32005,
+        message: `query exceeds limits. Try with this block range [${quantity(from)}, ${quantity(to - 1)}].`,
+      };
+    }
+    return { code: -32602, message: `query exceeds max block range ${max}` };
+  }
+
+  /** The logs, or something else. */
+  #lied(logs: WireLog[], { from, to }: { from: number; to: number }): WireLog[] {
+    const { lie, omission } = this.#node.temper;
+    const random = this.#random;
+    if (logs.length === 0) return logs;
+    const at = random.below(logs.length);
+    const chosen = logs[at]!;
+    const number = Number(chosen.blockNumber);
+    const isSeen = omission === "any log" || omission === "whole blocks" || number > this.#world.chain.finalizedNumber;
+    if (omission !== "none" && isSeen && this.#strikes("log left out", 0.5, lie)) {
+      if (omission === "any log" && number <= this.#world.chain.finalizedNumber) return logs.toSpliced(at, 1);
+      return logs.filter((log) => log.blockNumber !== chosen.blockNumber || log.address !== chosen.address);
+    }
+    if (this.#strikes("log repeated", 0.1, lie)) return [...logs.slice(0, at + 1), chosen, ...logs.slice(at + 1)];
+    if (this.#strikes("log of another address", 0.1, lie)) {
+      return logs.with(at, { ...chosen, address: `0x${"e".repeat(40)}` });
+    }
+    if (this.#strikes("log outside the range", 0.1, lie)) {
+      return logs.with(at, {
+        ...chosen,
+        blockNumber: quantity(random.below(2) === 0 ? to + 1 : Math.max(0, from - 1)),
+      });
+    }
+    // Inside a range that is final the hash of a block is nowhere written, but that of the last one is.
+    const isTold = number === to || number > this.#world.chain.finalizedNumber;
+    if (isTold && this.#strikes("log of another block hash", 0.2, lie)) {
+      return logs.map((log) =>
+        log.blockNumber === chosen.blockNumber ? { ...log, blockHash: `0x${"d".repeat(64)}` } : log,
+      );
+    }
+    if (this.#strikes("logs out of order", 0.2, lie)) return logs.toReversed();
+    return logs;
+  }
+
+  #receipts(number: number): { result: unknown } | { error: RpcFailure } {
+    if (!this.#node.temper.hasReceipts) {
+      this.#world.faults.hit("receipts refused");
+      return { error: { code: -32601, message: "the method eth_getBlockReceipts does not exist/is not available" } };
+    }
+    const block = this.#node.blocks[number];
+    if (block === undefined) return { result: null };
+    let logs = wireLogs(block);
+    if (logs.length > 0 && this.#strikes("wrong receipts", 0.3, this.#node.temper.lie)) {
+      const [gone] = [this.#random.pick(logs)];
+      logs = logs.filter((log) => log.address !== gone.address);
+    }
+    const half = logs.length >> 1;
+    const receipts = [logs.slice(0, half), logs.slice(half)].map((own) => ({
+      logs: own,
+      logsBloom: `0x${bloomOf(own as never)
+        .toString(16)
+        .padStart(512, "0")}`,
+    }));
+    return { result: receipts };
+  }
+
+  #stateAt(tag: string): SimBlock | undefined {
+    const { blocks, temper } = this.#node;
+    if (tag === "latest") return blocks.at(-1);
+    const number = Number(tag);
+    if (number < blocks.length - temper.stateDepth) {
+      this.#world.faults.hit("old state refused");
+      return undefined;
+    }
+    return blocks[number];
+  }
+
+  #call({ to, data }: { to: string; data: string }, tag: string): { result: unknown } | { error: RpcFailure } {
+    const block = this.#stateAt(tag);
+    if (block === undefined)
+      return { error: { code: -32_000, message: "missing trie node (path ) state is not available" } };
+    const contract = this.#world.chain.contract(to as Address);
+    if (contract === undefined || block.number < contract.createdAt) return { result: "0x" };
+    const { kind } = contract;
+    const revert = { error: { code: 3, message: "execution reverted" } };
+    const argument = data.slice(10);
+    switch (data.slice(0, 10)) {
+      case "0x01ffc9a7": {
+        if (kind !== "erc721" && kind !== "erc1155") return revert;
+        const wanted = kind === "erc721" ? "80ac58cd" : "d9b67a26";
+        return { result: argument.startsWith("01ffc9a7") || argument.startsWith(wanted) ? TRUE : FALSE };
+      }
+      case "0x313ce567":
+        return kind === "erc20" ? { result: `0x${(18).toString(16).padStart(64, "0")}` } : revert;
+      case "0x6352211e": {
+        if (kind !== "erc721" && kind !== "unindexed") return revert;
+        const owner = this.#owner(to as Address, BigInt(`0x${argument}`), block.hash);
+        return owner === undefined ? revert : { result: `0x${owner.toString(16).padStart(64, "0")}` };
+      }
+      default:
+        return revert;
+    }
+  }
+
+  #owner(address: Address, id: bigint, at: Hash): number | undefined {
+    const { chain } = this.#world;
+    const block = chain.blocks.get(at)!;
+    const listing = modelListing(chain.transfersOf(address, at), block.number, false);
+    return listing.find((entry) => entry.id === id.toString())?.owner;
+  }
+
+  #code(address: string, tag: string): { result: unknown } | { error: RpcFailure } {
+    const block = this.#stateAt(tag);
+    if (block === undefined)
+      return { error: { code: -32_000, message: "missing trie node (path ) state is not available" } };
+    const contract = this.#world.chain.contract(address as Address);
+    const hasCode = contract !== undefined && contract.kind !== "none" && block.number >= contract.createdAt;
+    return { result: hasCode ? "0x6001" : "0x" };
+  }
+}
+
+const wireOf = new WeakMap<SimBlock, WireLog[]>();
+
+function wireLogs(block: SimBlock): WireLog[] {
+  let wire = wireOf.get(block);
+  if (wire === undefined) {
+    wire = block.logs.map(({ address, topics, data }, index) => ({
+      address,
+      topics,
+      data,
+      blockNumber: quantity(block.number),
+      blockHash: block.hash,
+      transactionHash: block.hash,
+      logIndex: quantity(index),
+    }));
+    wireOf.set(block, wire);
+  }
+  return wire;
+}

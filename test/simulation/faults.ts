@@ -1,0 +1,62 @@
+/** Every kind of misfortune the simulated world knows, and how often each came about. */
+export const FAULTS = [
+  // endpoints
+  "provider refusal",
+  "range refused with a hint",
+  "range refused without a hint",
+  "hint that fails itself",
+  "too many requests",
+  "server error",
+  "dropped connection",
+  "time-out",
+  "straggler",
+  "truncated JSON",
+  "old state refused",
+  "finalized tag refused",
+  "lagging node",
+  "node on a losing fork",
+  // lies
+  "log left out",
+  "log repeated",
+  "log of another block hash",
+  "log of another address",
+  "log outside the range",
+  "logs out of order",
+  "wrong receipts",
+  "receipts refused",
+  // chain
+  "fork",
+  "finality stalls",
+  "fork to a shorter chain",
+  // processes
+  "crash",
+  "crash before an append",
+  "crash after an append",
+  "pause",
+  "clock jump",
+  // log
+  "append fails",
+  "append succeeds, answer lost",
+  "wake-up lost",
+  "wake-up late",
+  "read fails",
+] as const;
+
+export type Fault = (typeof FAULTS)[number];
+
+export class FaultCounter {
+  readonly counts = new Map<Fault, number>(FAULTS.map((fault) => [fault, 0]));
+
+  hit(fault: Fault): void {
+    this.counts.set(fault, (this.counts.get(fault) ?? 0) + 1);
+  }
+
+  add(other: FaultCounter): void {
+    for (const [fault, count] of other.counts) this.counts.set(fault, (this.counts.get(fault) ?? 0) + count);
+  }
+
+  /** Faults that never came about. */
+  missing(): Fault[] {
+    return FAULTS.filter((fault) => this.counts.get(fault) === 0);
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * The simulated log: one disk that survives everything, and a client of it in each process, with latency, failures
+ * before and after the write, and wake-ups that are late or never come. Records go through the real codec.
+ */
+import { AppError, ConcurrencyError } from "../../src/core/errors.ts";
+import type { Hash } from "../../src/core/hex.ts";
+import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
+import type { Append, AppendOutcome, EventLog, Headline, ReadOptions, StreamHead } from "../../src/log/port.ts";
+import { assertGapless, fromStored, type StoredEvent, toStored } from "../../src/log/records.ts";
+import type { FaultCounter } from "./faults.ts";
+import type { ProcessClock, Scheduler } from "./scheduler.ts";
+
+interface Stream {
+  readonly rows: StoredEvent[];
+  headline: Headline | undefined;
+  seq: number;
+}
+
+/** What the disk is asked to say of each append that is durable; throws when it must not be. */
+export type AppendWitness = (stream: StreamName, events: readonly DomainEvent[], version: number) => void;
+
+export class SimDisk {
+  readonly streams = new Map<StreamName, Stream>();
+  readonly leases = new Map<string, { holder: string; until: number }>();
+  readonly settings = new Map<string, string>();
+  readonly clients = new Set<SimLog>();
+  readonly witness: AppendWitness;
+  seq = 0;
+
+  constructor(witness: AppendWitness) {
+    this.witness = witness;
+  }
+
+  version(stream: StreamName): number {
+    return this.streams.get(stream)?.rows.length ?? 0;
+  }
+
+  /** @throws ConcurrencyError */
+  append(append: Append, time: number): number {
+    const { stream, expectedVersion, events, headline } = append;
+    const version = this.version(stream);
+    if (version !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, version);
+    if (events.length === 0) return version;
+    const rows = toStored(append, time).events;
+    const decoded = rows.map((row) => fromStored(stream, row).event);
+    const held = this.streams.get(stream) ?? { rows: [], headline: undefined, seq: 0 };
+    held.rows.push(...rows);
+    if (headline !== undefined) held.headline = JSON.parse(JSON.stringify(headline)) as Headline;
+    held.seq = ++this.seq;
+    this.streams.set(stream, held);
+    this.witness(stream, decoded, held.rows.length);
+    return held.rows.length;
+  }
+}
+
+export interface SimLogWorld {
+  readonly scheduler: Scheduler;
+  readonly faults: FaultCounter;
+  readonly isHostile: boolean;
+  /** Chance of a fault per operation. */
+  readonly logFault: number;
+  /** Chance that the process dies at an append. */
+  readonly crashAtAppend: number;
+}
+
+const POLL_MS = 1_000;
+const down = () =>
+  new AppError("the event log is not available: connection closed", { code: "log_unavailable", retryable: true });
+
+export class SimLog implements EventLog {
+  readonly engine = "sqlite";
+  readonly #disk: SimDisk;
+  readonly #clock: ProcessClock;
+  readonly #world: SimLogWorld;
+  readonly #crash: () => void;
+  readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
+  #seenSeq: number;
+
+  constructor(disk: SimDisk, clock: ProcessClock, world: SimLogWorld, crash: () => void) {
+    this.#disk = disk;
+    this.#clock = clock;
+    this.#world = world;
+    this.#crash = crash;
+    this.#seenSeq = disk.seq;
+    disk.clients.add(this);
+    this.#schedulePoll();
+  }
+
+  #schedulePoll(): void {
+    this.#clock.after(POLL_MS, () => {
+      const grown = [...this.#disk.streams].filter(([, { seq }]) => seq > this.#seenSeq);
+      this.#seenSeq = this.#disk.seq;
+      for (const [stream, { rows }] of grown) this.#notify(stream, rows.length);
+      this.#schedulePoll();
+    });
+  }
+
+  #notify(stream: StreamName, version: number): void {
+    for (const listener of this.#listeners) listener(stream, version);
+  }
+
+  /** Tells every client of a write, some late, some never. */
+  #wake(stream: StreamName, version: number): void {
+    const { scheduler, faults, isHostile } = this.#world;
+    for (const client of this.#disk.clients) {
+      if (client === this) continue;
+      if (isHostile && scheduler.chance(0.1)) {
+        faults.hit("wake-up lost");
+        continue;
+      }
+      const isLate = isHostile && scheduler.chance(0.1);
+      if (isLate) faults.hit("wake-up late");
+      const wait = isLate ? 500 + scheduler.random.below(3_000) : scheduler.random.below(20);
+      client.#clock.after(wait, () => client.#notify(stream, version));
+    }
+  }
+
+  #strikes(chance: number): boolean {
+    return this.#world.isHostile && this.#world.scheduler.chance(chance);
+  }
+
+  /** A promise that never settles: what a dead process waits for. */
+  async #dead(): Promise<never> {
+    return new Promise(() => undefined);
+  }
+
+  async #latency(): Promise<void> {
+    await this.#clock.sleep(this.#world.scheduler.random.below(8));
+  }
+
+  async append(append: Append): Promise<number> {
+    const { faults, logFault, crashAtAppend } = this.#world;
+    await this.#latency();
+    if (this.#strikes(crashAtAppend)) {
+      faults.hit("crash before an append");
+      this.#crash();
+      return this.#dead();
+    }
+    if (this.#strikes(logFault)) {
+      faults.hit("append fails");
+      throw down();
+    }
+    const version = this.#disk.append(append, this.#clock.now());
+    this.#wake(append.stream, version);
+    if (this.#strikes(crashAtAppend)) {
+      faults.hit("crash after an append");
+      this.#crash();
+      return this.#dead();
+    }
+    await this.#latency();
+    if (this.#strikes(logFault)) {
+      faults.hit("append succeeds, answer lost");
+      throw down();
+    }
+    if (append.events.length > 0) this.#notify(append.stream, version);
+    return version;
+  }
+
+  appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
+    return Promise.all(
+      appends.map((append) =>
+        this.append(append).then(
+          (version) => ({ version }),
+          (error: Error) => ({ error }),
+        ),
+      ),
+    );
+  }
+
+  async #reading(): Promise<void> {
+    await this.#latency();
+    if (!this.#strikes(this.#world.logFault)) return;
+    this.#world.faults.hit("read fails");
+    throw down();
+  }
+
+  async read(stream: StreamName, { from = 1, limit = 1_000 }: ReadOptions = {}): Promise<Recorded[]> {
+    await this.#reading();
+    const rows = (this.#disk.streams.get(stream)?.rows ?? []).slice(from - 1, from - 1 + limit);
+    assertGapless(stream, rows, from);
+    return rows.map((row) => fromStored(stream, row));
+  }
+
+  async readBackwards(stream: StreamName, { before, limit }: { before?: number; limit: number }): Promise<Recorded[]> {
+    await this.#reading();
+    const rows = this.#disk.streams.get(stream)?.rows ?? [];
+    const end = before === undefined ? rows.length : before - 1;
+    return rows
+      .slice(Math.max(0, end - limit), end)
+      .reverse()
+      .map((row) => fromStored(stream, row));
+  }
+
+  #headOf(stream: StreamName): StreamHead {
+    const held = this.#disk.streams.get(stream);
+    return { stream, version: held?.rows.length ?? 0, headline: held?.headline };
+  }
+
+  async head(stream: StreamName): Promise<StreamHead> {
+    await this.#reading();
+    return this.#headOf(stream);
+  }
+
+  async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
+    await this.#reading();
+    return streams.filter((stream) => this.#disk.streams.has(stream)).map((stream) => this.#headOf(stream));
+  }
+
+  async streams(prefix: string, { after = "", limit }: { after?: string; limit: number }): Promise<StreamHead[]> {
+    await this.#reading();
+    const names = [...this.#disk.streams.keys()].filter((name) => name.startsWith(prefix) && name > after).sort();
+    return names.slice(0, limit).map((name) => this.#headOf(name));
+  }
+
+  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
+    await this.#reading();
+    const now = this.#world.scheduler.time;
+    const lease = this.#disk.leases.get(name);
+    if (lease !== undefined && lease.holder !== holder && lease.until > now) return false;
+    this.#disk.leases.set(name, { holder, until: now + ttlMs });
+    return true;
+  }
+
+  async releaseLease(name: string, holder: string): Promise<void> {
+    await this.#reading();
+    if (this.#disk.leases.get(name)?.holder === holder) this.#disk.leases.delete(name);
+  }
+
+  async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+    await this.#reading();
+    const value = this.#disk.settings.get(name);
+    if (value !== undefined) return { value, created: false };
+    const made = initial();
+    this.#disk.settings.set(name, made);
+    return { value: made, created: true };
+  }
+
+  putBlob(): Promise<Hash> {
+    return Promise.reject(new Error("the simulated log keeps no blobs"));
+  }
+
+  getBlob(): Promise<never> {
+    return Promise.reject(new Error("the simulated log keeps no blobs"));
+  }
+
+  getBlobs(): Promise<Map<Hash, Uint8Array>> {
+    return Promise.resolve(new Map());
+  }
+
+  /** The process is gone. */
+  async close(): Promise<void> {
+    this.#disk.clients.delete(this);
+  }
+}

@@ -1,0 +1,176 @@
+/** One process of the service in the simulated world: the real indexing, projections, pages and channel over fake edges. */
+import { chainById } from "../../src/chains/chains.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { Lifecycle } from "../../src/core/lifecycle.ts";
+import type { Logger } from "../../src/core/logger.ts";
+import type { Verify } from "../../src/indexer/backfill-task.ts";
+import { ChainIndexing } from "../../src/indexer/indexing.ts";
+import { requestIdentification, requestIndexing } from "../../src/indexer/jobs.ts";
+import type { Collection } from "../../src/nfts/collection.ts";
+import { openCursor } from "../../src/nfts/cursor.ts";
+import { type FirstPage, finishPage, isBehind, type Page, planPage } from "../../src/nfts/pages.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { Channel } from "../../src/push/channel.ts";
+import type { ServerMessage } from "../../src/push/messages.ts";
+import { decodeAnswer } from "../../src/rpc/decode-answer.ts";
+import { type Decoder, unwrapReply } from "../../src/rpc/decode-pool.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { type EndpointWorld, SimEndpoint, type SimNode } from "./endpoint.ts";
+import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
+import { ProcessClock } from "./scheduler.ts";
+
+const eth = chainById(1)!;
+export const CHAIN_ID = 1;
+const SECRET = "the simulation's cursor secret";
+
+/** Decodes in line, as the worker does. */
+const inline: Decoder = {
+  decode: async (raw, job, meta) => unwrapReply(decodeAnswer({ ...job, id: 1, raw }), meta),
+};
+
+export interface ProcessWorld extends EndpointWorld, SimLogWorld {
+  readonly nodes: readonly SimNode[];
+  readonly disk: SimDisk;
+  readonly verify: Verify;
+  readonly finalityDepth: number;
+  readonly logger: Logger;
+}
+
+export class SimProcess {
+  readonly name: string;
+  readonly clock: ProcessClock;
+  readonly log: SimLog;
+  readonly projections: CollectionProjections;
+  readonly indexing: ChainIndexing;
+  /** What the one subscriber of this process was told. */
+  readonly told: ServerMessage[] = [];
+  started = false;
+  readonly #channel: Channel;
+  readonly #peer = { send: (message: ServerMessage) => this.told.push(message) };
+
+  constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
+    this.name = name;
+    const { scheduler, nodes, disk, verify, finalityDepth, logger } = world;
+    const clock = new ProcessClock(scheduler);
+    this.clock = clock;
+    const log = new SimLog(disk, clock, world, () => {
+      this.kill();
+      onCrash(this);
+    });
+    this.log = log;
+    const lifecycle = new Lifecycle(logger);
+    this.projections = new CollectionProjections({ log, logger, maxBytes: 1 << 24 });
+    const endpoints = nodes.map((node) => new SimEndpoint(node, clock, world));
+    const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
+    const multicall = eth.multicall3.address;
+    const reader = new RpcChainReader({ chainId: CHAIN_ID, pool, multicall, finalityDepth, depthIsSet: false });
+    const quiet = () => undefined;
+    this.indexing = new ChainIndexing({
+      chain: eth,
+      log,
+      reader,
+      decoder: inline,
+      clock,
+      logger,
+      lifecycle,
+      observer: {
+        malformed: quiet,
+        progress: quiet,
+        completed: quiet,
+        failed: quiet,
+        head: quiet,
+        reorg: quiet,
+        halted: quiet,
+      },
+      holder: name,
+      verify,
+      settle: () => this.projections.settle(CHAIN_ID),
+      minPollMs: 500,
+    });
+    const { view } = this.indexing;
+    this.#channel = new Channel({
+      log,
+      projections: this.projections,
+      clock,
+      logger,
+      chainOf: () => view,
+      requestIndexing: (chainId, address) => requestIndexing(log, chainId, address as Address),
+      maxSubscriptions: 100,
+    });
+    view.onChange((change) => {
+      if (change.type === "reverted") this.#channel.chainReverted(CHAIN_ID, change.ancestor);
+    });
+    log.subscribe((stream, version) => {
+      const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");
+      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version).catch(fail);
+    });
+    this.#channel.open(this.#peer);
+  }
+
+  /** As the service starts: again when the log fails, since somebody restarts it. */
+  async start(): Promise<void> {
+    for (;;) {
+      try {
+        await this.indexing.start(async () => undefined);
+        this.started = true;
+        return;
+      } catch {
+        await this.clock.sleep(1_000);
+      }
+    }
+  }
+
+  /** SIGKILL. */
+  kill(): void {
+    this.clock.kill();
+    void this.log.close();
+  }
+
+  request(address: Address): Promise<void> {
+    return requestIndexing(this.log, CHAIN_ID, address);
+  }
+
+  /** As the route does when somebody asks again, after a while, for what was found to be no NFT. */
+  requestAgain(address: Address, version: number): Promise<void> {
+    return requestIdentification(this.log, CHAIN_ID, address, version);
+  }
+
+  subscribe(address: Address): Promise<void> {
+    return this.#channel.receive(this.#peer, JSON.stringify({ action: "subscribe", chain: "eth", address }));
+  }
+
+  collection(address: Address): Promise<Collection> {
+    return this.projections.get(CHAIN_ID, address);
+  }
+
+  /** A page, as the route reads it: the first of a walk, or the next of one that may have begun elsewhere. */
+  async page(address: Address, ask: Partial<FirstPage> | { cursor: string }): Promise<Page> {
+    const { view } = this.indexing;
+    let collection = await this.collection(address);
+    if ("cursor" in ask) {
+      const { block } = openCursor(ask.cursor, SECRET)!;
+      await view.reach(block);
+      if (isBehind(collection, block)) collection = await this.projections.newest(CHAIN_ID, address);
+    }
+    await view.showFor(collection);
+    const options = {
+      chainId: CHAIN_ID,
+      address,
+      native: false,
+      cursorSecret: SECRET,
+    };
+    const noMetadata = { tokenUri: "null", metadata: "null", normalized: "", media: "", uriSync: "null" };
+    const read = (from: Parameters<typeof planPage>[2]) => {
+      const plan = planPage(collection, view, from);
+      return finishPage(
+        plan,
+        plan.entries.map(() => ({ ...noMetadata, metadataSync: "null" })),
+        options,
+      );
+    };
+    if ("cursor" in ask) return read({ cursor: openCursor(ask.cursor, SECRET)! });
+    const first = { limit: 500, hex: false, holders: false, withTotal: true, asOfBlock: undefined, part: undefined };
+    return read({ first: { ...first, ...ask } });
+  }
+}

@@ -40,6 +40,10 @@ export const LIMITS = Object.freeze({
   pageCacheBytes: 64 * 1024 * 1024,
   /** Part of CACHE_MB that metadata's references, and its texts, may each take beside it. */
   metadataCachePart: 1 / 8,
+  /** An operator's list: 300,000 lines of a chain and an address are 16 MB. */
+  maxListBytes: 16 * 1024 * 1024,
+  /** How often the lists' files are looked at for a change. */
+  listPollMs: 1_000,
   /** Stopping: what is in flight gets this long. */
   stopGraceMs: 10_000,
 });
@@ -73,6 +77,9 @@ export interface Config {
   readonly ipfsGateways: readonly string[];
   /** Token URIs may lead to private addresses and any port: for the demo and tests. */
   readonly metadataAllowPrivate: boolean;
+  /** Files with the contracts that the operator knows as spam, and as genuine. */
+  readonly spamList: string | undefined;
+  readonly verifiedList: string | undefined;
   readonly logLevel: LogLevel;
   readonly metricsKey: string | undefined;
 }
@@ -250,6 +257,8 @@ export function readConfig(environment: Environment): Config {
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
     ipfsGateways: readGateways(env),
     metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
+    spamList: env.text("SPAM_LIST"),
+    verifiedList: env.text("VERIFIED_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     metricsKey,
   };

@@ -17,9 +17,14 @@ function configure(): Config {
   try {
     return readConfig(process.env);
   } catch (error) {
-    say(error instanceof ConfigError ? error.message : messageOf(error));
-    process.exit(78);
+    return refuse(error);
   }
+}
+
+/** Says all that is wrong with the configuration, and leaves. */
+function refuse(error: unknown): never {
+  say(error instanceof ConfigError ? error.message : messageOf(error));
+  process.exit(78);
 }
 
 const config = configure();
@@ -56,6 +61,8 @@ try {
     });
   }
 } catch (error) {
+  // What the environment leads to may be as wrong as the environment: a list's file, say.
+  if (error instanceof ConfigError) refuse(error);
   logger.error({ err: error }, "the service did not start");
   say(messageOf(error));
   process.exit(1);

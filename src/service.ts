@@ -12,7 +12,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { type Chain, chainById } from "./chains/chains.ts";
-import { type ChainConfig, type Config, LIMITS } from "./config.ts";
+import { type ChainConfig, type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import type { Address, Hash } from "./core/hex.ts";
 import { Lifecycle } from "./core/lifecycle.ts";
@@ -24,13 +24,15 @@ import { type RunningServer, type Serving, startServer } from "./http/server.ts"
 import type { ChainProjection } from "./indexer/chain-projection.ts";
 import { ChainIndexing } from "./indexer/indexing.ts";
 import { requestIdentification, requestIndexing } from "./indexer/jobs.ts";
+import { ListFiles } from "./indexer/list-files.ts";
 import type { IndexingObserver } from "./indexer/observer.ts";
 import { openLog } from "./log/open.ts";
 import type { EventLog } from "./log/port.ts";
 import type { PageFactsOptions } from "./metadata/page.ts";
 import { type ChainMetadata, Metadata, type MetadataObserver } from "./metadata/service.ts";
 import { systemWire, type Wire } from "./metadata/wire.ts";
-import type { Collection } from "./nfts/collection.ts";
+import { isAirdropShaped } from "./nfts/airdrop.ts";
+import type { FlagLists } from "./nfts/flags.ts";
 import type { Entry } from "./nfts/listing.ts";
 import { CollectionProjections } from "./nfts/projections.ts";
 import type { TokenFacts } from "./nfts/record.ts";
@@ -75,8 +77,6 @@ interface ChainRuntime {
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
   hashOf(block: number): Promise<Hash | undefined>;
-  reach(block: number): Promise<void>;
-  showFor(collection: Collection): Promise<void>;
   isHalted(): boolean;
 }
 
@@ -122,6 +122,7 @@ async function stopService(server: RunningServer, lifecycle: Lifecycle, logger: 
 async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }: Ground): Promise<Serving> {
   const { config, logger } = options;
   const metrics = new Metrics();
+  const lists = await readLists(options, clock);
   const log = await openLog(config.eventLogUrl, clock, logger, ({ events }) => {
     for (const { type } of events) metrics.eventsAppended.inc({ type });
   });
@@ -149,7 +150,8 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   lifecycle.onStop("decoder", () => decoder.close());
 
   const runtimes = new Map<number, ChainRuntime>();
-  const shared = { options, clock, lifecycle, metrics, log, projections, metadata, decoder, holder: randomUUID() };
+  const holder = randomUUID();
+  const shared = { options, clock, lifecycle, metrics, lists, log, projections, metadata, decoder, holder };
   for (const chainConfig of config.chains) {
     const runtime = createRuntime(chainConfig, shared);
     runtimes.set(runtime.chain.chainId, runtime);
@@ -172,6 +174,10 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     await indexing.start(() => prices.load());
     metadata.start(lifecycle);
   }
+  const listsChanged = () => {
+    for (const { indexing } of runtimes.values()) indexing.listsChanged();
+  };
+  lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
   const app = createApp({
@@ -201,6 +207,21 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   return { app, channel, keys, limiter, metrics };
 }
 
+/** The operator's lists. @throws ConfigError with what is wrong with their files */
+async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: Clock): Promise<ListFiles> {
+  const lists = new ListFiles({
+    spam: { key: "SPAM_LIST", path: config.spamList },
+    verified: { key: "VERIFIED_LIST", path: config.verifiedList },
+    maxBytes: LIMITS.maxListBytes,
+    pollMs: minPollMs ?? LIMITS.listPollMs,
+    clock,
+    logger,
+  });
+  const problems = await lists.load();
+  if (problems.length > 0) throw new ConfigError(problems);
+  return lists;
+}
+
 async function readCursorSecret(log: EventLog, config: Config): Promise<string> {
   if (config.cursorSecret !== undefined) return config.cursorSecret;
   const { value } = await log.setting("cursor-secret", () => randomBytes(32).toString("hex"));
@@ -222,6 +243,7 @@ interface Shared {
   readonly clock: Clock;
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
+  readonly lists: FlagLists;
   readonly log: EventLog;
   readonly projections: CollectionProjections;
   readonly metadata: Metadata;
@@ -283,6 +305,11 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     observer: observerOf(metrics, chain),
     holder,
     verify: config.verify,
+    lists: () => shared.lists,
+    shapeOf: async (address) => {
+      const { ledger } = await projections.newest(chainId, address);
+      return { airdrop: isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };
+    },
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);
     },
@@ -304,8 +331,6 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
     return header?.hash;
   };
-  const reach = (block: number) => view.reach(block);
-  const showFor = (collection: Collection) => view.showFor(collection);
   const { factsOf } = metadata;
   return {
     chain,
@@ -315,8 +340,6 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
     metadata,
     factsOf,
     hashOf,
-    reach,
-    showFor,
     isHalted: () => view.halted() !== undefined,
   };
 }

@@ -14,11 +14,13 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
+import { RULES_VERSION } from "../nfts/flags.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
 import type { BlockConsumer, FollowBatch } from "./consumer.ts";
+import type { CollectionFlags } from "./flags.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
 import type { IndexingObserver } from "./observer.ts";
 
@@ -36,6 +38,7 @@ export interface CollectionsOptions {
   readonly logger: Logger;
   readonly observer: IndexingObserver;
   readonly verify: Verify;
+  readonly flags: CollectionFlags;
 }
 
 const PAGE = 1_000;
@@ -43,6 +46,8 @@ const PAGE = 1_000;
 const MAX_CHECKED = 512;
 /** Headers asked for in one batch. */
 const HEADER_BATCH = 100;
+/** Collections of an older release whose words are judged anew in one poll. */
+const MAX_REJUDGED = 200;
 /** A collection further behind than this goes back to the backfill, which decodes off this thread. */
 const MAX_JOIN_GAP = 10_000;
 
@@ -147,7 +152,23 @@ export class FollowedCollections implements BlockConsumer {
       throw new AppError("a collection's joining was interrupted", { code: "write_interrupted", cause: error });
     }
     this.#followed.set(address, followed);
+    this.#options.flags.joined(address);
     observer.completed(chainId, address);
+  }
+
+  /** Writes the flags that the rules and lists of now give, where they are not what the stream says. */
+  async flag(): Promise<void> {
+    const { flags } = this.#options;
+    let rejudged = 0;
+    for (const followed of this.#followed.values()) {
+      const { address, state } = followed;
+      const isOld = state.rulesVersion !== RULES_VERSION;
+      if (isOld && ++rejudged > MAX_REJUDGED) continue;
+      const change = isOld ? await flags.rejudged(address, state) : flags.due(address, state);
+      const next = { ...state, ...change.state };
+      if (change.events.length > 0) await this.#append(followed, change.events, next);
+      else followed.state = next;
+    }
   }
 
   /** Headers of the newest blocks that a collection still has to read, to check its logs by. */
@@ -236,6 +257,7 @@ export class FollowedCollections implements BlockConsumer {
       if ("version" in outcome) {
         followed.version = outcome.version;
         followed.state = state;
+        this.#options.flags.moved(followed.address, countOf(append));
         continue;
       }
       if (!(outcome.error instanceof ConcurrencyError) || attempt > 5) throw outcome.error;
@@ -286,6 +308,11 @@ export class FollowedCollections implements BlockConsumer {
       this.#joining.set(followed.address, followed);
     }
   }
+}
+
+/** Transfers in an append. */
+function countOf({ events }: Append): number {
+  return events.reduce((sum, event) => sum + (event.type === "TransfersCommitted" ? event.count : 0), 0);
 }
 
 /** Logs of unfinalised blocks must lie on the branch that is followed. @throws ForkedLogsError through the caller's retry */

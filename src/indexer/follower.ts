@@ -140,6 +140,7 @@ export class Follower {
       this.#writing = false;
       this.#polledMs = this.#options.clock.monotonic();
       try {
+        await this.#flag();
         const head = await reader.head();
         await this.#advance(state, head, lease);
         await this.#join(state);
@@ -193,6 +194,13 @@ export class Follower {
     }
     this.#nudged = false;
     signal.throwIfAborted();
+  }
+
+  /** Needs no node: what the operator lists is shown while none answers, too. */
+  async #flag(): Promise<void> {
+    this.#writing = true;
+    await this.#options.collections.flag();
+    this.#writing = false;
   }
 
   async #join(state: ChainState): Promise<void> {

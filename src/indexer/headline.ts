@@ -30,6 +30,14 @@ export interface IndexState {
   readonly retryAt: number;
   /** When the contract was identified, ms since the epoch. */
   readonly identifiedAt: number;
+  /** The rules that judged the collection's words, 0 for none yet, and those that fired on words and on history. */
+  readonly rulesVersion: number;
+  readonly wordRule: string;
+  readonly shapeRule: string;
+  /** The flags as the stream has them, and the rule it names. */
+  readonly spam: boolean;
+  readonly verified: boolean;
+  readonly flagRule: string;
 }
 
 export const REQUESTED: IndexState = {
@@ -41,6 +49,12 @@ export const REQUESTED: IndexState = {
   attempt: 0,
   retryAt: 0,
   identifiedAt: 0,
+  rulesVersion: 0,
+  wordRule: "",
+  shapeRule: "",
+  spam: false,
+  verified: false,
+  flagRule: "",
 };
 
 export function toHeadline(state: IndexState): Headline {
@@ -60,6 +74,13 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
     attempt: Number(headline["attempt"]),
     retryAt: Number(headline["retryAt"]),
     identifiedAt: Number(headline["identifiedAt"]),
+    // A log of before there were flags has none of these.
+    rulesVersion: Number(headline["rulesVersion"] ?? 0),
+    wordRule: String(headline["wordRule"] ?? ""),
+    shapeRule: String(headline["shapeRule"] ?? ""),
+    spam: headline["spam"] === true,
+    verified: headline["verified"] === true,
+    flagRule: String(headline["flagRule"] ?? ""),
   };
 }
 

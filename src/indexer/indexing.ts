@@ -9,12 +9,14 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
+import { type FlagLists, NO_LISTS } from "../nfts/flags.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import type { Verify } from "./backfill-task.ts";
 import { ChainProjection } from "./chain-projection.ts";
 import { FollowedCollections } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
+import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { Follower } from "./follower.ts";
 import { IndexingJobs } from "./jobs.ts";
 import type { IndexingObserver } from "./observer.ts";
@@ -34,6 +36,10 @@ export interface IndexingOptions {
   readonly verify: Verify;
   /** Resolves once all who answer as of the head have caught up with the log. */
   readonly settle: () => Promise<void>;
+  /** What the operator lists as spam and as verified, at the moment. */
+  readonly lists?: () => FlagLists;
+  /** What a collection's history looks like; without it no flag goes by that. */
+  readonly shapeOf?: ShapeOf;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;
 }
@@ -49,9 +55,19 @@ export class ChainIndexing {
 
   constructor(options: IndexingOptions) {
     this.#options = options;
-    const { chain, log, reader, clock, logger, observer, holder, minPollMs, verify } = options;
+    const { chain, log, reader, clock, logger, lifecycle, observer, holder, minPollMs, verify } = options;
+    const { chainId } = chain;
     this.view = new ChainProjection(log, chain.chainId, options.settle);
-    this.#collections = new FollowedCollections({ chainId: chain.chainId, log, reader, logger, observer, verify });
+    const flags = new CollectionFlags({
+      chainId,
+      log,
+      logger,
+      lifecycle,
+      lists: options.lists ?? (() => NO_LISTS),
+      shapeOf: options.shapeOf,
+      onFound: () => this.#follower.nudge(),
+    });
+    this.#collections = new FollowedCollections({ chainId, log, reader, logger, observer, verify, flags });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       chain,
@@ -66,7 +82,7 @@ export class ChainIndexing {
       verify,
       ...(minPollMs === undefined ? {} : { minPollMs }),
     });
-    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections });
+    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
   }
 
   /** The collections that this process follows. */
@@ -107,6 +123,11 @@ export class ChainIndexing {
     this.#jobs.offer(head);
     this.#collections.offer(head);
     this.follow();
+  }
+
+  /** The operator's lists changed: flags follow now instead of with the next block. */
+  listsChanged(): void {
+    if (this.#following) this.#follower.nudge();
   }
 
   /** A node announced a new block. */

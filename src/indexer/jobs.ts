@@ -17,6 +17,7 @@ import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import type { Verify } from "./backfill-task.ts";
 import type { FollowedCollections } from "./collections.ts";
+import type { CollectionFlags } from "./flags.ts";
 import type { Follower } from "./follower.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
 import { identify } from "./identify.ts";
@@ -42,6 +43,7 @@ export interface JobsOptions {
   readonly observer: IndexingObserver;
   readonly follower: Follower;
   readonly collections: FollowedCollections;
+  readonly flags: CollectionFlags;
   readonly holder: string;
   /** How hard the logs of a backfill are checked. */
   readonly verify: Verify;
@@ -180,7 +182,9 @@ export class IndexingJobs {
     }
     // A contract younger than the final block has no final history to read: the follower reads all of it.
     const final = await this.#finalBlock();
-    await writer.append([identified], { ...common, status: startBlock > final ? "joining" : "backfilling" });
+    const flags = this.#options.flags.identified(address, writer.state, identified);
+    const status = startBlock > final ? "joining" : "backfilling";
+    await writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
   }
 
   async #finalBlock(): Promise<number> {
@@ -212,7 +216,9 @@ export class IndexingJobs {
       signal.throwIfAborted();
       assertContiguous(event, nextBlock(writer.state));
       const status = event.toBlock >= target ? "joining" : "backfilling";
-      await writer.append([event], { status, end: event.toBlock, endHash: event.toHash, attempt: 0, retryAt: 0 });
+      const flags = this.#options.flags.due(address, writer.state);
+      const end = { end: event.toBlock, endHash: event.toHash };
+      await writer.append([event, ...flags.events], { ...flags.state, ...end, status, attempt: 0, retryAt: 0 });
       transfers += event.count;
       observer.progress(chain.chainId, address, { block: event.toBlock, target, transfers });
     }

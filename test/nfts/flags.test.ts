@@ -1,0 +1,166 @@
+/** The flag rules: which words fire, which must not, how lists stand above them, and what an airdrop looks like. */
+import { describe, expect, test } from "bun:test";
+import { CHAINS } from "../../src/chains/chains.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { isAirdropShaped } from "../../src/nfts/airdrop.ts";
+import { parseFlagList } from "../../src/nfts/flag-list.ts";
+import { type FlagLists, judge, NO_LISTS, ruleOfWords } from "../../src/nfts/flags.ts";
+import { Ledger } from "../../src/nfts/ledger.ts";
+import { columnsOf, type ModelTransfer } from "./model.ts";
+
+describe("words", () => {
+  test.each([
+    ["https://example.test", "url"],
+    ["Rewards at usdcgift.com", "url"],
+    ["$1000 at ETH-DROP.XYZ!", "url"],
+    ["ｂｌｕｒｐａｓｓ．ｉｏ", "url"],
+    ["ape[.]claims", "url"],
+    ["a\u200bpe\u200bcoin.o\u0301rg", "url"],
+    ["lidо-pass.соm", "url"],
+    ["t.me/free", "url"],
+    ["bit.ly/xyz", "url"],
+    ["Visit our page to redeem", "visit"],
+    ["Go to the vault and claim", "visit"],
+    ["Claim your prize", "claim"],
+    ["СLАIM FREE NFT", "claim"],
+    ["Open to claim", "claim"],
+    ["Claim: 500 APE", "claim"],
+    ["Claim", "claim"],
+    ["Summer Airdrop", "airdrop"],
+    ["AIR DROP #2", "airdrop"],
+    ["Giveaway", "airdrop"],
+    ["5,000 USDC Voucher", "reward"],
+    ["Reward of $250", "reward"],
+  ])("%s", (words, rule) => {
+    expect(ruleOfWords({ name: words, symbol: "" })).toBe(`name-${rule}`);
+    expect(ruleOfWords({ name: "Plain", symbol: words })).toBe(`symbol-${rule}`);
+  });
+
+  test.each(
+    [
+      ...[
+        "",
+        "Bored Ape Yacht Club",
+        "CryptoPunks",
+        "Art Blocks",
+        "zed.run",
+        "Ether.Cards",
+        "Mr. Net",
+        "Vol.2",
+        "S.T.O.R.E",
+      ],
+      ...["Landclaim", "Claimants", "Proclaim", "The Reclaimed", "Airdropper", "Visitors", "Visit Mars", "Hairdrop"],
+      ...[
+        "Gift Horse",
+        "Reward Hunters",
+        "1 ETH Club",
+        "$100 Bill",
+        "Clément's Ærial",
+        "Кошки",
+        "猫。",
+        "count.me.in",
+        "no. 1 com",
+      ],
+    ].map((words) => [words]),
+  )("%p fires nothing", (words) => {
+    expect(ruleOfWords({ name: words, symbol: words })).toBe("");
+  });
+
+  test("a hostile name takes no time", () => {
+    const started = performance.now();
+    for (const part of ["1,", "a.", "$1 ", "visit to ", "gift ", "go to to ", "a-", "claim "]) {
+      ruleOfWords({ name: part.repeat(128).slice(0, 256), symbol: "" });
+    }
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
+
+const address = `0x${"ab".repeat(20)}` as Address;
+const facts = { chainId: 1, address, wordRule: "", shapeRule: "" };
+const listing = (spam: boolean, verified: boolean): FlagLists => ({
+  isSpam: (chainId, of) => spam && chainId === 1 && of === address,
+  isVerified: (chainId, of) => verified && chainId === 1 && of === address,
+});
+
+describe("judgement", () => {
+  const judged = (words: string, shape: string, lists: FlagLists) => {
+    const { possibleSpam, verifiedCollection, rule } = judge({ ...facts, wordRule: words, shapeRule: shape }, lists);
+    return [possibleSpam, verifiedCollection, rule];
+  };
+
+  test("no rule, no flag; the operator's word stands above the rules; each list sets its own flag", () => {
+    expect(judged("", "", NO_LISTS)).toEqual([false, false, ""]);
+    expect(judged("name-url", "", NO_LISTS)).toEqual([true, false, "name-url"]);
+    expect(judged("name-url", "airdrop-shape", NO_LISTS)).toEqual([true, false, "name-url,airdrop-shape"]);
+    expect(judged("", "", listing(true, false))).toEqual([true, false, "spam-list"]);
+    expect(judged("name-url", "airdrop-shape", listing(false, true))).toEqual([false, true, "verified-list"]);
+    expect(judged("", "", listing(true, true))).toEqual([true, true, "spam-list,verified-list"]);
+    expect(judge({ ...facts, chainId: 56 }, listing(true, true)).rule).toBe("");
+  });
+});
+
+describe("a list", () => {
+  const checksummed = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
+  const lower = checksummed.toLowerCase() as Address;
+
+  test("takes addresses of all chains or of one, comments, blank lines, either case and any line ending", () => {
+    const text = `\ufeff# known\r\n\r\n${checksummed}  # apes\r\nBSC Testnet , 0x${"AB".repeat(20)}\r0x89,${lower.toUpperCase().replace("0X", "0x")}\n`;
+    const { list, problems } = parseFlagList(text);
+    expect(problems).toEqual([]);
+    expect(list.size).toBe(3);
+    for (const { chainId } of CHAINS) expect(list.has(chainId, lower)).toBe(true);
+    expect([list.has(97, address), list.has(56, address), list.has(1, address)]).toEqual([true, false, false]);
+    expect(parseFlagList("").list.size).toBe(0);
+  });
+
+  test("says what is wrong with which line, of the first ones", () => {
+    const wrong = checksummed.replace("BC4C", "bC4C");
+    const { problems } = parseFlagList(`${lower}\n0x12\nmars,${lower}\n${wrong}\n${lower},eth\neth,\n1 ${lower}`);
+    expect(problems.map((problem) => problem.slice(0, 7))).toEqual([2, 3, 4, 5, 6, 7].map((line) => `line ${line}:`));
+    expect(problems[1]).toContain("bsc testnet");
+    expect(parseFlagList("x\n".repeat(1_000)).problems.length).toBeLessThan(12);
+  });
+});
+
+describe("the shape of an airdrop", () => {
+  const ledgerOf = (transfers: readonly ModelTransfer[]) => {
+    const ledger = new Ledger();
+    ledger.apply(decodeTransfers(columnsOf(transfers)));
+    return ledger;
+  };
+  const drop = (receivers: number, perBlock: number, kind: TransferKind): ModelTransfer[] =>
+    Array.from({ length: receivers }, (_, i) => ({
+      kind,
+      block: Math.floor(i / perBlock),
+      from: 0,
+      to: i + 1,
+      id: kind === TransferKind.erc1155 ? 0n : BigInt(i),
+      amount: 1n,
+    }));
+
+  test.each([["ERC-721", TransferKind.erc721] as const, ["ERC-1155", TransferKind.erc1155] as const])(
+    "%s",
+    (_, kind) => {
+      const shaped = (transfers: readonly ModelTransfer[]) => isAirdropShaped(ledgerOf(transfers));
+      expect(shaped(drop(400, 100, kind))).toBe(true);
+      // Few of them, or no faster than people mint for themselves.
+      expect(shaped(drop(150, 150, kind))).toBe(false);
+      expect(shaped(drop(400, 20, kind))).toBe(false);
+      // All to a few, as a batch mint of a team.
+      expect(shaped(drop(400, 100, kind).map((t) => ({ ...t, to: 1 + (t.to % 5) })))).toBe(false);
+      // Traded since.
+      const sold = drop(400, 100, kind)
+        .slice(0, 40)
+        .map((t) => ({ ...t, block: 9, from: t.to, to: 1_000 + t.to }));
+      expect(shaped([...drop(400, 100, kind), ...sold])).toBe(false);
+    },
+  );
+
+  test("an id range to one receiver is none", () => {
+    expect(
+      isAirdropShaped(ledgerOf([{ kind: TransferKind.range, block: 0, from: 0, to: 1, id: 0n, amount: 900n }])),
+    ).toBe(false);
+    expect(isAirdropShaped(new Ledger())).toBe(false);
+  });
+});

@@ -107,6 +107,22 @@ function indexed(base: string, key: string, address: string): Promise<void> {
   return promise;
 }
 
+/** A token with what its record says when metadata and media are asked for. */
+interface Pictured {
+  normalized_metadata: { name: string | null };
+  media: { status: string; media_collection: { low: { url: string } } | null };
+}
+
+/** The page's first token once its preview is there: asking for it has it made. */
+async function pictured(get: <T>(path: string) => Promise<T>, path: string): Promise<Pictured> {
+  for (let tries = 0; tries < 100; tries++) {
+    const [record] = (await get<{ result: Pictured[] }>(path)).result;
+    if (record?.media.status === "success") return record;
+    await Bun.sleep(200);
+  }
+  throw new Error("no preview was made");
+}
+
 function check(condition: boolean, what: string): void {
   if (!condition) throw new Error(`not as it should be: ${what}`);
   say(`  ✓ ${what}`);
@@ -161,6 +177,13 @@ async function main(): Promise<void> {
       const page = await get<Page>(`/api/v2/nft/${address}?limit=2&disable_total=false`);
       check(page.result.length === 2, `${name}: ${page.total} tokens`);
     }
+
+    say("\n── Metadata: fetched beside the listing, never in its way ─────────────────────────────");
+    const records = `/api/v2/nft/${plain.address}?limit=1&normalizeMetadata=true&media_items=true`;
+    const { normalized_metadata: known, media } = await pictured(get, records);
+    check(known.name?.startsWith("Edition ") === true, `its name is ${known.name}, resolved from the token's URI`);
+    const preview = await fetch(media.media_collection?.low.url ?? "");
+    check(preview.headers.get("content-type") === "image/webp", "its picture, drawn in SVG on chain, has previews");
 
     say("\n── What is a token worth? ────────────────────────────────────────────────────────────");
     const price = await get<{ usdPrice: number; "24hrPercentChange"?: string }>(

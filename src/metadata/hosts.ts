@@ -38,6 +38,7 @@ export class Hosts {
   async run<T>(name: string, patient: boolean, work: () => Promise<T>): Promise<T> {
     const host = this.#host(name);
     this.#assertOpen(host);
+    this.#assertTried(host);
     if (host.active >= this.#perHost) await new Promise<void>((resolve) => host.waiting.push(resolve));
     else host.active++;
     try {
@@ -74,6 +75,11 @@ export class Hosts {
 
   #assertOpen({ closedUntil, reason }: Host): void {
     if (this.#clock.monotonic() < closedUntil) throw new ClosedHost(reason);
+  }
+
+  /** A host that was closed is tried by one before all the others come. */
+  #assertTried({ active, failures, reason }: Host): void {
+    if (failures >= FAILURES_TO_CLOSE && active > 0) throw new ClosedHost(reason);
   }
 
   #note(host: Host, error: unknown, patient: boolean): void {

@@ -62,7 +62,14 @@ export class Visit {
     const { address } = work;
     this.#outbox = new Outbox({
       clock,
-      write: (outcomes) => appendMetadata(context, { chainId, address }, outcomeEvents(outcomes)),
+      write: async (outcomes) => {
+        try {
+          await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
+        } finally {
+          // Until it is in the book, nobody must think that it was never asked for.
+          for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
+        }
+      },
     });
   }
 
@@ -144,8 +151,9 @@ export class Visit {
     try {
       const answer = await slots.run(() => this.#resolve(token, uri, since));
       this.#record(answer.outcome);
-    } finally {
+    } catch (error) {
       this.#work.inFlight.delete(keyOf(token));
+      throw error;
     }
   }
 

@@ -1,0 +1,81 @@
+/**
+ * Two processes' worth of service over one PostgreSQL: one fetches, the other only serves; what a reader of the other
+ * wants is fetched all the same, and when the one that fetches is gone its work goes on.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
+import { sharedPostgres } from "../support/postgres.ts";
+import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
+
+const PUBLIC = "93.184.215.14";
+const SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>';
+
+let anvil: Anvil;
+let nft: Deployed;
+let web: ReturnType<typeof Bun.serve>;
+const wires: RecordingWire[] = [];
+const services: TestService[] = [];
+
+async function start(logUrl: string): Promise<TestService> {
+  const wire = recordingWire({ names: { "content.example": [PUBLIC] }, ports: { [PUBLIC]: web.port as number } });
+  wires.push(wire);
+  const service = await startTestService({ rpcUrl: anvil.url, logUrl, metadataWire: wire });
+  services.push(service);
+  return service;
+}
+
+beforeAll(async () => {
+  web = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request) =>
+      request.url.endsWith(".svg")
+        ? new Response(SVG)
+        : Response.json({ name: "shared", image: "https://content.example/picture.svg" }),
+  });
+  anvil = await startAnvil();
+  nft = await deploy(anvil, await contractArtifact("StoryNft"), ["Shared", "SHR"]);
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 12]);
+  await transact(anvil, nft.contract, "setBase", ["https://content.example/", ".json"]);
+}, 60_000);
+afterAll(async () => {
+  for (const service of services) await service.stop();
+  await anvil?.stop();
+  await web?.stop(true);
+});
+
+const allResolved = (service: TestService, count: number) =>
+  eventually(`${count} tokens are resolved`, async () => {
+    const { body } = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
+    const known = body.result.filter((record: { metadata: string | null }) => record.metadata !== null);
+    return known.length === count ? body.result : undefined;
+  });
+
+test("one fetches, both serve; a wish crosses over; the work survives its worker", async () => {
+  const logUrl = await (await sharedPostgres()).createDatabase();
+  const first = await start(logUrl);
+  await synced(first, nft.address);
+  await allResolved(first, 12);
+  const second = await start(logUrl);
+  await synced(second, nft.address);
+  await allResolved(second, 12);
+  expect(wires[1]?.attempts).toEqual([]);
+
+  // A picture is looked at only when somebody wants to see it: here a reader of the process that does not fetch.
+  const [record] = await eventually("the picture is there", async () => {
+    const { body } = await second.get(`/api/v2/nft/${nft.address}?limit=1&media_items=true`);
+    return body.result[0].media.status === "success" ? body.result : undefined;
+  });
+  const preview = await second.fetch(new URL(record.media.media_collection.low.url).pathname);
+  expect([preview.status, preview.headers.get("content-type")]).toEqual([200, "image/webp"]);
+  expect(wires[1]?.attempts).toEqual([]);
+
+  await first.stop();
+  services.shift();
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 13, 8]);
+  await allResolved(second, 20);
+  expect(wires[1]?.attempts.length).toBeGreaterThanOrEqual(8);
+}, 60_000);

@@ -231,7 +231,21 @@ export interface MediaExamined {
   readonly tokens: Uint8Array;
 }
 
-export type MetadataEvent = MetadataResolved | MetadataFailed | MetadataOutdated | MetadataRequested | MediaExamined;
+/** Whatever was due had been asked for when the collection's own stream stood at `collection`; next at `dueAt`. */
+export interface MetadataSettled {
+  readonly type: "MetadataSettled";
+  readonly collection: number;
+  /** ms since the epoch. */
+  readonly dueAt: number;
+}
+
+export type MetadataEvent =
+  | MetadataResolved
+  | MetadataFailed
+  | MetadataOutdated
+  | MetadataRequested
+  | MediaExamined
+  | MetadataSettled;
 
 // ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -304,7 +318,11 @@ export function parseStream(
   const [kind, chainId, address] = stream.split("/");
   const id = Number(chainId);
   if (kind === "chain" && Number.isSafeInteger(id)) return { kind, chainId: id };
-  if ((kind === "nft" || kind === "price" || kind === "metadata") && Number.isSafeInteger(id) && address !== undefined) {
+  if (
+    (kind === "nft" || kind === "price" || kind === "metadata") &&
+    Number.isSafeInteger(id) &&
+    address !== undefined
+  ) {
     return { kind, chainId: id, address: address as Address };
   }
   throw new TypeError(`not a stream: ${stream}`);

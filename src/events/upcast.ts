@@ -24,6 +24,7 @@ export const SCHEMAS = {
   MetadataOutdated: 1,
   MetadataRequested: 1,
   MediaExamined: 1,
+  MetadataSettled: 1,
   HeadAdvanced: 1,
   ChainReverted: 1,
   ChainFinalized: 1,

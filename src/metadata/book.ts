@@ -95,6 +95,7 @@ export class MetadataBook {
         this.#outdate({ from: BigInt(event.fromId), to: BigInt(event.toId), version });
         return;
       case "MetadataRequested":
+      case "MetadataSettled":
         return;
       case "MediaExamined":
         this.#examined(event.tokens);

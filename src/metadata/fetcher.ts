@@ -45,11 +45,14 @@ const HEADERS = {
 
 export class Fetcher {
   readonly #options: FetcherOptions;
-  readonly #trusted: ReadonlySet<string>;
+  /** What an exempt URL starts with: the operator trusts a gateway's content, not whatever else its host serves. */
+  readonly #trusted: readonly string[];
 
   constructor(options: FetcherOptions) {
     this.#options = options;
-    this.#trusted = new Set(options.gateways.map((gateway) => new URL(gateway).origin));
+    this.#trusted = options.gateways.flatMap((gateway) =>
+      ["ipfs", "ipns"].map((name) => `${new URL(gateway).href.replace(/\/+$/, "")}/${name}/`),
+    );
   }
 
   /** Gets a URL, redirects followed. @throws MetadataFailure, and the signal's reason when it is aborted */
@@ -99,7 +102,7 @@ export class Fetcher {
   }
 
   #isExempt(url: URL): boolean {
-    return this.#options.allowPrivate || this.#trusted.has(url.origin);
+    return this.#options.allowPrivate || this.#trusted.some((start) => url.href.startsWith(start));
   }
 
   /** The one address that is connected to, after all of the name's were checked. @throws MetadataFailure */

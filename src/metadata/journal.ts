@@ -8,7 +8,7 @@ import { ConcurrencyError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { encodeTokens, NO_HASH, type TokenHash } from "../events/tokens.ts";
 import { type MetadataEvent, type MetadataReason, metadataStream } from "../events/types.ts";
-import type { EventLog } from "../log/port.ts";
+import type { EventLog, Headline } from "../log/port.ts";
 import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./work.ts";
 
@@ -31,12 +31,15 @@ export async function appendMetadata(
   { log, books }: { log: EventLog; books: MetadataBooks },
   { chainId, address }: { chainId: number; address: Address },
   events: readonly MetadataEvent[],
+  headline?: Headline,
 ): Promise<void> {
   const stream = metadataStream(chainId, address);
   for (let attempt = 1; ; attempt++) {
     const { version } = await books.current(chainId, address);
     try {
-      await log.append({ stream, events, expectedVersion: version });
+      // The headline says where it was written: once the stream has moved on, it holds no more.
+      const summary = headline === undefined ? {} : { headline: { ...headline, at: version + events.length } };
+      await log.append({ stream, events, expectedVersion: version, ...summary });
       break;
     } catch (error) {
       if (!(error instanceof ConcurrencyError) || attempt >= ATTEMPTS) throw error;

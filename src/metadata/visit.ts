@@ -53,6 +53,8 @@ export class Visit {
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
   #failure: unknown;
+  /** Outcomes written. */
+  written = 0;
 
   constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal) {
     this.#context = context;
@@ -65,6 +67,7 @@ export class Visit {
       write: async (outcomes) => {
         try {
           await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
+          this.written += outcomes.length;
         } finally {
           // Until it is in the book, nobody must think that it was never asked for.
           for (const { token } of outcomes) work.inFlight.delete(keyOf(token));

@@ -35,6 +35,8 @@ export class CollectionWork {
   interruptions = 0;
   sampleAt: number;
   sampleWait = 0;
+  /** Something was done since the log was last told that all is. */
+  isUnsettled = false;
   #wake: (() => void) | undefined;
   readonly #urgent = new Map<string, Token>();
   #position: Position | undefined = START;
@@ -160,6 +162,11 @@ export class CollectionWork {
   failed(at: number): void {
     this.#nextRetry = Math.min(this.#nextRetry, at);
     this.#foundRetry = Math.min(this.#foundRetry, at);
+  }
+
+  /** The collection's version up to which every row was looked at; -1 before the first time. */
+  get seen(): number {
+    return this.#position === undefined ? this.#seen : -1;
   }
 
   /** When the next walk over failed ones is due. */

@@ -9,9 +9,10 @@ import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { decodeTokens } from "../events/tokens.ts";
-import { type MetadataEvent, parseStream, type Recorded, type StreamName } from "../events/types.ts";
+import { type MetadataEvent, metadataStream, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import { type Lease, withLease } from "../indexer/lease.ts";
 import { idToBigInt, loadId } from "../nfts/tokens.ts";
+import { appendMetadata } from "./journal.ts";
 import type { MediaWorker } from "./media-worker.ts";
 import { Visit, type VisitContext } from "./visit.ts";
 import { CollectionWork, type Token } from "./work.ts";
@@ -94,12 +95,29 @@ export class MetadataWorker {
     }
   }
 
-  /** Every collection of the chain may have something left: its first visit tells. */
+  /**
+   * Every collection of the chain may have something left: its first visit tells. One that was settled and has not moved
+   * since is left in the log until it is due, so that a start replays nothing.
+   */
   async #load(): Promise<void> {
     const { log, chainId } = this.#options;
     for (let after = ""; ; ) {
       const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
-      for (const { stream, headline } of page) if (headline?.["status"] === "following") this.#workOf(stream);
+      const followed = page.filter(({ headline }) => headline?.["status"] === "following");
+      const heads = await log.heads(followed.map(({ stream }) => metadataStream(chainId, parseAddress(stream))));
+      const settled = new Map(
+        heads
+          .filter((head) => head.headline?.["at"] === head.version)
+          .map(({ stream, headline }) => [parseAddress(stream), headline]),
+      );
+      for (const { stream, version } of followed) {
+        const work = this.#work(parseAddress(stream));
+        const before = settled.get(work.address);
+        if (before?.["collection"] !== version) continue;
+        work.dueAt = Number(before["dueAt"]);
+        work.sampleAt = Number(before["sampleAt"]);
+        work.sampleWait = Number(before["sampleWait"]);
+      }
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE) return;
       after = last.stream;
@@ -150,13 +168,16 @@ export class MetadataWorker {
     const visit = new Visit(this.#options, work, signal);
     try {
       await visit.run();
-      if (clock.now() >= work.sampleAt) {
+      const isSampled = clock.now() >= work.sampleAt;
+      if (isSampled) {
         const isOutdated = await visit.sample();
         work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
         work.sampleAt = clock.now() + work.sampleWait;
       }
       work.interruptions = 0;
       work.dueAt = Math.min(work.dueAt, work.nextRetry, work.sampleAt);
+      work.isUnsettled ||= visit.written > 0 || isSampled;
+      if (work.isUnsettled && work.dueAt > clock.now()) await this.#settle(work);
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;
       work.interruptions++;
@@ -165,6 +186,21 @@ export class MetadataWorker {
       logger[level]({ err: error, address: work.address, retryInMs: wait }, "metadata could not be asked for");
       work.dueAt = clock.now() + wait;
     }
+  }
+
+  /** Leaves word of how far the collection is, for whoever starts next. */
+  async #settle(work: CollectionWork): Promise<void> {
+    const { chainId } = this.#options;
+    const { address, dueAt, sampleAt, sampleWait, seen } = work;
+    if (seen < 0) return;
+    work.isUnsettled = false;
+    const event = { type: "MetadataSettled", collection: seen, dueAt } as const;
+    await appendMetadata(this.#options, { chainId, address }, [event], {
+      collection: seen,
+      dueAt,
+      sampleAt,
+      sampleWait,
+    });
   }
 
   #nudge(): void {

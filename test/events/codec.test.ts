@@ -66,6 +66,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     block: 7,
   },
   MetadataRequested: { type: "MetadataRequested", media: true, count: 1, tokens: new Uint8Array([9]) },
+  MetadataSettled: { type: "MetadataSettled", collection: 9, dueAt: 1_700_000_000_000 },
   MediaExamined: { type: "MediaExamined", count: 1, tokens: new Uint8Array([3, 4]) },
   HeadAdvanced: { type: "HeadAdvanced", fromBlock: 7, headers: [header] },
   ChainReverted: { type: "ChainReverted", ancestor: block, orphaned: [block] },

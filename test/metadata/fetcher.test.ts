@@ -32,6 +32,7 @@ const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "/odd-coding": () => new Response("x", { headers: { "content-encoding": "snappy" } }),
   "/not-gzip": () => new Response("plain", { headers: { "content-encoding": "gzip" } }),
   "/to-private": () => redirect("http://10.0.0.1/good"),
+  "/ipfs/private": () => redirect("http://10.0.0.1/good"),
   "/to-loopback": () => redirect("http://[::ffff:7f00:1]/good"),
   "/to-file": () => redirect("file:///etc/passwd"),
   "/to-data": () => redirect("data:application/json,{}"),
@@ -198,9 +199,15 @@ describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
     const wire = recordingWire({ names: {}, ports: { "10.0.0.9": web.port as number } });
     const gateways = ["http://10.0.0.9:8080"];
     const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
-    expect((await fetcher.fetch("http://10.0.0.9:8080/good", LIMITS, signal)).bytes.length).toBeGreaterThan(2);
-    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8081/good", LIMITS, signal))).toBe("forbidden_port");
-    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8080/to-private", LIMITS, signal))).toBe("forbidden_address");
+    expect((await fetcher.fetch("http://10.0.0.9:8080/ipfs/good", LIMITS, signal)).bytes.length).toBeGreaterThan(1);
+    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8081/ipfs/good", LIMITS, signal))).toBe("forbidden_port");
+    expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8080/ipfs/private", LIMITS, signal))).toBe(
+      "forbidden_address",
+    );
+    // Its host's other paths are nobody's business, however they are spelt.
+    for (const path of ["admin", "ipfs/../admin", "ipfs/%2e%2e/admin", "ipfs"]) {
+      expect(await reasonOf(fetcher.fetch(`http://10.0.0.9:8080/${path}`, LIMITS, signal))).toBe("forbidden_port");
+    }
     expect(wire.attempts).toEqual(["10.0.0.9 10.0.0.9:8080", "10.0.0.9 10.0.0.9:8080"]);
   });
 });

@@ -5,10 +5,10 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { PageFactsOptions } from "../metadata/page.ts";
-import type { Collection } from "../nfts/collection.ts";
+import { currentCollection, type ShownChain } from "../nfts/current.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
-import { finishPage, isBehind, type PageChain, planPage } from "../nfts/pages.ts";
+import { finishPage, planPage } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import type { TokenFacts } from "../nfts/record.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
@@ -16,15 +16,11 @@ import { json } from "./respond.ts";
 
 /** An enabled chain, as the listing needs it. */
 export interface NftChain {
-  readonly view: PageChain;
+  readonly view: ShownChain;
   /** The hash of a block that is not in memory; undefined when the node does not say soon enough. */
   hashOf(block: number): Promise<Hash | undefined>;
   /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
-  /** Resolves once a block that another process may have shown is shown here. */
-  reach(block: number): Promise<void>;
-  /** Resolves once the chain is shown as far as what the collection holds goes by. */
-  showFor(collection: Collection): Promise<void>;
   /** Whether a fork deeper than finality keeps the chain from being followed. */
   isHalted(): boolean;
 }
@@ -87,11 +83,8 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const runtime = deps.nftChain(chain);
     if (runtime === undefined) throw notEnabled(chain);
 
-    if (cursor !== undefined) await runtime.reach(cursor.block);
-    let collection = await projections.get(chainId, address);
-    if (cursor !== undefined && isBehind(collection, cursor.block)) {
-      collection = await projections.newest(chainId, address);
-    }
+    const source = { projections, chain: runtime.view };
+    const collection = await currentCollection(source, { chainId, address }, cursor?.block);
     if (collection.version === 0) await deps.requestIndexing(chainId, address);
     if (collection.status === "not_nft" || collection.status === "not_a_contract") {
       const stale = clock.now() - collection.identifiedAt >= LIMITS.reidentifyMs;
@@ -100,7 +93,6 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     if (collection.status === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
-    await runtime.showFor(collection);
     const plan = planPage(collection, runtime.view, cursor === undefined ? { first } : { cursor });
     const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
     const facts = plan.entries.length === 0 ? [] : await runtime.factsOf(address, plan.entries, wanted);

@@ -3,7 +3,6 @@
  * only after everybody who answers "as of the head" has caught up with what was appended before it.
  */
 
-import { AppError } from "../core/errors.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./chain-state.ts";
@@ -15,7 +14,6 @@ export type ChainChange =
   | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] };
 
 const PAGE = 256;
-const MAX_ATTEMPTS = 8;
 
 /** The state of a chain's stream, read from its newest checkpoint on. */
 export async function loadChainState(log: EventLog, stream: StreamName): Promise<ChainState> {
@@ -107,18 +105,6 @@ export class ChainProjection implements ChainView {
   async reach(block: number): Promise<void> {
     if ((this.#state.head?.number ?? -1) >= block) return;
     await this.catchUp((await this.#log.head(this.#stream)).version);
-  }
-
-  /**
-   * Resolves once the chain is shown as far as what a collection holds goes by; at once nearly always.
-   * @throws AppError `chain_moved` when the log does not have that version
-   */
-  async showFor(collection: { readonly chainVersion: number }): Promise<void> {
-    // It may fold on while this waits.
-    for (let attempt = 1; this.#state.version < collection.chainVersion; attempt++) {
-      if (attempt > MAX_ATTEMPTS) throw new AppError("the chain moves too fast to be read", { code: "chain_moved" });
-      await this.catchUp(collection.chainVersion);
-    }
   }
 
   /** Folds what the stream has beyond what is shown. Resolves when `version` is shown. */

@@ -2,15 +2,17 @@
  * The followed collections of one chain, as a consumer of the follower: takes over those whose history is read, writes
  * the transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
  */
-import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
   type BlockRef,
+  chainStream,
   type HeaderRef,
   type NftEvent,
   nftStream,
   parseStream,
+  type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
@@ -64,6 +66,15 @@ export class FollowedCollections implements BlockConsumer {
     this.#options = options;
   }
 
+  get #chainStream(): StreamName {
+    return chainStream(this.#options.chainId);
+  }
+
+  /** Only who follows the chain may write: one that was paused meanwhile is behind its stream. */
+  get #guard(): NonNullable<Append["guard"]> {
+    return { stream: this.#chainStream, version: this.chainVersion };
+  }
+
   get size(): number {
     return this.#followed.size;
   }
@@ -108,7 +119,8 @@ export class FollowedCollections implements BlockConsumer {
       try {
         await this.#joinOne(followed, head, headerOf);
       } catch (error) {
-        if (!(error instanceof ConcurrencyError)) {
+        const isOwn = error instanceof ConcurrencyError && error.stream !== this.#chainStream;
+        if (!isOwn) {
           this.#joining.set(followed.address, followed);
           throw error;
         }
@@ -126,7 +138,15 @@ export class FollowedCollections implements BlockConsumer {
     const { reader, observer, chainId, verify } = this.#options;
     const { address } = followed;
     const from = nextBlock(followed.state);
-    if (from > head.number + 1) throw new InvariantError("a collection is ahead of its chain", { address, from });
+    if (from > head.number + 1) {
+      // Its final blocks are ahead of a follower that could not follow for a while: until it has caught up.
+      this.#joining.set(address, followed);
+      return;
+    }
+    const { end, endHash } = followed.state;
+    const held = headerOf(end);
+    // The follower itself may be on a branch that lost, and not know it yet.
+    if (held !== undefined && endHash !== "" && held.hash !== endHash) throw new ForkedLogsError(end);
     if (head.number - from > MAX_JOIN_GAP) {
       await this.#append(followed, [], { ...followed.state, status: "backfilling" });
       return;
@@ -142,8 +162,13 @@ export class FollowedCollections implements BlockConsumer {
     const events: NftEvent[] = [];
     if (from <= head.number) events.push(this.#committed(followed.state, logs, from, head));
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
-    const { end, endHash } = { end: Math.max(followed.state.end, head.number), endHash: head.hash };
-    const state: IndexState = { ...followed.state, status: "following", end, endHash, attempt: 0 };
+    const state: IndexState = {
+      ...followed.state,
+      status: "following",
+      end: head.number,
+      endHash: head.hash,
+      attempt: 0,
+    };
     try {
       await this.#append(followed, events, state);
     } catch (error) {
@@ -209,6 +234,7 @@ export class FollowedCollections implements BlockConsumer {
       events: written,
       expectedVersion: followed.version,
       headline: toHeadline(state),
+      guard: this.#guard,
     });
     followed.state = state;
   }
@@ -240,6 +266,7 @@ export class FollowedCollections implements BlockConsumer {
       events,
       expectedVersion: followed.version,
       headline: toHeadline(state),
+      guard: this.#guard,
     };
   }
 
@@ -260,7 +287,8 @@ export class FollowedCollections implements BlockConsumer {
         this.#options.flags.moved(followed.address, countOf(append));
         continue;
       }
-      if (!(outcome.error instanceof ConcurrencyError) || attempt > 5) throw outcome.error;
+      const isOwn = outcome.error instanceof ConcurrencyError && outcome.error.stream === append.stream;
+      if (!isOwn || attempt > 5) throw outcome.error;
       // A fact of another kind (flags, say) may have come between. When the end moved, somebody else is following.
       const head = await log.head(append.stream);
       if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
@@ -270,10 +298,9 @@ export class FollowedCollections implements BlockConsumer {
     if (again.length > 0) await this.#appendAll(again, attempt + 1);
   }
 
+  /** Those that wait to join hold final blocks only, perhaps of after the fork: there is nothing to take back. */
   async revert(ancestor: BlockRef): Promise<void> {
-    const above = [...this.#followed.values(), ...this.#joining.values()].filter(
-      ({ state }) => state.end > ancestor.number,
-    );
+    const above = [...this.#followed.values()].filter(({ state }) => state.end > ancestor.number);
     await this.#revertEach(above, ancestor);
   }
 

@@ -15,6 +15,8 @@ export interface FollowBatch {
   /** Headers of the unfinalised blocks of the batch, the last being `to`; after a long gap the older ones are left out. */
   readonly headers: readonly HeaderRef[];
   readonly logs: readonly ChainLog[];
+  /** Version of the chain's stream that the follower stands at: what is written goes by it. */
+  readonly chainVersion: number;
 }
 
 export interface BlockConsumer {
@@ -26,7 +28,7 @@ export interface BlockConsumer {
   /** Called in chain order; the follower's head moves after it has resolved. May see a batch again after a crash. */
   apply(batch: FollowBatch): Promise<void>;
   /** Everything above the ancestor is gone; called before the blocks that replace it. */
-  revert(ancestor: BlockRef, orphaned: readonly BlockRef[]): Promise<void>;
+  revert(ancestor: BlockRef, orphaned: readonly BlockRef[], chainVersion: number): Promise<void>;
 }
 
 /** The followed chain as readers see it. */

@@ -22,6 +22,8 @@ import type { IndexingObserver } from "./observer.ts";
 
 /** Blocks kept revertible at most when finality stalls; beyond it following waits. */
 const MAX_UNFINALIZED = 4_096;
+/** Newest blocks of a gap that are checked by their headers in any case: an hour and a half of Ethereum. */
+const ALWAYS_CHECKED = 512;
 /** Blocks followed at once when each is to be checked by its header, after a long gap. */
 const MAX_CHECKED = 2_000;
 /** Headers asked for in one batch. */
@@ -232,7 +234,8 @@ export class Follower {
       return;
     }
     const next = state.head.number + 1;
-    const from = this.#options.verify === "sample" ? Math.max(final.number, next) : next;
+    const known = Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
+    const from = this.#options.verify === "sample" ? known : next;
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
       await this.#resolveFork(state, Math.min(state.head.number, target.number), lease);
@@ -308,7 +311,14 @@ export class Follower {
       const addresses = new Set(consumer.addresses());
       const topics = new Set<string>(consumer.topics);
       const wanted = logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
-      await consumer.apply({ fromBlock, to: toRef(to), headers: headers.map(toRef), logs: wanted });
+      const batch = {
+        fromBlock,
+        to: toRef(to),
+        headers: headers.map(toRef),
+        logs: wanted,
+        chainVersion: state.version,
+      };
+      await consumer.apply(batch);
     }
     const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
     if (final.number > (state.finalized?.number ?? -1)) {
@@ -362,7 +372,7 @@ export class Follower {
     logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
     this.#writing = true;
     await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
-    for (const consumer of consumers) await consumer.revert(at, orphaned);
+    for (const consumer of consumers) await consumer.revert(at, orphaned, state.version);
     this.#writing = false;
     observer.reorg(chain.chainId, orphaned.length);
     this.#nudged = true;

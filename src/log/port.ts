@@ -14,6 +14,11 @@ export interface Append {
   /** The version the writer believes the stream is at; 0 for a stream that must not exist yet. */
   readonly expectedVersion: number;
   readonly headline?: Headline;
+  /**
+   * Another stream that must be at this very version: what is written goes by it. A writer that was paused and is behind
+   * it is refused even where its own stream did not move.
+   */
+  readonly guard?: { readonly stream: StreamName; readonly version: number };
 }
 
 export interface StreamHead {
@@ -42,7 +47,8 @@ export interface EventLog {
 
   /**
    * Appends all events or none, and resolves with the new version once they are durable.
-   * @throws ConcurrencyError when the stream is not at `expectedVersion`
+   * @throws ConcurrencyError when the stream is not at `expectedVersion`, or the guard's not at its version; it names
+   * the stream
    */
   append(append: Append): Promise<number>;
 

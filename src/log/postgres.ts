@@ -173,7 +173,7 @@ class PostgresLog implements EventLog {
   }
 
   async append(append: Append): Promise<number> {
-    const { stream, expectedVersion, events } = append;
+    const { stream, expectedVersion, events, guard } = append;
     if (events.length === 0) {
       const { version } = await this.head(stream);
       if (version !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, version);
@@ -188,15 +188,22 @@ class PostgresLog implements EventLog {
       parameters.push(event.version, event.type, event.time, event.crc, event.data);
       return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
     });
+    // The guard's row stays locked until the commit: its stream cannot move in between.
+    const guarded = guard === undefined ? "" : " AND EXISTS (SELECT 1 FROM guard)";
+    const guardRow =
+      guard === undefined
+        ? ""
+        : `guard AS (SELECT 1 FROM streams WHERE name = $${parameters.push(guard.stream)}::text
+                     AND version = $${parameters.push(guard.version)}::integer FOR SHARE), `;
     const claim =
       expectedVersion === 0
         ? `INSERT INTO streams (name, version, seq, headline)
-           SELECT $1, $3::integer, nextval('streams_seq'), $4::text WHERE $2::integer = 0
+           SELECT $1, $3::integer, nextval('streams_seq'), $4::text WHERE $2::integer = 0${guarded}
            ON CONFLICT (name) DO NOTHING RETURNING id`
         : `UPDATE streams SET version = $3::integer, seq = nextval('streams_seq'), headline = coalesce($4::text, headline)
-           WHERE name = $1 AND version = $2::integer RETURNING id`;
+           WHERE name = $1 AND version = $2::integer${guarded} RETURNING id`;
     const rows = await this.#query<{ id: string }>(
-      `WITH claimed AS (${claim}),
+      `WITH ${guardRow}claimed AS (${claim}),
        written AS (
          INSERT INTO events (stream_id, version, type, time, crc, data)
          SELECT claimed.id, v.version, v.type, v.time, v.crc, v.data
@@ -208,7 +215,10 @@ class PostgresLog implements EventLog {
     );
     if (rows.length === 0) {
       const { version: actual } = await this.head(stream);
-      throw new ConcurrencyError(stream, expectedVersion, actual);
+      if (guard === undefined || actual !== expectedVersion) {
+        throw new ConcurrencyError(stream, expectedVersion, actual);
+      }
+      throw new ConcurrencyError(guard.stream, guard.version, (await this.head(guard.stream)).version);
     }
     this.#onAppended(append);
     this.#wakeUps.notify(stream, version);

@@ -22,6 +22,7 @@ export interface StoredAppend {
   readonly expectedVersion: number;
   /** JSON, or undefined to keep the one that is there. */
   readonly headline: string | undefined;
+  readonly guard: Append["guard"];
   readonly events: readonly StoredEvent[];
 }
 
@@ -31,9 +32,10 @@ export const READ_MAX_BYTES = 8 * 1024 * 1024;
 
 /** Rows of an append; `time` is the moment of appending in ms. */
 export function toStored(append: Append, time: number): StoredAppend {
-  const { stream, expectedVersion, headline } = append;
+  const { stream, expectedVersion, headline, guard } = append;
   return {
     stream,
+    guard,
     expectedVersion,
     headline: headline === undefined ? undefined : JSON.stringify(headline),
     events: append.events.map((event, index) => {

@@ -19,7 +19,7 @@ export type WriterOperation =
 export type WriterRequest = WriterOperation & { readonly id: number };
 
 /** For `append`: per stream the actual version, and whether it was the expected one. */
-export type AppendReply = readonly { readonly version: number; readonly appended: boolean }[];
+export type AppendReply = readonly { readonly version: number; readonly appended: boolean; readonly guarded?: number | undefined }[];
 
 export type WriterReply =
   | { readonly id: number; readonly result: unknown }
@@ -73,10 +73,12 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
   const advance = db.query<unknown, [number, number, string | null, number]>(
     "UPDATE streams SET version = ?, seq = ?, headline = coalesce(?, headline) WHERE id = ?",
   );
-  return appends.map(({ stream, expectedVersion, headline, events }) => {
+  return appends.map(({ stream, expectedVersion, headline, guard, events }) => {
     const row = find.get(stream);
     const version = row?.version ?? 0;
     if (version !== expectedVersion) return { version, appended: false };
+    const guarded = guard === undefined ? undefined : (find.get(guard.stream)?.version ?? 0);
+    if (guarded !== guard?.version) return { version, appended: false, guarded };
     if (events.length === 0) return { version, appended: true };
     const seq = next.get()?.seq ?? 1;
     const id = row?.id ?? create.get(stream, seq)?.id;

@@ -163,9 +163,12 @@ class SqliteLog implements EventLog {
     const stored = appends.map((append) => toStored(append, time));
     const replies = (await this.#writer.call({ op: "append", appends: stored })) as AppendReply;
     return appends.map((append, index) => {
-      const { stream, expectedVersion, events } = append;
+      const { stream, expectedVersion, events, guard } = append;
       const reply = replies[index];
       if (reply === undefined) return { error: new InvariantError("the writer lost an append", { stream }) };
+      if (reply.guarded !== undefined && guard !== undefined) {
+        return { error: new ConcurrencyError(guard.stream, guard.version, reply.guarded) };
+      }
       if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
       if (events.length > 0) {
         this.#onAppended(append);

@@ -99,7 +99,10 @@ function begin(collection: Collection, chain: PageChain, first: FirstPage): Walk
 
 function resume(cursor: Cursor, collection: Collection, chain: PageChain): Walk {
   const { block, hash } = cursor;
-  if (hash !== "" && !chain.isCanonical({ number: block, hash })) {
+  const head = chain.head();
+  // What was shown once and is above the head now has been reverted, however long ago.
+  const isAbove = collection.status === "synced" && head !== undefined && block > head.number;
+  if (isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }))) {
     throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });

@@ -5,7 +5,7 @@
  */
 import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, HeaderRef, PriceEvent } from "../events/types.ts";
+import type { BlockRef, HeaderRef, PriceEvent, StreamName } from "../events/types.ts";
 import type { BlockConsumer, FollowBatch } from "../indexer/consumer.ts";
 import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "./abi.ts";
 import {
@@ -28,6 +28,7 @@ import { type PoolRead, planState, together } from "./discovery.ts";
 import { discoveredEvent, observedEvent } from "./facts.ts";
 import { FollowedBlocks } from "./followed-blocks.ts";
 import { byAddress, observed } from "./history.ts";
+import type { AppendOptions } from "./journal.ts";
 import { cover, loadBook, loadReference } from "./memory.ts";
 import type { Observation } from "./pools.ts";
 import { replay } from "./replay.ts";
@@ -58,6 +59,8 @@ export class PriceFollower implements BlockConsumer {
   #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
   #turn: Promise<void> = Promise.resolve();
   #appliedMs: number;
+  /** Version of the chain's stream that the blocks in hand go by. */
+  #chainVersion = 0;
   readonly #canon: FollowedBlocks;
   readonly #dropped = new Set<TokenBook>();
 
@@ -100,8 +103,8 @@ export class PriceFollower implements BlockConsumer {
     return this.#inTurn(() => this.#apply(batch));
   }
 
-  revert(ancestor: BlockRef): Promise<void> {
-    return this.#inTurn(() => this.#revert(ancestor));
+  revert(ancestor: BlockRef, _orphaned: readonly BlockRef[], chainVersion: number): Promise<void> {
+    return this.#inTurn(() => this.#revert(ancestor, chainVersion));
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -129,6 +132,7 @@ export class PriceFollower implements BlockConsumer {
     const asked = this.#asked ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
     this.#asked = undefined;
     this.#appliedMs = context.clock.monotonic();
+    this.#chainVersion = batch.chainVersion;
     await this.#sync();
     if (asked.books.size === 0) await this.#end(batch.to);
     else this.#begin(batch);
@@ -172,7 +176,7 @@ export class PriceFollower implements BlockConsumer {
     this.#context.session = undefined;
     this.#dropped.clear();
     if (journal.coverage(books.reference.stream).session === undefined) return;
-    await journal.append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
+    await this.#append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
   }
 
   /** What the batch changes, book by book. Pools without a known state are read where the batch ends. */
@@ -255,6 +259,11 @@ export class PriceFollower implements BlockConsumer {
     return done;
   }
 
+  /** Appends as the chain's follower: one that was paused while another took over is refused. */
+  #append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions): Promise<void> {
+    return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chainVersion });
+  }
+
   /** To the log, then to memory. */
   async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
     const { journal, books } = this.#context;
@@ -265,7 +274,7 @@ export class PriceFollower implements BlockConsumer {
       const after = { ...book, pools: new Map(book.pools) };
       for (const [address, hot] of unread) after.pools.set(address, { ...hot, ...knownAt(to) });
       const coverage = this.#coverageOf(after, book === books.reference);
-      await journal.append(book.stream, events, { followed: true, coverage, block: to.number });
+      await this.#append(book.stream, events, { followed: true, coverage, block: to.number });
       for (const { hot, base, states: own } of states) if (hot.base === base) extend(hot, own, to.timestamp);
       for (const { hot, read } of reads) {
         hot.pool = read.pool;
@@ -276,7 +285,7 @@ export class PriceFollower implements BlockConsumer {
     });
     const ends = dropped.map(async ({ stream }) => {
       await journal.open(stream);
-      await journal.append(stream, [], { coverage: UNCOVERED, block: to.number });
+      await this.#append(stream, [], { coverage: UNCOVERED, block: to.number });
       if (books.held(stream) === undefined) journal.close(stream);
     });
     await Promise.all([...writes, ...ends]);
@@ -302,8 +311,9 @@ export class PriceFollower implements BlockConsumer {
     await Promise.all(tokens.map((token) => loadBook(this.#context, token)));
   }
 
-  async #revert(ancestor: BlockRef): Promise<void> {
-    const { books, journal } = this.#context;
+  async #revert(ancestor: BlockRef, chainVersion: number): Promise<void> {
+    const { books } = this.#context;
+    this.#chainVersion = chainVersion;
     await this.#sync();
     const held = [...books.all()];
     for (const book of held) revertBook(book, ancestor.number);
@@ -314,7 +324,7 @@ export class PriceFollower implements BlockConsumer {
     await Promise.all(
       held.map((book) => {
         const coverage = this.#coverageOf(book, book === books.reference);
-        return journal.append(book.stream, [reverted], { followed: true, coverage, block: ancestor.number });
+        return this.#append(book.stream, [reverted], { followed: true, coverage, block: ancestor.number });
       }),
     );
   }

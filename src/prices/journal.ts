@@ -5,8 +5,8 @@
  */
 import { ConcurrencyError, invariant } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { type PriceEvent, parseStream, type StreamName } from "../events/types.ts";
-import type { EventLog, StreamHead } from "../log/port.ts";
+import { chainStream, type PriceEvent, parseStream, type StreamName } from "../events/types.ts";
+import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { type Coverage, coverageOf, headlineOf, sameCoverage, UNCOVERED } from "./coverage.ts";
 import { evolve, initialState, latest, type PriceState, skipped } from "./projection.ts";
 
@@ -29,6 +29,8 @@ export interface AppendOptions {
   /** Replaces what the stream says of its being followed; `block` dates the line that carries it when nothing else does. */
   readonly coverage?: Coverage;
   readonly block?: number;
+  /** Version of the chain's stream that a follower stands at: one that was paused meanwhile is refused. */
+  readonly chainVersion?: number;
 }
 
 export class Journal {
@@ -97,11 +99,13 @@ export class Journal {
     if (fresh.length === 0) return true;
     try {
       const headline = changed ? { headline: headlineOf(coverage) } : {};
-      const version = await this.#log.append({ stream, events: fresh, expectedVersion: tail.version, ...headline });
+      const guard = guardOf(stream, options.chainVersion);
+      const own = { stream, events: fresh, expectedVersion: tail.version };
+      const version = await this.#log.append({ ...own, ...headline, ...guard });
       this.#tails.set(stream, { version, state: fresh.reduce(evolve, tail.state), coverage });
       return true;
     } catch (error) {
-      if (error instanceof ConcurrencyError) return false;
+      if (error instanceof ConcurrencyError && error.stream === stream) return false;
       throw error;
     }
   }
@@ -194,6 +198,10 @@ export class Journal {
     if (before.length + missed.length > 0) this.#onRead(stream, [...before, ...missed]);
     return read;
   }
+}
+
+function guardOf(stream: StreamName, version: number | undefined): Pick<Append, "guard"> {
+  return version === undefined ? {} : { guard: { stream: chainStream(parseStream(stream).chainId), version } };
 }
 
 function addressIn(stream: StreamName): Address | undefined {

@@ -51,6 +51,34 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       }
     });
 
+    test("an append under a guard is refused once the guard's stream has moved, and names it", async () => {
+      const [stream, guard] = [freshStream(), freshStream()];
+      const event: DomainEvent = { type: "IndexingRequested" };
+      await log.append({ stream: guard, events: [event], expectedVersion: 0 });
+      const under = (version: number, expectedVersion: number) => ({
+        stream,
+        events: [event],
+        expectedVersion,
+        guard: { stream: guard, version },
+      });
+      expect(await log.append(under(1, 0))).toBe(1);
+      await other.append({ stream: guard, events: [event], expectedVersion: 1 });
+      const refused = await log.append(under(1, 1)).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(ConcurrencyError);
+      expect(refused).toMatchObject({ stream: guard, expectedVersion: 1, actualVersion: 2 });
+      const outcomes = await log.appendAll([under(1, 1), under(2, 1)]);
+      expect(outcomes).toMatchObject([{ error: { stream: guard } }, { version: 2 }]);
+      // Its own version still comes first.
+      expect(await log.append(under(1, 7)).catch((error: unknown) => error)).toMatchObject({
+        stream,
+        actualVersion: 2,
+      });
+      // A stream nobody wrote can be guarded by, and a first append can be under a guard.
+      const [fresh, nothing] = [freshStream(), freshStream()];
+      const first = { stream: fresh, events: [event], expectedVersion: 0, guard: { stream: nothing, version: 1 } };
+      expect(await log.append(first).catch((error: unknown) => error)).toMatchObject({ stream: nothing });
+    });
+
     test("a stream nobody wrote is at version 0 and empty", async () => {
       const stream = freshStream();
       expect(await log.head(stream)).toEqual({ stream, version: 0, headline: undefined });

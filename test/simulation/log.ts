@@ -37,9 +37,12 @@ export class SimDisk {
 
   /** @throws ConcurrencyError */
   append(append: Append, time: number): number {
-    const { stream, expectedVersion, events, headline } = append;
+    const { stream, expectedVersion, events, headline, guard } = append;
     const version = this.version(stream);
     if (version !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, version);
+    if (guard !== undefined && this.version(guard.stream) !== guard.version) {
+      throw new ConcurrencyError(guard.stream, guard.version, this.version(guard.stream));
+    }
     if (events.length === 0) return version;
     const rows = toStored(append, time).events;
     const decoded = rows.map((row) => fromStored(stream, row).event);

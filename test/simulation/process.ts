@@ -7,8 +7,9 @@ import type { Verify } from "../../src/indexer/backfill-task.ts";
 import { ChainIndexing } from "../../src/indexer/indexing.ts";
 import { requestIdentification, requestIndexing } from "../../src/indexer/jobs.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
+import { currentCollection } from "../../src/nfts/current.ts";
 import { openCursor } from "../../src/nfts/cursor.ts";
-import { type FirstPage, finishPage, isBehind, type Page, planPage } from "../../src/nfts/pages.ts";
+import { type FirstPage, finishPage, type Page, planPage } from "../../src/nfts/pages.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
@@ -147,13 +148,9 @@ export class SimProcess {
   /** A page, as the route reads it: the first of a walk, or the next of one that may have begun elsewhere. */
   async page(address: Address, ask: Partial<FirstPage> | { cursor: string }): Promise<Page> {
     const { view } = this.indexing;
-    let collection = await this.collection(address);
-    if ("cursor" in ask) {
-      const { block } = openCursor(ask.cursor, SECRET)!;
-      await view.reach(block);
-      if (isBehind(collection, block)) collection = await this.projections.newest(CHAIN_ID, address);
-    }
-    await view.showFor(collection);
+    const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;
+    const source = { projections: this.projections, chain: view };
+    const collection = await currentCollection(source, { chainId: CHAIN_ID, address }, cursor?.block);
     const options = {
       chainId: CHAIN_ID,
       address,
@@ -169,7 +166,7 @@ export class SimProcess {
         options,
       );
     };
-    if ("cursor" in ask) return read({ cursor: openCursor(ask.cursor, SECRET)! });
+    if (cursor !== undefined) return read({ cursor });
     const first = { limit: 500, hex: false, holders: false, withTotal: true, asOfBlock: undefined, part: undefined };
     return read({ first: { ...first, ...ask } });
   }

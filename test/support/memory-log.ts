@@ -16,9 +16,13 @@ export class MemoryLog implements EventLog {
     return (this.#streams.get(stream) ?? []).map((recorded) => recorded.event);
   }
 
-  async append({ stream, events, expectedVersion, headline }: Append): Promise<number> {
+  async append({ stream, events, expectedVersion, headline, guard }: Append): Promise<number> {
     const own = this.#streams.get(stream) ?? [];
     if (own.length !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, own.length);
+    const guarded = guard === undefined ? 0 : (this.#streams.get(guard.stream)?.length ?? 0);
+    if (guard !== undefined && guarded !== guard.version) {
+      throw new ConcurrencyError(guard.stream, guard.version, guarded);
+    }
     const fresh = events.map((event, index) => ({
       stream,
       version: own.length + index + 1,

@@ -70,7 +70,13 @@ export class HandFollower implements ChainView {
       this.#reader.headers(numbers),
       addresses.length === 0 ? [] : this.#reader.logs({ addresses, topics, fromBlock, toBlock: to.number }),
     ]);
-    await consumer.apply({ fromBlock, to, headers: headers.filter((header) => header !== undefined), logs });
+    await consumer.apply({
+      fromBlock,
+      to,
+      headers: headers.filter((header) => header !== undefined),
+      logs,
+      chainVersion: 0,
+    });
     this.#head = to;
   }
 

@@ -80,7 +80,7 @@ export class Process {
       const ancestor = { number: head.number, hash: head.hash };
       await append([{ type: "ChainReverted", ancestor, orphaned: orphaned.reverse() }]);
       if (crash) return;
-      await consumer.revert(ancestor, orphaned);
+      await consumer.revert(ancestor, orphaned, state.version + 1);
       return this.follow();
     }
     if (tip.number <= head.number) return;
@@ -90,7 +90,13 @@ export class Process {
     const logs = filter.addresses.length === 0 ? [] : this.#chain.logsIn(filter);
     await Promise.resolve();
     const named = new Set(consumer.addresses());
-    await consumer.apply({ fromBlock, to: refOf(tip), headers, logs: logs.filter((log) => named.has(log.address)) });
+    await consumer.apply({
+      fromBlock,
+      to: refOf(tip),
+      headers,
+      logs: logs.filter((log) => named.has(log.address)),
+      chainVersion: state.version,
+    });
     if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers }]);
   }
 

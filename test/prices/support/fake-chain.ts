@@ -383,14 +383,14 @@ export class FakeFollower implements ChainView {
     let fromBlock = from.number + 1;
     if (blocks[from.number]?.hash !== from.hash) {
       const ancestor = blocks.findLast((header) => header.number < from.number && header.number <= this.common(from))!;
-      await consumer.revert(ancestor, []);
+      await consumer.revert(ancestor, [], 0);
       this.#head = ancestor;
       fromBlock = ancestor.number + 1;
     }
     if (tip.number < fromBlock) return;
     const addresses = consumer.addresses();
     const logs = addresses.length === 0 ? [] : this.#logs(addresses, consumer.topics, fromBlock, tip.number);
-    await consumer.apply({ fromBlock, to: tip, headers: blocks.slice(fromBlock), logs });
+    await consumer.apply({ fromBlock, to: tip, headers: blocks.slice(fromBlock), logs, chainVersion: 0 });
     this.#head = tip;
     this.#known = [...blocks];
   }

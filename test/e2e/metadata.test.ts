@@ -10,6 +10,7 @@ import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { ADDRESS_TRAPS, TRAP_NAMES } from "../metadata/support/traps.ts";
 import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
 import {
   eventually,
@@ -87,6 +88,7 @@ beforeAll(async () => {
   pages.set("/broken.png", () => new Response("no", { status: 503 }));
   wire = recordingWire({
     names: {
+      ...TRAP_NAMES,
       "content.example": [PUBLIC],
       "gateway.example": [PUBLIC],
       "arweave.net": [PUBLIC],
@@ -189,6 +191,35 @@ test("each token shows what its URI led to, or why not, and nobody private was c
   for (const outcome of ["resolved", "forbidden_address", "not_json", "connection_failed", "not_found", "no_uri"]) {
     expect(text).toContain(`metadata_outcomes_total{chain="eth",outcome="${outcome}"}`);
   }
+});
+
+test("fifty hostile URIs at once: each leaves its reason, none reaches anybody or keeps a good one waiting", async () => {
+  const bad = await deploy(anvil, await contractArtifact("StoryNft"), ["Traps", "TRP"]);
+  const uris = ADDRESS_TRAPS.filter(([, , connections]) => connections === 0).map(([uri]) => uri);
+  const good = inline({ name: "good" });
+  await transact(anvil, bad.contract, "mintStories", [anvil.accounts[1], 1, [...uris, good]]);
+  const before = wire.attempts.length;
+  const counted = async () =>
+    [...(await metrics()).matchAll(/outcome="(\w+)"\} (\d+)/g)].map(([, name, n]) => [name, Number(n)]);
+  const start = new Map((await counted()) as [string, number][]);
+  await synced(service, bad.address);
+  await row(bad, uris.length + 1, "the good one", (r) => r.metadata !== null);
+  await eventually("all have their reason", async () => {
+    const rest = new Map<string, number>();
+    for (const [, reason, connections] of ADDRESS_TRAPS) {
+      if (connections === 0) rest.set(reason, (rest.get(reason) ?? 0) + 1);
+    }
+    for (const [name, n] of (await counted()) as [string, number][]) {
+      const left = (rest.get(name) ?? 0) - (n - (start.get(name) ?? 0));
+      if (left <= 0) rest.delete(name);
+      else rest.set(name, left);
+    }
+    return rest.size === 0 ? true : undefined;
+  });
+  const mine = wire.attempts
+    .slice(before)
+    .filter((attempt) => !attempt.includes("content.example") && !attempt.includes("gone"));
+  expect(mine).toEqual([]);
 });
 
 test("without the flags the two fields are empty, and entity tags follow the metadata", async () => {

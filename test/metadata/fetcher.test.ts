@@ -12,6 +12,7 @@ import { Hosts } from "../../src/metadata/hosts.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Parser } from "../../src/metadata/parser.ts";
 import { Resolver } from "../../src/metadata/resolver.ts";
+import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
 import { type RecordingWire, recordingWire } from "./support/wire.ts";
 
 const PUBLIC = "93.184.215.14";
@@ -90,20 +91,8 @@ function rebinding(): () => readonly string[] {
 const createWire = (): RecordingWire =>
   recordingWire({
     names: {
-      "public.example": [PUBLIC],
-      "raw.example": [RAW],
-      "gateway.example": [PUBLIC],
-      "private.example": ["10.1.2.3"],
-      "mixed.example": [PUBLIC, "192.168.0.1"],
-      "metadata.example": ["169.254.169.254"],
-      "cgnat.example": ["100.64.0.1"],
-      "six.example": ["fd00::1"],
-      "nat64.example": ["64:ff9b::7f00:1"],
-      "sixtofour.example": ["2002:7f00:1::"],
-      "multicast.example": ["224.0.0.1"],
+      ...TRAP_NAMES,
       "rebinding.example": rebinding(),
-      "dead.example": ["93.184.215.99"],
-      "nothing.example": [],
     },
     ports: { [PUBLIC]: web.port as number, [RAW]: (raw.address() as net.AddressInfo).port },
   });
@@ -121,60 +110,6 @@ async function reasonOf(work: Promise<unknown>): Promise<string> {
     return error instanceof MetadataFailure ? error.reason : `threw ${error}`;
   }
 }
-
-/** URIs, why each fails, and the connections it may make on the way: none but to the public server of traps. */
-const ADDRESS_TRAPS: readonly [string, string, number][] = [
-  ["http://127.0.0.1/", "forbidden_address", 0],
-  ["http://2130706433/", "forbidden_address", 0],
-  ["http://0177.0.0.1/", "forbidden_address", 0],
-  ["http://0x7f.0x0.0x0.0x1/", "forbidden_address", 0],
-  ["http://0x7f000001/", "forbidden_address", 0],
-  ["http://127.1/", "forbidden_address", 0],
-  ["http://0/", "forbidden_address", 0],
-  ["http://[::1]/", "forbidden_address", 0],
-  ["http://[::ffff:127.0.0.1]/", "forbidden_address", 0],
-  ["http://[::127.0.0.1]/", "forbidden_address", 0],
-  ["http://[fe80::1]/", "forbidden_address", 0],
-  ["http://[64:ff9b::a00:1]/", "forbidden_address", 0],
-  ["http://[2002:a00:1::]/", "forbidden_address", 0],
-  ["http://169.254.169.254/latest/meta-data", "forbidden_address", 0],
-  ["http://168.63.129.16/", "forbidden_address", 0],
-  ["http://100.100.100.200/", "forbidden_address", 0],
-  ["http://10.0.0.1/", "forbidden_address", 0],
-  ["http://192.168.1.1/", "forbidden_address", 0],
-  ["http://172.16.0.1/", "forbidden_address", 0],
-  ["http://localhost/", "forbidden_address", 0],
-  ["http://localhost./", "forbidden_address", 0],
-  ["http://LOCALHOST/", "forbidden_address", 0],
-  ["http://ｌocalhost/", "forbidden_address", 0],
-  ["http://app.localhost/", "forbidden_address", 0],
-  ["http://metadata.google.internal/", "forbidden_address", 0],
-  ["http://redis/", "forbidden_address", 0],
-  ["http://private.example/", "forbidden_address", 0],
-  ["http://mixed.example/", "forbidden_address", 0],
-  ["http://metadata.example/", "forbidden_address", 0],
-  ["http://cgnat.example/", "forbidden_address", 0],
-  ["http://six.example/", "forbidden_address", 0],
-  ["http://nat64.example/", "forbidden_address", 0],
-  ["http://sixtofour.example/", "forbidden_address", 0],
-  ["http://multicast.example/", "forbidden_address", 0],
-  ["http://nothing.example/", "dns_failed", 0],
-  ["http://unknown.example/", "dns_failed", 0],
-  ["http://dead.example/", "connection_failed", 1],
-  ["http://public.example:8080/", "forbidden_port", 0],
-  ["http://public.example:22/", "forbidden_port", 0],
-  ["http://user:word@public.example/good", "credentials_in_url", 0],
-  ["file:///etc/passwd", "unsupported_scheme", 0],
-  ["gopher://public.example/", "unsupported_scheme", 0],
-  ["ftp://public.example/", "unsupported_scheme", 0],
-  ["javascript:alert(1)", "unsupported_scheme", 0],
-  ["http://public.example/to-private", "forbidden_address", 1],
-  ["http://public.example/to-loopback", "forbidden_address", 1],
-  ["http://public.example/to-file", "unsupported_scheme", 1],
-  ["http://public.example/to-data", "unsupported_scheme", 1],
-  ["http://public.example/to-credentials", "credentials_in_url", 1],
-  ["http://public.example/to-port", "forbidden_port", 1],
-];
 
 describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
   test.each(ADDRESS_TRAPS)("%s", async (uri, reason, connections) => {

@@ -123,7 +123,7 @@ describe("a walk", () => {
     const normalized = await service.get(`${withCursor(cursor)}&normalizeMetadata=true&media_items=true`);
     const fields = ["name", "description", "image", "external_link", "external_url", "animation_url", "attributes"];
     expect(Object.keys(normalized.body.result[0].normalized_metadata)).toEqual(fields);
-    expect(normalized.body.result[0].media).toMatchObject({ original_media_url: null });
+    expect(normalized.body.result[0].media).toHaveProperty("original_media_url");
   });
 
   test("ends with 410 when its block leaves the chain, and not when the reorg is above it", async () => {

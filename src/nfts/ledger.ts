@@ -8,6 +8,7 @@ import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import { AddressTable } from "./addresses.ts";
 import { type Amount, amountAt, isLess, subtractAmounts } from "./amount.ts";
 import { BalanceHistory } from "./balances.ts";
+import { RowGaps } from "./gaps.ts";
 import { OwnerHistory } from "./owners.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
@@ -24,6 +25,7 @@ export class Ledger {
   readonly owners = new OwnerHistory();
   readonly balances = new BalanceHistory();
   readonly rows = new RowOrder();
+  readonly gaps = new RowGaps();
   /** Single-owner tokens that are not burned, at the newest block. */
   liveSingles = 0;
   /** Transfers the contract should not have been able to make. */
@@ -40,6 +42,7 @@ export class Ledger {
       this.owners.bytes +
       this.balances.bytes +
       this.rows.bytes +
+      this.gaps.bytes +
       this.#lateMints.size * 48
     );
   }
@@ -90,6 +93,31 @@ export class Ledger {
     } else if (from === ZERO_OWNER && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, entry);
     if (owner === ZERO_OWNER && to !== ZERO_OWNER) this.liveSingles++;
     else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
+    // A row appears as an entry; only what its first transfer burns is a gap from the start.
+    this.#changeGaps(slot, block, tokens.first[slot] === entry || owner !== ZERO_OWNER, to !== ZERO_OWNER);
+  }
+
+  /** A token went from being listed or not to being listed or not. */
+  #changeGaps(slot: number, block: number, before: boolean, after: boolean): void {
+    if (before !== after) this.gaps.change(this.rowOf(slot), block, after ? -1 : 1);
+  }
+
+  /** The row of a token. */
+  rowOf(slot: number): number {
+    const { tokens, rows } = this;
+    const first = tokens.first[slot] as number;
+    if (first >= -1) return rows.rowOf(slot);
+    const range = rows.ranges[rangeOfCode(first)] as IdRange;
+    return range.firstRow + Number(tokens.id(slot) - range.id);
+  }
+
+  /** How many rows, gaps included, there were after `block`. */
+  rowsAt(block: number): number {
+    const { tokens, owners, balances, rows } = this;
+    return rows.countAt(block, (slot) => {
+      const column = tokens.kind(slot) === TransferKind.erc1155 ? balances.block : owners.block;
+      return column[tokens.first[slot] as number] as number;
+    });
   }
 
   #ownerOfTail(tail: number): number {
@@ -160,8 +188,11 @@ export class Ledger {
   #pushAmount(block: number, slot: number, from: number, to: number, amount: Amount, minted: boolean): void {
     const { tokens, balances } = this;
     const after = this.owners.count + this.rows.ranges.length;
+    const live = balances.liveTokens;
     const transfer = balances.push(block, slot, from, to, amount, tokens.tail[slot] as number, after);
     tokens.tail[slot] = transfer;
+    const change = balances.liveTokens - live;
+    if (change !== 0 && tokens.first[slot] !== -1) this.#changeGaps(slot, block, change < 0, change > 0);
     if (tokens.first[slot] === -1) {
       tokens.first[slot] = transfer;
       if (!minted) this.#lateMints.set(slot, -1);
@@ -199,6 +230,7 @@ export class Ledger {
       slots--;
       this.#lateMints.delete(slots);
     }
+    this.gaps.revert(block);
     rows.truncate(block, slots);
     tokens.truncate(slots);
     this.#newestBlock = Math.min(this.#newestBlock, block);

@@ -4,6 +4,7 @@
  */
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
+import { CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
 import { rangeOfCode } from "./rows.ts";
 
@@ -69,8 +70,8 @@ function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
 }
 
 /** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
-function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit, jump?: Jump): void {
-  const { tokens, owners, balances, rows } = ledger;
+function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): void {
+  const { tokens, owners, balances, rows, gaps } = ledger;
   const words = new Uint32Array(8);
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
     let slot = rowSlot;
@@ -116,7 +117,7 @@ function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit, j
       };
     });
   };
-  rows.scan(from, visitRow, jump);
+  rows.scan(from, visitRow, (row) => gaps.passFull(row, block));
 }
 
 /** Whether entry `at` is the first by which its receiver came to hold its token. */
@@ -198,9 +199,9 @@ function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit
   }
 }
 
-function scan(ledger: Ledger, block: number, holders: boolean, from: Position, visit: Visit, jump?: Jump): void {
-  if (holders) scanHolders(ledger, block, from, visit, jump);
-  else scanTokens(ledger, block, from[0], visit, jump);
+function scan(ledger: Ledger, block: number, holders: boolean, from: Position, visit: Visit): void {
+  if (holders) scanHolders(ledger, block, from, visit);
+  else scanTokens(ledger, block, from[0], visit);
 }
 
 /** Up to `limit` entries of the listing after `block`, from `from` on. */
@@ -222,10 +223,10 @@ export function readSlice(
 }
 
 /**
- * Offsets of each range that the listing after `block` lacks, in order: burned ones, and with holders those that belong
- * to somebody else by now. Only ids that moved can be among them, so long ranges need not be walked.
+ * Offsets of each range whose minter does not hold them after `block`, in order. Only ids that moved can be among them,
+ * so long ranges need not be walked.
  */
-function gapsOfRanges(ledger: Ledger, block: number, holders: boolean): Map<number, number[]> {
+function gapsOfRanges(ledger: Ledger, block: number): Map<number, number[]> {
   const gaps = new Map<number, number[]>();
   const { tokens, owners, rows } = ledger;
   if (rows.ranges.length === 0) return gaps;
@@ -236,7 +237,7 @@ function gapsOfRanges(ledger: Ledger, block: number, holders: boolean): Map<numb
     const range = rows.ranges[index];
     if (range === undefined) continue;
     const owner = ownerAt(ledger, owners.at(tokens.tail[slot] as number, block));
-    if (holders ? owner === range.to : owner !== ZERO_OWNER) continue;
+    if (owner === range.to) continue;
     const list = gaps.get(index) ?? [];
     list.push(Number(tokens.id(slot) - range.id));
     gaps.set(index, list);
@@ -245,14 +246,9 @@ function gapsOfRanges(ledger: Ledger, block: number, holders: boolean): Map<numb
   return gaps;
 }
 
-/** Walks to the entry with `skip` entries before it; `seen` is how many there were when there are fewer. */
-function select(
-  ledger: Ledger,
-  block: number,
-  holders: boolean,
-  skip: number,
-): { position: Position | undefined; seen: number } {
-  const gaps = gapsOfRanges(ledger, block, holders);
+/** Walks to the pair with `skip` pairs before it; `seen` is how many there were when there are fewer. */
+function selectPair(ledger: Ledger, block: number, skip: number): { position: Position | undefined; seen: number } {
+  const gaps = gapsOfRanges(ledger, block);
   let seen = 0;
   let position: Position | undefined;
   const jump = (index: number): number => {
@@ -280,8 +276,32 @@ function select(
     seen++;
     return true;
   };
-  scan(ledger, block, holders, START, visit, jump);
+  scanHolders(ledger, block, START, visit, jump);
   return { position, seen };
+}
+
+/** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked. */
+function rowAfter(ledger: Ledger, block: number, skip: number): number | undefined {
+  const rows = ledger.rowsAt(block);
+  let gapsBefore = 0;
+  let found: number | undefined;
+  ledger.gaps.scan(block, (firstRow, gaps) => {
+    if (skip < firstRow - gapsBefore) return false;
+    const end = Math.min(firstRow + CHUNK_ROWS, rows);
+    if (skip < end - gapsBefore - gaps) {
+      let left = skip - (firstRow - gapsBefore);
+      scanTokens(ledger, block, firstRow, ([row]) => {
+        found = row;
+        return left-- > 0;
+      });
+      return false;
+    }
+    gapsBefore += gaps;
+    return true;
+  });
+  if (found !== undefined) return found;
+  const row = skip + gapsBefore;
+  return row < rows ? row : undefined;
 }
 
 /** How many entries the listing after `block` has. */
@@ -292,10 +312,21 @@ export function countEntries(ledger: Ledger, block: number, holders: boolean): n
     balances.countAt(block) === balances.count &&
     (rows.ranges.at(-1)?.block ?? 0) <= block;
   if (newest) return ledger.liveSingles + (holders ? balances.liveHoldings : balances.liveTokens);
-  return select(ledger, block, holders, Number.POSITIVE_INFINITY).seen;
+  // Tokens of one owner have one entry each, with holders or without.
+  if (!holders || balances.count === 0) {
+    let gaps = 0;
+    ledger.gaps.scan(block, (_firstRow, count) => {
+      gaps += count;
+      return true;
+    });
+    return ledger.rowsAt(block) - gaps;
+  }
+  return selectPair(ledger, block, Number.POSITIVE_INFINITY).seen;
 }
 
 /** The position of the entry with `skip` entries before it; undefined when there are no more. */
 export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
-  return select(ledger, block, holders, skip).position;
+  if (holders) return selectPair(ledger, block, skip).position;
+  const row = rowAfter(ledger, block, skip);
+  return row === undefined ? undefined : [row, 0, 0, 0];
 }

@@ -3,6 +3,8 @@
  * that costs one object however long it is; tokens of a range that moved have a slot but keep the range's row.
  */
 
+import { CHUNK_ROWS } from "./gaps.ts";
+
 /** `count` ids from `id` on, minted to `to` by one event. */
 export interface IdRange {
   readonly id: bigint;
@@ -29,6 +31,8 @@ export const rangeOfCode = (code: number): number => -code - 2;
 export class RowOrder {
   readonly ranges: IdRange[] = [];
   readonly #segments: Segment[] = [];
+  /** Those of slots, in order of both slots and rows. */
+  readonly #runs: Extract<Segment, { kind: "slots" }>[] = [];
   /** Ranges by first id, for look-ups; ranges never overlap. */
   #byId: number[] = [];
   count = 0;
@@ -40,8 +44,33 @@ export class RowOrder {
   addSlot(slot: number): void {
     const last = this.#segments.at(-1);
     if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count++;
-    else this.#segments.push({ kind: "slots", firstRow: this.count, firstSlot: slot, count: 1 });
+    else {
+      const run = { kind: "slots" as const, firstRow: this.count, firstSlot: slot, count: 1 };
+      this.#segments.push(run);
+      this.#runs.push(run);
+    }
     this.count++;
+  }
+
+  /** The row of a slot that was added by `addSlot`. */
+  rowOf(slot: number): number {
+    const after = lowerBound(
+      this.#runs.length,
+      (index) => (this.#runs[index] as { firstSlot: number }).firstSlot > slot,
+    );
+    const run = this.#runs[after - 1];
+    return run === undefined ? -1 : run.firstRow + slot - run.firstSlot;
+  }
+
+  /** How many rows had appeared after `block`; rows lie in chain order. */
+  countAt(block: number, firstBlockOf: (slot: number) => number): number {
+    const blockOf = (segment: Segment) =>
+      segment.kind === "range" ? (this.ranges[segment.range] as IdRange).block : firstBlockOf(segment.firstSlot);
+    const after = lowerBound(this.#segments.length, (index) => blockOf(this.#segments[index] as Segment) > block);
+    const last = this.#segments[after - 1];
+    if (last === undefined) return 0;
+    if (last.kind === "range") return last.firstRow + last.count;
+    return last.firstRow + lowerBound(last.count, (offset) => firstBlockOf(last.firstSlot + offset) > block);
   }
 
   addRange(range: Omit<IdRange, "firstRow">): number {
@@ -94,19 +123,20 @@ export class RowOrder {
 
   /**
    * Visits rows from `from` on until `visit` returns false. `visit` gets slot and -1, or -1, range and offset: no object
-   * a row. `jump`, asked at the start of a range, says how many of its rows to pass over unseen.
+   * a row. `pass`, asked at each row that starts a chunk, says from which row on to look.
    */
   scan(
     from: number,
     visit: (row: number, slot: number, range: number, offset: number) => boolean,
-    jump?: (range: number) => number,
+    pass: (row: number) => number,
   ): void {
     let row = from;
     for (let s = this.#segmentOf(from); s >= 0 && s < this.#segments.length; s++) {
       const segment = this.#segments[s] as Segment;
       const end = segment.firstRow + segment.count;
-      if (segment.kind === "range" && row === segment.firstRow && jump !== undefined) row += jump(segment.range);
       for (; row < end; row++) {
+        if (row % CHUNK_ROWS === 0) row = pass(row);
+        if (row >= end) break;
         const offset = row - segment.firstRow;
         const going =
           segment.kind === "slots"
@@ -133,6 +163,19 @@ export class RowOrder {
       last.count = kept;
       if (kept > 0) break;
       this.#segments.pop();
+      this.#runs.pop();
     }
   }
+}
+
+/** The first index of [0, count) at which `isAbove` holds; it holds for all after it, too. */
+function lowerBound(count: number, isAbove: (index: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isAbove(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

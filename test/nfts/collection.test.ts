@@ -160,6 +160,57 @@ describe("a collection's projection equals the naive model at every block", () =
     });
   }
 
+  test("a walk of random pages is the snapshot's while the history goes on and forks above it", () => {
+    const steps = fc.array(stepOf(fc.oneof(single, multi, range)), { minLength: 2, maxLength: 24 });
+    fc.assert(
+      fc.property(steps, limits, fc.boolean(), fc.double({ min: 0, max: 1, noNaN: true }), (s, l, holders, at) => {
+        const { events } = play(s);
+        const begin = 2 + Math.floor(at * (events.length - 2));
+        const state = replay(events.slice(0, begin));
+        const block = state.end?.number;
+        if (block === undefined) return;
+        const { entries: all } = readSlice(state.ledger, { block, holders, from: START, limit: 10_000 });
+        const snapshot = readable(state, all);
+        const seen: ModelEntry[] = [];
+        let from: Position | undefined = START;
+        for (let page = 0; from !== undefined; page++) {
+          const limit = l[page % l.length] as number;
+          const slice: ReturnType<typeof readSlice> = readSlice(state.ledger, { block, holders, from, limit });
+          seen.push(...readable(state, slice.entries));
+          from = slice.next;
+          const event = events[begin + page];
+          // A revert below the walk's block ends it with 410, whatever the pages would be.
+          if (event?.type === "BlocksReverted" && event.ancestor.number < block) return;
+          if (event !== undefined) evolve(state, event, begin + page + 1, 0);
+        }
+        expect(seen).toEqual(snapshot);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("live, with reads at every step, is as replayed", () => {
+    fc.assert(
+      fc.property(fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 15 }), (steps) => {
+        const { events, transfers, head } = play(steps);
+        const live = initialState();
+        for (const [i, event] of events.entries()) {
+          evolve(live, event, i + 1, 0);
+          const now = live.end?.number;
+          if (now !== undefined) {
+            const listed = walk(live, now, false, [3]);
+            expect(countEntries(live.ledger, now, false)).toBe(listed.length);
+          }
+        }
+        for (let block = 0; block <= head; block++) {
+          expect(walk(live, block, false, [4])).toEqual(modelListing(transfers, block, false));
+        }
+        expect(live.ledger.anomalies).toBe(replay(events).ledger.anomalies);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
   test("applying every event twice changes nothing", () => {
     fc.assert(
       fc.property(fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 15 }), (steps) => {

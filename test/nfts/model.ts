@@ -151,6 +151,7 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
         };
       });
   }
+  const byToken = Map.groupBy(pairs.values(), (p) => p.token);
   const entries: ModelEntry[] = [];
   for (const [key, token] of tokens) {
     const mint = token.minted ?? token.first;
@@ -159,7 +160,7 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
       if (token.owner !== 0) entries.push({ ...common, owner: token.owner, amount: "1", minter: mint.minter });
       continue;
     }
-    const held = [...pairs.values()].filter((p) => p.token === key && p.amount > 0n);
+    const held = (byToken.get(key) ?? []).filter((p) => p.amount > 0n);
     if (held.length === 0) continue;
     const supply = held.reduce((sum, p) => sum + p.amount, 0n);
     const owner = held.length === 1 ? (held[0] as Pair).owner : -1;

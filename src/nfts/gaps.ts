@@ -1,0 +1,92 @@
+/**
+ * Which rows of a listing are gaps (burned), at any block: what it takes to count a listing and to find its n-th entry
+ * without walking it. Rows are counted in chunks; a chunk remembers how many gaps it had after each block in which that
+ * changed, so a collection pays for its burns only.
+ */
+/** Rows of a chunk: what is walked to find an entry. */
+export const CHUNK_ROWS = 1_024;
+
+interface Chunk {
+  /** Blocks in which the number of gaps changed, in order, and the number after each change. */
+  readonly blocks: number[];
+  readonly gaps: number[];
+}
+
+export class RowGaps {
+  readonly #chunks = new Map<number, Chunk>();
+  /** Chunks that ever had a gap, in order of rows. */
+  readonly #order: number[] = [];
+  /** Which chunk each change was of, in order of time: what a reorg takes back. Rows may pass 2^42. */
+  readonly #history: number[] = [];
+
+  get bytes(): number {
+    return this.#history.length * 24 + this.#order.length * 128;
+  }
+
+  /** A row became a gap (1) or an entry again (-1); called in chain order. */
+  change(row: number, block: number, by: 1 | -1): void {
+    const number = Math.floor(row / CHUNK_ROWS);
+    let chunk = this.#chunks.get(number);
+    if (chunk === undefined) {
+      chunk = { blocks: [], gaps: [] };
+      this.#chunks.set(number, chunk);
+      this.#order.splice(this.#position(number), 0, number);
+    }
+    chunk.gaps.push((chunk.gaps.at(-1) ?? 0) + by);
+    chunk.blocks.push(block);
+    this.#history.push(number);
+  }
+
+  /** How many chunks of the order lie before this one. */
+  #position(number: number): number {
+    let low = 0;
+    let high = this.#order.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#order[middle] as number) < number) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Takes back everything above `block`: a reorg. */
+  revert(block: number): void {
+    for (let last = this.#history.at(-1); last !== undefined; last = this.#history.at(-1)) {
+      const { blocks, gaps } = this.#chunks.get(last) as Chunk;
+      if ((blocks.at(-1) as number) <= block) return;
+      blocks.pop();
+      gaps.pop();
+      this.#history.pop();
+    }
+  }
+
+  /** Visits the chunks that had gaps after `block`, by first row and number of gaps, until `visit` returns false. */
+  scan(block: number, visit: (firstRow: number, gaps: number) => boolean): void {
+    for (const number of this.#order) {
+      const count = this.#countIn(number, block);
+      if (count > 0 && !visit(number * CHUNK_ROWS, count)) return;
+    }
+  }
+
+  /** The first row at or after `row`, which starts a chunk, whose chunk was not all gaps after `block`. */
+  passFull(row: number, block: number): number {
+    let number = row / CHUNK_ROWS;
+    while (this.#countIn(number, block) === CHUNK_ROWS) number++;
+    return number * CHUNK_ROWS;
+  }
+
+  /** Gaps of a chunk after `block`. */
+  #countIn(number: number, block: number): number {
+    const chunk = this.#chunks.get(number);
+    if (chunk === undefined) return 0;
+    const { blocks, gaps } = chunk;
+    let low = 0;
+    let high = blocks.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((blocks[middle] as number) <= block) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? 0 : (gaps[low - 1] as number);
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * Counting and finding entries in listings of many chunks of rows: burns in long runs and at random, re-mints, id ranges
+ * and reorgs; at sampled blocks every count, place and walk equals the naive model.
+ */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { CHUNK_ROWS } from "../../src/nfts/gaps.ts";
+import { Ledger } from "../../src/nfts/ledger.ts";
+import { countEntries, positionAfter, readSlice, START } from "../../src/nfts/listing.ts";
+import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
+
+const TOKENS = CHUNK_ROWS * 3 + 100;
+const { erc721, erc1155, range } = TransferKind;
+
+/** What a block does to the ids from `first` on. */
+interface Stroke {
+  readonly burn: boolean;
+  readonly first: number;
+  readonly count: number;
+  /** Every so many ids. */
+  readonly step: number;
+}
+
+const stroke = fc.record({
+  burn: fc.boolean(),
+  first: fc.nat(TOKENS - 1),
+  count: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: CHUNK_ROWS * 2 + 200 })),
+  step: fc.constantFrom(1, 1, 2, 97),
+});
+
+const mints: { readonly [shape: string]: () => Omit<ModelTransfer, "block">[] } = {
+  "tokens of one owner": () =>
+    Array.from({ length: TOKENS }, (_, i) => ({ kind: erc721, from: 0, to: 1 + (i % 7), id: BigInt(i), amount: 1n })),
+  amounts: () =>
+    Array.from({ length: TOKENS }, (_, i) => ({ kind: erc1155, from: 0, to: 1 + (i % 7), id: BigInt(i), amount: 2n })),
+  "id ranges with single mints between": () => [
+    { kind: range, from: 0, to: 1, id: 0n, amount: 1_500n },
+    { kind: erc721, from: 0, to: 2, id: 1_500n, amount: 1n },
+    { kind: range, from: 0, to: 3, id: 1_501n, amount: BigInt(TOKENS - 1_501) },
+  ],
+};
+
+describe.each(Object.keys(mints))("%s", (shape) => {
+  const isAmount = shape === "amounts";
+
+  /** Transfers of one block that burn what lives, or mint again what is burned. */
+  function play(owners: Map<bigint, number>, { burn, first, count, step }: Stroke, block: number): ModelTransfer[] {
+    const transfers: ModelTransfer[] = [];
+    const kind = isAmount ? erc1155 : erc721;
+    for (let id = BigInt(first); id < TOKENS && id < first + count; id += BigInt(step)) {
+      const owner = owners.get(id) ?? 0;
+      if (burn === (owner === 0)) continue;
+      const to = burn ? 0 : 1 + (Number(id) % 5);
+      owners.set(id, to);
+      transfers.push({ kind, block, from: owner, to, id, amount: isAmount ? 2n : 1n });
+    }
+    return transfers;
+  }
+
+  test("counts, places and walks equal the naive model", () => {
+    const property = fc.property(fc.array(stroke, { minLength: 1, maxLength: 6 }), fc.nat(5), (strokes, reverted) => {
+      const owners = new Map<bigint, number>();
+      const minted = mints[shape]!().map((transfer) => ({ ...transfer, block: 0 }));
+      for (const { id, to, amount, kind } of minted) {
+        for (let i = 0n; i < (kind === range ? amount : 1n); i++) owners.set(id + i, to);
+      }
+      const ledger = new Ledger();
+      ledger.apply(decodeTransfers(columnsOf(minted)));
+      let transfers: ModelTransfer[] = minted;
+      const history: Map<bigint, number>[] = [new Map(owners)];
+      for (const [index, each] of strokes.entries()) {
+        const fresh = play(owners, each, index + 1);
+        ledger.apply(decodeTransfers(columnsOf(fresh)));
+        transfers = [...transfers, ...fresh];
+        history.push(new Map(owners));
+      }
+      // The last blocks are taken back, and something else is done in their place.
+      const ancestor = Math.max(0, strokes.length - reverted);
+      ledger.revert(ancestor);
+      const last = ancestor + 1;
+      const fresh = play(new Map(history[ancestor]), { burn: true, first: 900, count: 400, step: 3 }, last);
+      ledger.apply(decodeTransfers(columnsOf(fresh)));
+      transfers = [...transfers.filter(({ block }) => block <= ancestor), ...fresh];
+      for (let block = 0; block <= last; block++) {
+        const ids = modelListing(transfers, block, false).map((entry) => entry.id);
+        expect(countEntries(ledger, block, false)).toBe(ids.length);
+        for (let skip = 0; skip <= ids.length; skip += 211) {
+          const from = positionAfter(ledger, block, false, skip);
+          const entries =
+            from === undefined ? [] : readSlice(ledger, { block, holders: false, from, limit: 2 }).entries;
+          expect(entries.map((entry) => entry.id)).toEqual(ids.slice(skip, skip + 2));
+        }
+        const whole = readSlice(ledger, { block, holders: false, from: START, limit: TOKENS });
+        expect(whole.entries.map((entry) => entry.id)).toEqual(ids);
+      }
+    });
+    fc.assert(property, { numRuns: 12 });
+  }, 20_000);
+});

@@ -31,7 +31,7 @@ export interface Collection {
    */
   completed: BlockRef | undefined;
   completedVersion: number;
-  /** Time of the event that said the collection is no NFT: when to ask again is counted from here. */
+  /** When the contract was identified, or asked to be: when to ask again is counted from here. */
   identifiedAt: number;
   failure: { reason: string; attempt: number; retryAt: number } | undefined;
   possibleSpam: boolean;
@@ -71,6 +71,8 @@ export function evolve(state: Collection, event: NftEvent, version: number, time
   state.version = version;
   switch (event.type) {
     case "IndexingRequested":
+      // One request under way is enough, however often it is asked meanwhile.
+      state.identifiedAt = time;
       return;
     case "ContractIdentified":
       state.identified = event;

@@ -7,6 +7,7 @@
 export const CHUNK_ROWS = 1_024;
 
 interface Chunk {
+  readonly number: number;
   /** Blocks in which the number of gaps changed, in order, and the number after each change. */
   readonly blocks: number[];
   readonly gaps: number[];
@@ -15,7 +16,7 @@ interface Chunk {
 export class RowGaps {
   readonly #chunks = new Map<number, Chunk>();
   /** Chunks that ever had a gap, in order of rows. */
-  readonly #order: number[] = [];
+  readonly #order: Chunk[] = [];
   /** Which chunk each change was of, in order of time: what a reorg takes back. Rows may pass 2^42. */
   readonly #history: number[] = [];
 
@@ -28,9 +29,9 @@ export class RowGaps {
     const number = Math.floor(row / CHUNK_ROWS);
     let chunk = this.#chunks.get(number);
     if (chunk === undefined) {
-      chunk = { blocks: [], gaps: [] };
+      chunk = { number, blocks: [], gaps: [] };
       this.#chunks.set(number, chunk);
-      this.#order.splice(this.#position(number), 0, number);
+      this.#order.splice(this.#position(number), 0, chunk);
     }
     chunk.gaps.push((chunk.gaps.at(-1) ?? 0) + by);
     chunk.blocks.push(block);
@@ -43,7 +44,7 @@ export class RowGaps {
     let high = this.#order.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#order[middle] as number) < number) low = middle + 1;
+      if ((this.#order[middle] as Chunk).number < number) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -62,31 +63,32 @@ export class RowGaps {
 
   /** Visits the chunks that had gaps after `block`, by first row and number of gaps, until `visit` returns false. */
   scan(block: number, visit: (firstRow: number, gaps: number) => boolean): void {
-    for (const number of this.#order) {
-      const count = this.#countIn(number, block);
-      if (count > 0 && !visit(number * CHUNK_ROWS, count)) return;
+    for (const chunk of this.#order) {
+      const count = gapsAt(chunk, block);
+      if (count > 0 && !visit(chunk.number * CHUNK_ROWS, count)) return;
     }
   }
 
   /** The first row at or after `row`, which starts a chunk, whose chunk was not all gaps after `block`. */
   passFull(row: number, block: number): number {
     let number = row / CHUNK_ROWS;
-    while (this.#countIn(number, block) === CHUNK_ROWS) number++;
+    for (let chunk = this.#chunks.get(number); chunk !== undefined; chunk = this.#chunks.get(++number)) {
+      if (gapsAt(chunk, block) < CHUNK_ROWS) break;
+    }
     return number * CHUNK_ROWS;
   }
+}
 
-  /** Gaps of a chunk after `block`. */
-  #countIn(number: number, block: number): number {
-    const chunk = this.#chunks.get(number);
-    if (chunk === undefined) return 0;
-    const { blocks, gaps } = chunk;
-    let low = 0;
-    let high = blocks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((blocks[middle] as number) <= block) low = middle + 1;
-      else high = middle;
-    }
-    return low === 0 ? 0 : (gaps[low - 1] as number);
+/** Gaps of a chunk after `block`. */
+function gapsAt({ blocks, gaps }: Chunk, block: number): number {
+  let low = 0;
+  let high = blocks.length;
+  // Most are asked for the newest block.
+  if (high > 0 && (blocks[high - 1] as number) <= block) return gaps[high - 1] as number;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((blocks[middle] as number) <= block) low = middle + 1;
+    else high = middle;
   }
+  return low === 0 ? 0 : (gaps[low - 1] as number);
 }

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/config.ts";
+import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
 import type { Wire } from "../../src/metadata/wire.ts";
 import { type Service, startService } from "../../src/service.ts";
@@ -33,6 +34,7 @@ export interface TestServiceOptions {
   readonly logUrl: string;
   readonly env?: Record<string, string>;
   readonly logger?: Logger;
+  readonly clock?: Clock;
   readonly metadataWire?: Wire;
   readonly metadataSampleMs?: number;
 }

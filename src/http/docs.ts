@@ -144,7 +144,11 @@ export function nftDetail(maxPageSize: number): object {
       ADDRESS,
       CHAIN,
       query("format", { type: "string", enum: ["decimal", "hex"], default: "decimal" }, "Format of the token id"),
-      query("limit", { type: "integer", minimum: 1, maximum: maxPageSize, default: 100 }, "Desired page size"),
+      query(
+        "limit",
+        { type: "integer", minimum: 1, maximum: maxPageSize, default: Math.min(100, maxPageSize) },
+        "Desired page size",
+      ),
       query("totalRanges", { type: "integer", minimum: 1, maximum: 1000 }, "Number of subranges to split into"),
       query("range", { type: "integer", minimum: 0, maximum: 999 }, "Subrange to query, from 0; needs totalRanges"),
       query("disable_total", { ...BOOLEAN, default: true }, "false: the total is counted", { deprecated: true }),

@@ -206,18 +206,25 @@ export class BalanceHistory {
   }
 
   /**
-   * The one holder of all that is in circulation after `block`, as an address index, or -1 when there are several.
-   * Walks back from the token's transfer `from`: whoever is found to hold anything is the only holder exactly when it
+   * The one holder of all that is in circulation (`supply`) after the token's transfer `from`, as an address index, or -1
+   * when there are several. Walks back from that transfer: whoever is found to hold anything is the only holder exactly when it
    * holds everything; a transfer other than a burn ends the walk unless its receiver gave everything away since.
    */
-  soleHolder(from: number, supply: Amount, block: number): number {
+  soleHolder(from: number, supply: Amount): number {
+    // Holders met that hold nothing; back in time they did.
+    let empty: Set<number> | undefined;
     for (let transfer = from; transfer >= 0; transfer = this.prev[transfer] as number) {
       for (const entry of [2 * transfer + 1, 2 * transfer]) {
         const holding = this.#entryHolding[entry] as number;
         const owner = this.holdingOwner[holding] as number;
-        if (owner === ZERO_OWNER) continue;
-        const held = this.heldAt(holding, block);
-        if (held === 0) continue;
+        if (owner === ZERO_OWNER || empty?.has(holding) === true) continue;
+        // Met for the first time, so this is what the holder was left with.
+        const held = this.#read(entry);
+        if (held === 0) {
+          empty ??= new Set();
+          empty.add(holding);
+          continue;
+        }
         return isLess(held, supply) ? -1 : owner;
       }
     }

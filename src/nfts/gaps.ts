@@ -4,13 +4,16 @@
  * changed, so a collection pays for its burns only.
  */
 /** Rows of a chunk: what is walked to find an entry. */
-export const CHUNK_ROWS = 1_024;
+export const CHUNK_ROWS = 512;
 
-interface Chunk {
-  readonly number: number;
-  /** Blocks in which the number of gaps changed, in order, and the number after each change. */
+/** Blocks in which a number of gaps changed, in order, and the number after each change. */
+interface Changes {
   readonly blocks: number[];
   readonly gaps: number[];
+}
+
+interface Chunk extends Changes {
+  readonly number: number;
 }
 
 export class RowGaps {
@@ -19,9 +22,10 @@ export class RowGaps {
   readonly #order: Chunk[] = [];
   /** Which chunk each change was of, in order of time: what a reorg takes back. Rows may pass 2^42. */
   readonly #history: number[] = [];
+  readonly #all: Changes = { blocks: [], gaps: [] };
 
   get bytes(): number {
-    return this.#history.length * 24 + this.#order.length * 128;
+    return this.#history.length * 40 + this.#order.length * 128;
   }
 
   /** A row became a gap (1) or an entry again (-1); called in chain order. */
@@ -33,8 +37,10 @@ export class RowGaps {
       this.#chunks.set(number, chunk);
       this.#order.splice(this.#position(number), 0, chunk);
     }
-    chunk.gaps.push((chunk.gaps.at(-1) ?? 0) + by);
-    chunk.blocks.push(block);
+    for (const { blocks, gaps } of [chunk, this.#all]) {
+      gaps.push((gaps.at(-1) ?? 0) + by);
+      blocks.push(block);
+    }
     this.#history.push(number);
   }
 
@@ -53,12 +59,19 @@ export class RowGaps {
   /** Takes back everything above `block`: a reorg. */
   revert(block: number): void {
     for (let last = this.#history.at(-1); last !== undefined; last = this.#history.at(-1)) {
-      const { blocks, gaps } = this.#chunks.get(last) as Chunk;
-      if ((blocks.at(-1) as number) <= block) return;
-      blocks.pop();
-      gaps.pop();
+      const chunk = this.#chunks.get(last) as Chunk;
+      if ((chunk.blocks.at(-1) as number) <= block) return;
+      for (const { blocks, gaps } of [chunk, this.#all]) {
+        gaps.pop();
+        blocks.pop();
+      }
       this.#history.pop();
     }
+  }
+
+  /** How many gaps there were after `block`. */
+  countAt(block: number): number {
+    return gapsAt(this.#all, block);
   }
 
   /** Visits the chunks that had gaps after `block`, by first row and number of gaps, until `visit` returns false. */
@@ -79,8 +92,8 @@ export class RowGaps {
   }
 }
 
-/** Gaps of a chunk after `block`. */
-function gapsAt({ blocks, gaps }: Chunk, block: number): number {
+/** The number after the last change at or before `block`. */
+function gapsAt({ blocks, gaps }: Changes, block: number): number {
   let low = 0;
   let high = blocks.length;
   // Most are asked for the newest block.

@@ -109,7 +109,7 @@ function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): 
       return {
         kind: TransferKind.erc1155,
         id: tokens.idText(slot),
-        owner: balances.soleHolder(last, supply, block),
+        owner: balances.soleHolder(last, supply),
         amount: supply,
         block: balances.block[last] as number,
         blockMinted: balances.block[ledger.mintOf(slot, block)] as number,
@@ -138,6 +138,17 @@ function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit
   const entries = owners.countAt(block);
   const words = new Uint32Array(8);
   let [i, r, offset, h] = from;
+  // A token that moved on after the block is met at each of its entries, but its walk back is made once.
+  const walked = new Map<number, number>();
+  const entryAt = (slot: number): number => {
+    const tail = tokens.tail[slot] as number;
+    if (tail < 0 || (owners.block[tail] as number) <= block) return tail;
+    const known = walked.get(slot);
+    if (known !== undefined) return known;
+    const at = owners.at(tail, block);
+    walked.set(slot, at);
+    return at;
+  };
   for (;;) {
     const range = rows.ranges[r];
     const rangeIsNext = range !== undefined && range.block <= block && (offset > 0 || range.entryAt <= i);
@@ -170,7 +181,7 @@ function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit
         offset = 0;
       }
       const slot = touchedSlot(ledger, id, words);
-      const at = slot < 0 ? -1 : owners.at(tokens.tail[slot] as number, block);
+      const at = slot < 0 ? -1 : entryAt(slot);
       if (slot >= 0 && ownerAt(ledger, at) !== range.to) continue;
       const last = slot >= 0 && at >= 0 ? (owners.block[at] as number) : range.block;
       const entry = () => ({
@@ -188,7 +199,7 @@ function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit
       const slot = owners.slot[at] as number;
       const to = owners.to[at] as number;
       if (to === ZERO_OWNER) continue;
-      const current = owners.at(tokens.tail[slot] as number, block);
+      const current = entryAt(slot);
       if (ownerAt(ledger, current) !== to || !isFirstOfPair(ledger, at)) continue;
       const entry = () => ({
         ...singleEntry(ledger, slot, current, block),
@@ -313,14 +324,7 @@ export function countEntries(ledger: Ledger, block: number, holders: boolean): n
     (rows.ranges.at(-1)?.block ?? 0) <= block;
   if (newest) return ledger.liveSingles + (holders ? balances.liveHoldings : balances.liveTokens);
   // Tokens of one owner have one entry each, with holders or without.
-  if (!holders || balances.count === 0) {
-    let gaps = 0;
-    ledger.gaps.scan(block, (_firstRow, count) => {
-      gaps += count;
-      return true;
-    });
-    return ledger.rowsAt(block) - gaps;
-  }
+  if (!holders || balances.count === 0) return ledger.rowsAt(block) - ledger.gaps.countAt(block);
   return selectPair(ledger, block, Number.POSITIVE_INFINITY).seen;
 }
 

@@ -1,20 +1,35 @@
 /**
- * Runs the simulation until it breaks: `--seeds N [--from S]` worlds, side by side in worker processes; prints how often
- * each kind of fault came about and fails when one never did. A failing seed prints the line that replays it.
- * `--seed S` runs one. `--mutate` breaks the real code in named ways, each of which some seed must find.
+ * Runs the simulation until it breaks. `--seeds N [--from S] [--jobs J]`: N worlds, spread over J processes; prints how
+ * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays it.
+ * `--seed S` runs one. `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
  */
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FAULTS, FaultCounter } from "../test/simulation/faults.ts";
+import { MUTATIONS, type Mutation } from "../test/simulation/mutations.ts";
 import { simulate } from "../test/simulation/world.ts";
+
+const ROOT = join(import.meta.dir, "..");
+const MUTATION_SEEDS = 500;
 
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "200" },
     from: { type: "string", default: "1" },
+    jobs: { type: "string", default: String(availableParallelism()) },
     seed: { type: "string" },
     mutate: { type: "boolean", default: false },
+    only: { type: "string", default: "" },
+    part: { type: "boolean", default: false },
   },
 });
+const number = (text: string): number => {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`not a number of seeds: ${text}`);
+  return value;
+};
 
 async function runOne(seed: number): Promise<void> {
   const { blocks, steps, faults } = await simulate(seed);
@@ -22,21 +37,116 @@ async function runOne(seed: number): Promise<void> {
   console.log(`seed ${seed}: ${blocks} blocks, ${steps} steps, ${hits} faults: the truth in the end`);
 }
 
-async function runSome(from: number, count: number): Promise<void> {
-  const started = performance.now();
+/** Every `stride`-th seed, in this process; the counts of faults as one line of JSON. */
+async function runPart(from: number, count: number, stride: number): Promise<void> {
   const all = new FaultCounter();
-  for (let seed = from; seed < from + count; seed++) {
+  for (let seed = from; seed < from + count; seed += stride) {
     try {
       all.add((await simulate(seed)).faults);
     } catch (error) {
-      console.log(`seed ${seed} fails: bun scripts/simulate.ts --seed ${seed}`);
-      console.log(error instanceof Error ? (error.stack ?? error.message) : String(error));
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      console.log(`seed ${seed} fails: bun scripts/simulate.ts --seed ${seed}\n${text}`);
       process.exit(1);
     }
   }
-  for (const fault of FAULTS) console.log(`${String(all.counts.get(fault)).padStart(9)}  ${fault}`);
-  console.log(`${count} seeds in ${((performance.now() - started) / 1_000).toFixed(1)} s`);
+  console.log(JSON.stringify([...all.counts]));
 }
 
-if (values.seed !== undefined) await runOne(Number(values.seed));
-else await runSome(Number(values.from), Number(values.seeds));
+interface Run {
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+async function spawn(cwd: string, options: readonly string[]): Promise<Run> {
+  const child = Bun.spawn([process.execPath, "scripts/simulate.ts", ...options], {
+    cwd,
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [output, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  const ok = (await child.exited) === 0;
+  return { ok, output: ok ? output : output + errors };
+}
+
+async function runAll(from: number, count: number, jobs: number): Promise<boolean> {
+  const started = performance.now();
+  const parts = Array.from({ length: Math.min(jobs, count) }, (_, index) => {
+    const options = [
+      "--part",
+      "--from",
+      String(from + index),
+      "--seeds",
+      String(count - index),
+      "--jobs",
+      String(jobs),
+    ];
+    return spawn(ROOT, options);
+  });
+  const all = new FaultCounter();
+  let ok = true;
+  for (const { ok: isWell, output } of await Promise.all(parts)) {
+    ok &&= isWell;
+    if (isWell) all.add({ counts: new Map(JSON.parse(output)) } as FaultCounter);
+    else console.log(output);
+  }
+  if (!ok) return false;
+  for (const fault of FAULTS) console.log(`${String(all.counts.get(fault)).padStart(9)}  ${fault}`);
+  const missing = all.missing();
+  if (missing.length > 0) console.log(`never came about: ${missing.join(", ")}`);
+  console.log(`${count} seeds, ${jobs} processes, ${((performance.now() - started) / 1_000).toFixed(0)} s`);
+  return missing.length === 0;
+}
+
+/** A copy of the sources with one break in it. */
+async function breakCode({ file, find, replace }: Mutation): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "mutation-"));
+  for (const part of [
+    "src",
+    "scripts",
+    "test/simulation",
+    "test/nfts",
+    "test/fixtures",
+    "package.json",
+    "tsconfig.json",
+  ]) {
+    await cp(join(ROOT, part), join(folder, part), { recursive: true });
+  }
+  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  const path = join(folder, file);
+  const source = await readFile(path, "utf8");
+  if (source.split(find).length !== 2) throw new Error(`${file} does not have exactly once: ${find}`);
+  await writeFile(
+    path,
+    source.replace(find, () => replace),
+  );
+  return folder;
+}
+
+async function mutate(only: string, jobs: number): Promise<boolean> {
+  const queue = MUTATIONS.filter(({ name }) => name.includes(only));
+  let ok = true;
+  const work = async () => {
+    for (let mutation = queue.shift(); mutation !== undefined; mutation = queue.shift()) {
+      const started = performance.now();
+      const folder = await breakCode(mutation);
+      const run = await spawn(folder, ["--part", "--seeds", String(MUTATION_SEEDS), "--jobs", "1"]);
+      await rm(folder, { recursive: true, force: true });
+      const seed = /seed (\d+) fails/.exec(run.output)?.[1];
+      const seconds = ((performance.now() - started) / 1_000).toFixed(0);
+      ok &&= seed !== undefined;
+      const verdict = seed === undefined ? `NOT FOUND in ${MUTATION_SEEDS} seeds` : `found by seed ${seed}`;
+      console.log(`${mutation.name}: ${verdict} (${seconds} s)`);
+      if (!run.ok && seed === undefined) console.log(run.output);
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
+  return ok;
+}
+
+if (values.seed !== undefined) await runOne(number(values.seed));
+else if (values.part) await runPart(number(values.from), number(values.seeds), number(values.jobs));
+else {
+  const jobs = number(values.jobs);
+  const run = values.mutate ? mutate(values.only, jobs) : runAll(number(values.from), number(values.seeds), jobs);
+  process.exitCode = (await run) ? 0 : 1;
+}

@@ -1,7 +1,7 @@
 /** What a backfill is given: which blocks of which contract, from whom, and how hard the answers are checked. */
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
-import type { TransferForm } from "../events/types.ts";
+import type { BlockRef, TransferForm } from "../events/types.ts";
 import type { DecodedRange } from "../rpc/decode-answer.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RawAnswer, RpcChainReader } from "../rpc/reader.ts";
@@ -21,8 +21,8 @@ export interface BackfillTask {
   readonly address: Address;
   readonly forms: readonly TransferForm[];
   readonly fromBlock: number;
-  /** Inclusive; final, so that nothing read can be reverted. */
-  readonly toBlock: number;
+  /** The last block to read: final, so that nothing read can be reverted. */
+  readonly final: BlockRef;
   readonly signal: AbortSignal;
   readonly onMalformed: (count: number) => void;
 }

@@ -9,9 +9,10 @@ import { retry } from "../core/retry.ts";
 import type { TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { DecodedRange } from "../rpc/decode-answer.ts";
+import type { Endpoint } from "../rpc/endpoint.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { ChainLog } from "../rpc/port.ts";
-import type { RawAnswer, RpcChainReader } from "../rpc/reader.ts";
+import type { RawAnswer } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import { type BackfillTask, decodeOf } from "./backfill-task.ts";
 import { compareWithSecond, readChecked } from "./checked.ts";
@@ -24,6 +25,8 @@ const SAMPLE = 0.01;
 const ATTEMPTS = 4;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 5_000;
+/** Blocks below the final one that a node on a losing branch may have other ones for. */
+const NEAR_FINAL = 512;
 /** Blocks whose headers are read along, to a piece of history that is checked by them. */
 const CHECKED_SPAN = 500;
 
@@ -36,10 +39,10 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const signal = AbortSignal.any([task.signal, abandon.signal]);
   const read = task.verify === "sample" ? readRange : readCheckedRange;
   try {
-    while (next <= task.toBlock || queue.length > 0) {
-      while (next <= task.toBlock && queue.length < READ_AHEAD) {
+    while (next <= task.final.number || queue.length > 0) {
+      while (next <= task.final.number && queue.length < READ_AHEAD) {
         const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
-        const to = Math.min(task.toBlock, next + span - 1);
+        const to = Math.min(task.final.number, next + span - 1);
         const parts = read({ ...task, signal }, next, to);
         // It is awaited in its turn; until then its failure is nobody's.
         parts.catch(() => undefined);
@@ -85,7 +88,7 @@ async function readPart(
   const use = async (answer: RawAnswer) => {
     const [decoded, toHash] = await Promise.all([
       decodeOf(task, fromBlock, answer),
-      hashOfBlock(reader, answer.toBlock),
+      hashOfRange(task, answer.endpoint, answer.toBlock),
     ]);
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
@@ -102,33 +105,45 @@ async function readPart(
   return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
 }
 
-async function hashOfBlock(reader: RpcChainReader, number: number): Promise<Hash> {
-  const header = await reader.header(number);
-  if (header === undefined) throw new RpcError("transient", "the node lacks a final block", { meta: { number } });
-  return header.hash;
+/**
+ * The hash of a range's last block by who gave its logs, which must have that block and, near the end, the final one: a
+ * node that lags answers with fewer logs, and one on a losing branch with other ones, and neither says so.
+ */
+async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, toBlock: number): Promise<Hash> {
+  const isNear = toBlock > final.number - NEAR_FINAL;
+  const numbers = isNear && toBlock < final.number ? [toBlock, final.number] : [toBlock];
+  const headers = await reader.headersOf(endpoint, numbers);
+  const [last, top] = [headers[0], headers.at(-1)];
+  if (last === undefined || top === undefined) {
+    throw new RpcError("transient", "the endpoint lacks a final block", { meta: { block: toBlock } });
+  }
+  if (top.number === final.number && top.hash !== final.hash) {
+    throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: final.number } });
+  }
+  return last.hash;
 }
 
-/** A single block that is refused: the reader splits it by topic, and this thread decodes what it may be. */
+/** A single block that is refused: put together from parts of the filter, and checked by its header and receipts. */
 async function readLargeBlock(task: BackfillTask, block: number): Promise<TransfersCommitted> {
-  const { reader, address } = task;
-  const toHash = await hashOfBlock(reader, block);
-  const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: block, toBlock: block });
-  if (logs.some((log) => log.blockHash !== toHash)) {
-    throw new RpcError("transient", "the endpoint's logs are of another block", { meta: { block } });
-  }
-  return eventOf(task, { fromBlock: block, toBlock: block }, logs, toHash);
+  return readVerified(task, block, block);
 }
 
 /** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */
 async function readCheckedRange(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted[]> {
-  const { clock, signal, reader, address, verify } = task;
+  return [await readVerified(task, fromBlock, toBlock)];
+}
+
+function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {
+  const { clock, signal, reader, address, verify, final } = task;
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
+  // Near the end the headers reach on to the final block: it says which branch they are of.
+  const linkedTo = toBlock > final.number - NEAR_FINAL ? final : undefined;
   const read = async () => {
     signal.throwIfAborted();
-    const { logs, toHash } = await readChecked(reader, filter, verify === "receipts");
+    const { logs, toHash } = await readChecked(reader, filter, { strict: verify === "receipts", linkedTo });
     return eventOf(task, { fromBlock, toBlock }, logs, toHash);
   };
-  return [await retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal })];
+  return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
 }
 
 function eventOf(

@@ -4,6 +4,7 @@
  */
 import type { Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
+import type { BlockRef } from "../events/types.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { DecodedRange } from "../rpc/decode-answer.ts";
 import type { Endpoint } from "../rpc/endpoint.ts";
@@ -15,19 +16,26 @@ import { type BackfillTask, decodeOf } from "./backfill-task.ts";
 /** Headers asked for in one batch. */
 const HEADER_BATCH = 100;
 
-/** Logs of final blocks, each block checked against its header. @throws RpcError when header and logs do not agree */
+/**
+ * Logs of final blocks, each block checked against its header.
+ * @param linkedTo a later block that the headers must lead to, and are read up to
+ * @throws RpcError when header and logs do not agree
+ */
 export async function readChecked(
   reader: RpcChainReader,
   filter: LogFilter,
-  strict: boolean,
+  { strict, linkedTo }: { strict: boolean; linkedTo: BlockRef | undefined },
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
-  const headers = await headersOf(
-    reader,
-    Array.from({ length: toBlock - fromBlock + 1 }, (_, i) => fromBlock + i),
-  );
-  for (const [index, header] of headers.entries()) {
-    const before = headers[index - 1];
+  const last = linkedTo?.number ?? toBlock;
+  const numbers = Array.from({ length: last - fromBlock + 1 }, (_, i) => fromBlock + i);
+  const all = await headersOf(reader, numbers);
+  const headers = all.slice(0, toBlock - fromBlock + 1);
+  if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
+    throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
+  }
+  for (const [index, header] of all.entries()) {
+    const before = all[index - 1];
     if (before !== undefined && before.hash !== header.parentHash) {
       throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: header.number } });
     }

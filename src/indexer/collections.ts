@@ -190,9 +190,9 @@ export class FollowedCollections implements BlockConsumer {
       const isOld = state.rulesVersion !== RULES_VERSION;
       if (isOld && ++rejudged > MAX_REJUDGED) continue;
       const change = isOld ? await flags.rejudged(address, state) : flags.due(address, state);
-      const next = { ...state, ...change.state };
-      if (change.events.length > 0) await this.#append(followed, change.events, next);
-      else followed.state = next;
+      const isSettled = !isOld && change.state.shapeRule === state.shapeRule;
+      if (change.events.length > 0) await this.#append(followed, change.events, { ...state, ...change.state });
+      else if (!isSettled) followed.state = { ...state, ...change.state };
     }
   }
 

@@ -241,6 +241,9 @@ export class Follower {
       await this.#resolveFork(state, Math.min(state.head.number, target.number), lease);
       return;
     }
+    // Nodes may be of two minds: what one calls final must be on the branch that is followed.
+    const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
+    if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedLogsError(final.number);
     await this.#apply(state, headers, final, lease);
   }
 
@@ -256,7 +259,7 @@ export class Follower {
     const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
     const headers = await this.#fetchHeaders(from, head);
-    if (!areLinked(headers)) throw new ForkedLogsError(head.number);
+    if (!areLinked(headers) || headers[0]?.hash !== first.hash) throw new ForkedLogsError(head.number);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
       { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },

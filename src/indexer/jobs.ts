@@ -10,7 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
-import { type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
+import { type BlockRef, type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
@@ -183,18 +183,20 @@ export class IndexingJobs {
     // A contract younger than the final block has no final history to read: the follower reads all of it.
     const final = await this.#finalBlock();
     const flags = this.#options.flags.identified(address, writer.state, identified);
-    const status = startBlock > final ? "joining" : "backfilling";
+    const status = startBlock > final.number ? "joining" : "backfilling";
     await writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
   }
 
-  async #finalBlock(): Promise<number> {
+  async #finalBlock(): Promise<BlockRef> {
     const { reader } = this.#options;
-    return (await reader.finalized(await reader.head())).number;
+    const { number, hash } = await reader.finalized(await reader.head());
+    return { number, hash };
   }
 
   async #backfill(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
     const { reader, decoder, chain, observer, clock, verify } = this.#options;
-    const target = await this.#finalBlock();
+    const final = await this.#finalBlock();
+    const target = final.number;
     if (nextBlock(writer.state) > target) {
       // The node's final block is below what is in already: it lags. Asked again later.
       throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
@@ -208,7 +210,7 @@ export class IndexingJobs {
       address,
       forms: writer.state.forms,
       fromBlock: nextBlock(writer.state),
-      toBlock: target,
+      final,
       signal,
       onMalformed: (count) => observer.malformed(chain.chainId, count),
     });

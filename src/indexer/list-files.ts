@@ -91,7 +91,10 @@ class ListFile {
     let text: string;
     try {
       // Looked at before it is read: what is written meanwhile is a change.
-      const { mtimeMs, ctimeMs, size, ino } = await stat(this.path);
+      const found = await stat(this.path);
+      // A pipe would keep the start waiting.
+      if (!found.isFile()) throw new Error("it is no regular file");
+      const { mtimeMs, ctimeMs, size, ino } = found;
       const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
       if (look === this.#seen) return undefined;
       this.#seen = look;

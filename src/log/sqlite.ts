@@ -275,9 +275,10 @@ class SqliteLog implements EventLog {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelPoll();
+    // The last connection to close moves the WAL into the file, which this one, being read-only, could not.
+    this.#reader.close();
     await this.#writer.call({ op: "close" });
     this.#writer.terminate();
-    this.#reader.close();
   }
 }
 

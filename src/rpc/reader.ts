@@ -74,7 +74,15 @@ export class RpcChainReader implements ChainReader {
       }
     }
     const number = Math.max(0, head.number - finalityDepth);
-    const header = number === head.number ? head : await this.header(number);
+    if (number === head.number) return head;
+    // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
+    const header = await this.#run(async (endpoint) => {
+      const [newest, deep] = await Promise.all([this.#headerBy(endpoint, "latest"), this.#headerBy(endpoint, number)]);
+      if ((newest?.number ?? -1) < head.number) {
+        throw new RpcError("transient", "the endpoint lags behind the head", { meta: { block: head.number } });
+      }
+      return deep;
+    });
     if (header === undefined) throw new RpcError("transient", "the node lost a block it had", { meta: { number } });
     return header;
   }
@@ -205,6 +213,11 @@ export class RpcChainReader implements ChainReader {
     return parseQuantity(
       await this.#run((endpoint) => endpoint.request("eth_getTransactionCount", [address, "latest"])),
     );
+  }
+
+  /** Headers by this very endpoint, in one round trip. @throws RpcError */
+  headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
+    return Promise.all(numbers.map((number) => this.#headerBy(endpoint, number)));
   }
 
   /** Blocks to ask of the endpoint that is likely next. */

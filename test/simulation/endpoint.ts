@@ -44,6 +44,7 @@ interface RpcFailure {
 }
 
 type Params = readonly unknown[];
+type Outcome = { result: unknown } | { error: RpcFailure };
 interface LogQuery {
   readonly fromBlock: string;
   readonly toBlock: string;
@@ -126,22 +127,24 @@ export class SimEndpoint implements Endpoint {
   }
 
   async request(method: string, params: unknown[]): Promise<unknown> {
-    await this.#travel();
-    const outcome = this.#answer(method, params);
-    await this.#travel();
+    const outcome = await this.#exchange(method, params);
     if ("error" in outcome) throw classifyRpcError(outcome.error, method, { endpoint: this.label });
     return outcome.result;
   }
 
   async raw(method: string, params: unknown[], signal?: AbortSignal): Promise<Uint8Array> {
-    await this.#travel();
-    signal?.throwIfAborted();
-    const outcome = this.#answer(method, params);
-    await this.#travel();
+    const outcome = await this.#exchange(method, params);
     signal?.throwIfAborted();
     const bytes = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, ...outcome }));
     if (!this.#strikes("truncated JSON", 0.3)) return bytes;
     return bytes.slice(0, this.#random.below(bytes.length));
+  }
+
+  /** There and back. Either way may be the long one: the world moves before the answer is made, or after. */
+  async #exchange(method: string, params: Params): Promise<Outcome> {
+    const early = this.#random.below(2) === 0 ? this.#answer(method, params) : undefined;
+    await this.#travel();
+    return early ?? this.#answer(method, params);
   }
 
   destroy(): void {}
@@ -161,10 +164,9 @@ export class SimEndpoint implements Endpoint {
     return { endpoint: this.label };
   }
 
-  /** Half the way of a request or an answer. */
   async #travel(): Promise<void> {
     const far = this.#strikes("straggler", 0.3) ? 3_000 + this.#random.below(15_000) : 0;
-    await this.#clock.sleep(1 + this.#random.below(40) + far);
+    await this.#clock.sleep(2 + this.#random.below(80) + far);
     if (this.#strikes("time-out", 0.2)) {
       await this.#clock.sleep(30_000);
       throw new RpcError("transient", "no answer within 30000 ms", { meta: this.#meta() });
@@ -179,7 +181,7 @@ export class SimEndpoint implements Endpoint {
     if (this.#strikes("server error", 0.4)) throw classifyHttpStatus(502, null, this.#meta());
   }
 
-  #answer(method: string, params: Params): { result: unknown } | { error: RpcFailure } {
+  #answer(method: string, params: Params): Outcome {
     if ((method === "eth_getLogs" || method === "eth_call") && this.#strikes("provider refusal", 0.5)) {
       const { code, message = "", data } = this.#random.pick(worded);
       return { error: { code: code ?? -32_000, message, ...(data === undefined ? {} : { data }) } };
@@ -202,7 +204,7 @@ export class SimEndpoint implements Endpoint {
     }
   }
 
-  #block(tag: string): { result: unknown } | { error: RpcFailure } {
+  #block(tag: string): Outcome {
     const { blocks } = this.#node;
     let number = Number(tag);
     if (tag === "latest") number = blocks.length - 1;
@@ -221,7 +223,7 @@ export class SimEndpoint implements Endpoint {
     };
   }
 
-  #logs(filter: LogQuery): { result: unknown } | { error: RpcFailure } {
+  #logs(filter: LogQuery): Outcome {
     const { maxRange, maxLogs } = this.#node.temper;
     const { blocks } = this.#node;
     const byHash = blocks.findLast((block) => block.hash === filter.blockHash);
@@ -301,7 +303,7 @@ export class SimEndpoint implements Endpoint {
     return logs;
   }
 
-  #receipts(number: number): { result: unknown } | { error: RpcFailure } {
+  #receipts(number: number): Outcome {
     if (!this.#node.temper.hasReceipts) {
       this.#world.faults.hit("receipts refused");
       return { error: { code: -32601, message: "the method eth_getBlockReceipts does not exist/is not available" } };
@@ -334,7 +336,7 @@ export class SimEndpoint implements Endpoint {
     return blocks[number];
   }
 
-  #call({ to, data }: { to: string; data: string }, tag: string): { result: unknown } | { error: RpcFailure } {
+  #call({ to, data }: { to: string; data: string }, tag: string): Outcome {
     const block = this.#stateAt(tag);
     if (block === undefined)
       return { error: { code: -32_000, message: "missing trie node (path ) state is not available" } };
@@ -368,7 +370,7 @@ export class SimEndpoint implements Endpoint {
     return listing.find((entry) => entry.id === id.toString())?.owner;
   }
 
-  #code(address: string, tag: string): { result: unknown } | { error: RpcFailure } {
+  #code(address: string, tag: string): Outcome {
     const block = this.#stateAt(tag);
     if (block === undefined)
       return { error: { code: -32_000, message: "missing trie node (path ) state is not available" } };

@@ -17,11 +17,19 @@ interface Stream {
 }
 
 /** What the disk is asked to say of each append that is durable; throws when it must not be. */
-export type AppendWitness = (stream: StreamName, events: readonly DomainEvent[], version: number) => void;
+export type AppendWitness = (append: {
+  readonly stream: StreamName;
+  readonly events: readonly DomainEvent[];
+  readonly version: number;
+  /** The process that wrote. */
+  readonly writer: string;
+}) => void;
 
 export class SimDisk {
   readonly streams = new Map<StreamName, Stream>();
   readonly leases = new Map<string, { holder: string; until: number }>();
+  /** Who ever held which lease. */
+  readonly held = new Set<string>();
   readonly settings = new Map<string, string>();
   readonly clients = new Set<SimLog>();
   readonly witness: AppendWitness;
@@ -36,7 +44,7 @@ export class SimDisk {
   }
 
   /** @throws ConcurrencyError */
-  append(append: Append, time: number): number {
+  append(append: Append, time: number, writer: string): number {
     const { stream, expectedVersion, events, headline, guard } = append;
     const version = this.version(stream);
     if (version !== expectedVersion) throw new ConcurrencyError(stream, expectedVersion, version);
@@ -51,7 +59,7 @@ export class SimDisk {
     if (headline !== undefined) held.headline = JSON.parse(JSON.stringify(headline)) as Headline;
     held.seq = ++this.seq;
     this.streams.set(stream, held);
-    this.witness(stream, decoded, held.rows.length);
+    this.witness({ stream, events: decoded, version: held.rows.length, writer });
     return held.rows.length;
   }
 }
@@ -66,6 +74,12 @@ export interface SimLogWorld {
   readonly crashAtAppend: number;
 }
 
+/** The process a client of the log belongs to. */
+export interface SimLogOwner {
+  readonly name: string;
+  readonly crash: () => void;
+}
+
 const POLL_MS = 1_000;
 const down = () =>
   new AppError("the event log is not available: connection closed", { code: "log_unavailable", retryable: true });
@@ -76,10 +90,12 @@ export class SimLog implements EventLog {
   readonly #clock: ProcessClock;
   readonly #world: SimLogWorld;
   readonly #crash: () => void;
+  readonly #writer: string;
   readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
   #seenSeq: number;
 
-  constructor(disk: SimDisk, clock: ProcessClock, world: SimLogWorld, crash: () => void) {
+  constructor(disk: SimDisk, clock: ProcessClock, world: SimLogWorld, { name, crash }: SimLogOwner) {
+    this.#writer = name;
     this.#disk = disk;
     this.#clock = clock;
     this.#world = world;
@@ -143,7 +159,7 @@ export class SimLog implements EventLog {
       faults.hit("append fails");
       throw down();
     }
-    const version = this.#disk.append(append, this.#clock.now());
+    const version = this.#disk.append(append, this.#clock.now(), this.#writer);
     this.#wake(append.stream, version);
     if (this.#strikes(crashAtAppend)) {
       faults.hit("crash after an append");
@@ -226,6 +242,7 @@ export class SimLog implements EventLog {
     const lease = this.#disk.leases.get(name);
     if (lease !== undefined && lease.holder !== holder && lease.until > now) return false;
     this.#disk.leases.set(name, { holder, until: now + ttlMs });
+    this.#disk.held.add(`${name} ${holder}`);
     return true;
   }
 

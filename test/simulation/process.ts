@@ -55,10 +55,11 @@ export class SimProcess {
     const { scheduler, nodes, disk, verify, finalityDepth, logger } = world;
     const clock = new ProcessClock(scheduler);
     this.clock = clock;
-    const log = new SimLog(disk, clock, world, () => {
+    const crash = () => {
       this.kill();
       onCrash(this);
-    });
+    };
+    const log = new SimLog(disk, clock, world, { name, crash });
     this.log = log;
     const lifecycle = new Lifecycle(logger);
     this.projections = new CollectionProjections({ log, logger, maxBytes: 1 << 24 });
@@ -87,7 +88,6 @@ export class SimProcess {
       holder: name,
       verify,
       settle: () => this.projections.settle(CHAIN_ID),
-      minPollMs: 500,
     });
     const { view } = this.indexing;
     this.#channel = new Channel({

@@ -35,8 +35,10 @@ export class Witness {
     return this.#finalized?.number ?? -1;
   }
 
-  see(stream: StreamName, events: readonly DomainEvent[]): void {
+  /** @param isEntitled the writer has held a lease of this work; a request is anybody's to write */
+  see(stream: StreamName, events: readonly DomainEvent[], isEntitled: boolean): void {
     for (const event of events) {
+      check(isEntitled || event.type === "IndexingRequested", `${event.type} in ${stream} by who never held its lease`);
       if (stream.startsWith("chain/")) this.#chainEvent(event);
       else this.#nftEvent(stream, event);
     }

@@ -1,0 +1,125 @@
+/**
+ * `scripts/verify.ts` proves a whole log, gives two copies the same hashes, and finds every kind of damage: a record's
+ * bytes, a missing record, a truncated file, a file that is none.
+ */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { cp, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import type { NftEvent } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
+import { sharedPostgres } from "../support/postgres.ts";
+import { freshStream, hashOf } from "./contract.ts";
+
+const ROOT = join(import.meta.dir, "../..");
+const streams = [freshStream(), freshStream()];
+let folder: string;
+let whole: string;
+
+async function fill(url: string): Promise<void> {
+  const log = await openLog(url, { ...systemClock, now: () => 1_700_000_000_000 }, silentLogger);
+  for (const [index, stream] of streams.entries()) {
+    const transfers: ModelTransfer[] = Array.from({ length: 3_000 }, (_, i) => ({
+      kind: TransferKind.erc721,
+      block: 1 + Math.floor(i / 10),
+      from: 0,
+      to: 1 + (i % 7),
+      id: BigInt(i + index),
+      amount: 1n,
+    }));
+    const events: NftEvent[] = [
+      { type: "IndexingRequested" },
+      { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block: 400 },
+      {
+        type: "TransfersCommitted",
+        fromBlock: 0,
+        toBlock: 400,
+        toHash: hashOf(400),
+        count: transfers.length,
+        transfers: columnsOf(transfers),
+      },
+      { type: "IndexingCompleted", block: 400, hash: hashOf(400) },
+    ];
+    await log.append({ stream, events, expectedVersion: 0 });
+  }
+  await log.close();
+}
+
+async function run(url: string): Promise<{ code: number; lines: string[] }> {
+  const child = Bun.spawn([process.execPath, "scripts/verify.ts", url], { cwd: ROOT, stdout: "pipe", stderr: "pipe" });
+  const text = await new Response(child.stdout).text();
+  return { code: await child.exited, lines: text.trimEnd().split("\n") };
+}
+
+async function copy(name: string): Promise<string> {
+  const path = join(folder, name);
+  await cp(whole, path);
+  return path;
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "verify-"));
+  whole = join(folder, "whole.db");
+  await fill(`sqlite://${whole}`);
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("verify", () => {
+  test("proves a whole log, on both engines alike", async () => {
+    const sqlite = await run(`sqlite://${whole}`);
+    expect(sqlite).toMatchObject({ code: 0, lines: { length: 3 } });
+    expect(sqlite.lines.at(-1)).toBe("2 streams, 0 wrong");
+    expect(sqlite.lines[0]).toMatch(new RegExp(`^${streams[0]} v4 [0-9a-f]{64} synced end=400 listing=[0-9a-f]{16}$`));
+    const postgresUrl = await (await sharedPostgres()).createDatabase();
+    await fill(postgresUrl);
+    expect(await run(postgresUrl)).toEqual(sqlite);
+  }, 60_000);
+
+  test("names the stream and the version of a record whose bytes changed, and goes on with the others", async () => {
+    const path = await copy("flipped.db");
+    const database = new Database(path);
+    database.run("UPDATE events SET data = CAST(data || x'00' AS BLOB) WHERE version = 3 AND stream_id = 1");
+    database.close();
+    const { code, lines } = await run(`sqlite://${path}`);
+    expect(code).toBe(1);
+    expect(lines[0]).toContain(`${streams[0]} WRONG: a record of the event log is damaged`);
+    expect(lines[0]).toContain("(version 3)");
+    expect(lines[1]).toContain(`${streams[1]} v4 `);
+    expect(lines.at(-1)).toBe("2 streams, 1 wrong");
+  });
+
+  test("finds a record that is missing, in the middle and at the end", async () => {
+    for (const version of [2, 4]) {
+      const path = await copy(`missing-${version}.db`);
+      const database = new Database(path);
+      database.run(`DELETE FROM events WHERE version = ${version} AND stream_id = 2`);
+      database.close();
+      const { code, lines } = await run(`sqlite://${path}`);
+      expect([code, lines.at(-1)]).toEqual([1, "2 streams, 1 wrong"]);
+      expect(lines[1]).toContain(`${streams[1]} WRONG`);
+    }
+  });
+
+  test("finds bytes of the file that changed, a file that was cut, one that is none, and none", async () => {
+    const flipped = await copy("bytes.db");
+    const bytes = new Uint8Array(await Bun.file(flipped).arrayBuffer());
+    // In the middle of the file: the columns of a record.
+    for (let i = 0; i < 16; i++) bytes[(bytes.length >> 1) + i]! ^= 0xff;
+    await writeFile(flipped, bytes);
+    expect((await run(`sqlite://${flipped}`)).code).toBe(1);
+    const cut = await copy("cut.db");
+    await truncate(cut, Bun.file(whole).size >> 1);
+    expect((await run(`sqlite://${cut}`)).code).toBe(1);
+    const text = join(folder, "text.db");
+    await writeFile(text, "no database at all, but long enough to look like one\n".repeat(100));
+    expect((await run(`sqlite://${text}`)).code).toBe(1);
+    const none = join(folder, "none.db");
+    expect(await run(`sqlite://${none}`)).toMatchObject({ code: 1 });
+    expect(await Bun.file(none).exists()).toBe(false);
+  });
+});

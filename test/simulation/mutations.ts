@@ -1,0 +1,121 @@
+/**
+ * Named breaks of the real code, each of which the simulation must find: what proves that it would notice. A break is one
+ * replacement of text that occurs exactly once, so that none can rot unseen.
+ */
+export interface Mutation {
+  readonly name: string;
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "skip a revert",
+    file: "src/indexer/collections.ts",
+    find: "filter(({ state }) => state.end > ancestor.number)",
+    replace: "filter(() => false)",
+  },
+  {
+    name: "drop a batch",
+    file: "src/indexer/collections.ts",
+    find: "if (fresh.length === 0) continue;",
+    replace: "if (fresh.length < 2) continue;",
+  },
+  {
+    name: "swap two ranges",
+    file: "src/indexer/backfill.ts",
+    find: "const head = queue.shift();",
+    replace: "const head = queue.pop();",
+  },
+  {
+    name: "forget a lease",
+    file: "src/indexer/lease.ts",
+    find: "while (!(await log.acquireLease(name, holder, TTL_MS)))",
+    replace: "while (false)",
+  },
+  {
+    name: "let a follower that was paused write",
+    file: "src/indexer/collections.ts",
+    find: "return { stream: this.#chainStream, version: this.chainVersion };",
+    replace: "return undefined as never;",
+  },
+  {
+    name: "show a head before its collections",
+    file: "src/indexer/chain-projection.ts",
+    find: "await this.#settle();",
+    replace: "",
+  },
+  {
+    name: "show a collection before its chain",
+    file: "src/nfts/current.ts",
+    find: "else if (chain.version >= collection.chainVersion) return collection;",
+    replace: "else return collection;",
+  },
+  {
+    name: "look at no bloom",
+    file: "src/rpc/logs.ts",
+    find: "...doubtfulBlocks(lenient, filter, logs)",
+    replace: "",
+  },
+  {
+    name: "believe any receipts",
+    file: "src/rpc/receipts.ts",
+    find: "if ((claimed & covered) !== claimed)",
+    replace: "if (claimed < 0n)",
+  },
+  {
+    name: "forget to look at parents",
+    file: "src/indexer/follower.ts",
+    find: "if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;",
+    replace: "",
+  },
+  {
+    name: "keep what was orphaned",
+    file: "src/nfts/collection.ts",
+    find: "state.ledger.revert(event.ancestor.number);",
+    replace: "",
+  },
+  {
+    name: "read the last block again",
+    file: "src/indexer/headline.ts",
+    find: "state.startBlock : state.end + 1",
+    replace: "state.startBlock : state.end",
+  },
+  {
+    name: "go on after half a poll",
+    file: "src/indexer/follower.ts",
+    find: "!this.#writing &&",
+    replace: "",
+  },
+  {
+    name: "leave a dead follower's collections as they are",
+    file: "src/indexer/follower.ts",
+    find: "await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));",
+    replace: "",
+  },
+  {
+    name: "walk on over an orphaned block",
+    file: "src/nfts/pages.ts",
+    find: '(hash !== "" && !chain.isCanonical({ number: block, hash }))',
+    replace: "false",
+  },
+  {
+    name: "tell twice that a collection is indexed",
+    file: "src/push/channel.ts",
+    find: "connection.indexed.has(stream)",
+    replace: "false",
+  },
+  {
+    name: "call the head final",
+    file: "src/rpc/reader.ts",
+    find: "Math.max(0, head.number - finalityDepth)",
+    replace: "head.number",
+  },
+  {
+    name: "take a log twice",
+    file: "src/rpc/verify.ts",
+    find: "if (a.logIndex === b.logIndex) throw",
+    replace: "if (a.logIndex < 0) throw",
+  },
+];

@@ -36,7 +36,7 @@ export function parseFlagList(text: string): { list: FlagList; problems: string[
   }
   const list: FlagList = {
     size: everywhere.size + onChain.size,
-    has: (chainId, address) => everywhere.has(address) || onChain.has(`${chainId}/${address}`),
+    has: (chainId, address) => everywhere.has(address) || (onChain.size > 0 && onChain.has(`${chainId}/${address}`)),
   };
   return { list, problems };
 }

@@ -189,10 +189,10 @@ test("a list that cannot be used stops the start, with what is wrong", async () 
     RPC_URLS_ONLY: "true",
     EVENT_LOG_URL: temporaryLogUrl(),
     SPAM_LIST: spamFile,
-    VERIFIED_LIST: join(folder, "nowhere.txt"),
+    VERIFIED_LIST: folder,
   });
   expect(await exited).toBe(78);
-  for (const words of ["SPAM_LIST: line 1", "SPAM_LIST: line 2", "VERIFIED_LIST: the file cannot be read"]) {
+  for (const words of ["SPAM_LIST: line 1", "SPAM_LIST: line 2", "VERIFIED_LIST: the file cannot be read: it is no regular file"]) {
     expect(stderr()).toContain(words);
   }
 });

@@ -19,6 +19,16 @@ const MAX_EXPANDED_RANGE = 100_000;
 /** Row numbers stay exact integers: 2^53 is the bound of a double. */
 const MAX_ROWS = 2 ** 52;
 
+/**
+ * Pairs of (token, owner) as of one block: how many, and where every so many of them stands in the order of pairs. Made
+ * when first asked for; a block that can still change has none.
+ */
+export interface PairIndex {
+  readonly block: number;
+  readonly count: number;
+  readonly places: readonly (readonly [number, number, number, number])[];
+}
+
 export class Ledger {
   readonly addresses = new AddressTable();
   readonly tokens = new TokenTable();
@@ -26,6 +36,8 @@ export class Ledger {
   readonly balances = new BalanceHistory();
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
+  /** The newest first; kept true here, filled by those who read. */
+  pairIndexes: readonly PairIndex[] = [];
   /** Single-owner tokens that are not burned, at the newest block. */
   liveSingles = 0;
   /** Transfers the contract should not have been able to make. */
@@ -50,6 +62,7 @@ export class Ledger {
   /** Folds decoded transfers, all above what was folded before. */
   apply(columns: TransferColumns): void {
     const { count, kinds, blocks, from, to, ids, amounts } = columns;
+    if (count > 0) this.#dropIndexes((blocks[0] as number) - 1);
     const dictionary = new Uint32Array(columns.addressCount);
     for (let i = 0; i < dictionary.length; i++) dictionary[i] = this.addresses.intern(columns.addresses, i * 20);
     for (let i = 0; i < count; i++) {
@@ -199,8 +212,14 @@ export class Ledger {
     } else if (minted && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, transfer);
   }
 
+  /** Forgets what was summed up of blocks above `block`. */
+  #dropIndexes(block: number): void {
+    this.pairIndexes = this.pairIndexes.filter((index) => index.block <= block);
+  }
+
   /** Undoes everything above `block`. */
   revert(block: number): void {
+    this.#dropIndexes(block);
     const { tokens, owners, balances, rows } = this;
     while (owners.count > 0 && (owners.block[owners.count - 1] as number) > block) {
       const entry = --owners.count;

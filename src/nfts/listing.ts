@@ -4,7 +4,6 @@
  */
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
-import { CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
 import { rangeOfCode } from "./rows.ts";
 
@@ -34,9 +33,9 @@ export interface Slice {
 
 const ZERO_OWNER = 0;
 
-type Visit = (position: Position, entry: () => Entry) => boolean;
+export type Visit = (position: Position, entry: () => Entry) => boolean;
 /** Asked at the start of an id range: how many of its ids to pass over unseen. */
-type Jump = (range: number) => number;
+export type Jump = (range: number) => number;
 
 function singleEntry(ledger: Ledger, slot: number, at: number, block: number): Entry {
   const { tokens, owners, rows } = ledger;
@@ -54,7 +53,8 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
   };
 }
 
-function ownerAt(ledger: Ledger, at: number): number {
+/** The owner that an entry, or what stands for one, left a token with. */
+export function ownerAt(ledger: Ledger, at: number): number {
   if (at >= 0) return ledger.owners.to[at] as number;
   return at === -1 ? ZERO_OWNER : (ledger.rows.ranges[rangeOfCode(at)]?.to ?? ZERO_OWNER);
 }
@@ -70,7 +70,7 @@ function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
 }
 
 /** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
-function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): void {
+export function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): void {
   const { tokens, owners, balances, rows, gaps } = ledger;
   const words = new Uint32Array(8);
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
@@ -133,7 +133,7 @@ function isFirstOfPair(ledger: Ledger, at: number): boolean {
  * (token, owner) pairs in order of first appearance. A position is (owner entry, range, offset in it, holding): three
  * lists merged by when their members appeared.
  */
-function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
+export function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
   const { tokens, owners, balances, rows } = ledger;
   const entries = owners.countAt(block);
   const words = new Uint32Array(8);
@@ -231,106 +231,4 @@ export function readSlice(
     return true;
   });
   return { entries, next };
-}
-
-/**
- * Offsets of each range whose minter does not hold them after `block`, in order. Only ids that moved can be among them,
- * so long ranges need not be walked.
- */
-function gapsOfRanges(ledger: Ledger, block: number): Map<number, number[]> {
-  const gaps = new Map<number, number[]>();
-  const { tokens, owners, rows } = ledger;
-  if (rows.ranges.length === 0) return gaps;
-  for (let slot = 0; slot < tokens.count; slot++) {
-    const first = tokens.first[slot] as number;
-    if (first >= -1) continue;
-    const index = rangeOfCode(first);
-    const range = rows.ranges[index];
-    if (range === undefined) continue;
-    const owner = ownerAt(ledger, owners.at(tokens.tail[slot] as number, block));
-    if (owner === range.to) continue;
-    const list = gaps.get(index) ?? [];
-    list.push(Number(tokens.id(slot) - range.id));
-    gaps.set(index, list);
-  }
-  for (const list of gaps.values()) list.sort((a, b) => a - b);
-  return gaps;
-}
-
-/** Walks to the pair with `skip` pairs before it; `seen` is how many there were when there are fewer. */
-function selectPair(ledger: Ledger, block: number, skip: number): { position: Position | undefined; seen: number } {
-  const gaps = gapsOfRanges(ledger, block);
-  let seen = 0;
-  let position: Position | undefined;
-  const jump = (index: number): number => {
-    const range = ledger.rows.ranges[index];
-    if (range === undefined || range.block > block) return 0;
-    const dead = gaps.get(index) ?? [];
-    const live = range.count - dead.length;
-    if (seen + live <= skip) {
-      seen += live;
-      return range.count;
-    }
-    let offset = skip - seen;
-    for (const gap of dead) {
-      if (gap > offset) break;
-      offset++;
-    }
-    seen = skip;
-    return offset;
-  };
-  const visit: Visit = (here) => {
-    if (seen === skip) {
-      position = here;
-      return false;
-    }
-    seen++;
-    return true;
-  };
-  scanHolders(ledger, block, START, visit, jump);
-  return { position, seen };
-}
-
-/** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked. */
-function rowAfter(ledger: Ledger, block: number, skip: number): number | undefined {
-  const rows = ledger.rowsAt(block);
-  let gapsBefore = 0;
-  let found: number | undefined;
-  ledger.gaps.scan(block, (firstRow, gaps) => {
-    if (skip < firstRow - gapsBefore) return false;
-    const end = Math.min(firstRow + CHUNK_ROWS, rows);
-    if (skip < end - gapsBefore - gaps) {
-      let left = skip - (firstRow - gapsBefore);
-      scanTokens(ledger, block, firstRow, ([row]) => {
-        found = row;
-        return left-- > 0;
-      });
-      return false;
-    }
-    gapsBefore += gaps;
-    return true;
-  });
-  if (found !== undefined) return found;
-  const row = skip + gapsBefore;
-  return row < rows ? row : undefined;
-}
-
-/** How many entries the listing after `block` has. */
-export function countEntries(ledger: Ledger, block: number, holders: boolean): number {
-  const { owners, balances, rows } = ledger;
-  const newest =
-    owners.countAt(block) === owners.count &&
-    balances.countAt(block) === balances.count &&
-    (rows.ranges.at(-1)?.block ?? 0) <= block;
-  if (newest) return ledger.liveSingles + (holders ? balances.liveHoldings : balances.liveTokens);
-  // Tokens of one owner have one entry each, with holders or without.
-  if (!holders || balances.count === 0) return ledger.rowsAt(block) - ledger.gaps.countAt(block);
-  return selectPair(ledger, block, Number.POSITIVE_INFINITY).seen;
-}
-
-/** The position of the entry with `skip` entries before it; undefined when there are no more. */
-export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
-  if (holders) return selectPair(ledger, block, skip).position;
-  const row = rowAfter(ledger, block, skip);
-  return row === undefined ? undefined : [row, 0, 0, 0];
 }

@@ -7,7 +7,8 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
-import { countEntries, type Entry, type Position, positionAfter, readSlice, START } from "./listing.ts";
+import { type Entry, type Position, readSlice, START } from "./listing.ts";
+import { countEntries, positionAfter } from "./places.ts";
 import { encodeRecords, type TokenFacts } from "./record.ts";
 
 /** A page asked for by parameters. */

@@ -20,8 +20,8 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Collection } from "../nfts/collection.ts";
-import { countEntries } from "../nfts/listing.ts";
 import { currentBlock, type PageChain } from "../nfts/pages.ts";
+import { countEntries } from "../nfts/places.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { type ClientMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
 

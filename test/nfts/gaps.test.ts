@@ -7,7 +7,8 @@ import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { CHUNK_ROWS } from "../../src/nfts/gaps.ts";
 import { Ledger } from "../../src/nfts/ledger.ts";
-import { countEntries, positionAfter, readSlice, START } from "../../src/nfts/listing.ts";
+import { readSlice, START } from "../../src/nfts/listing.ts";
+import { countEntries, positionAfter } from "../../src/nfts/places.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
 const TOKENS = CHUNK_ROWS * 3 + 100;
@@ -83,16 +84,17 @@ describe.each(Object.keys(mints))("%s", (shape) => {
       ledger.apply(decodeTransfers(columnsOf(fresh)));
       transfers = [...transfers.filter(({ block }) => block <= ancestor), ...fresh];
       for (let block = 0; block <= last; block++) {
-        const ids = modelListing(transfers, block, false).map((entry) => entry.id);
-        expect(countEntries(ledger, block, false)).toBe(ids.length);
-        for (let skip = 0; skip <= ids.length; skip += 211) {
-          const from = positionAfter(ledger, block, false, skip);
-          const entries =
-            from === undefined ? [] : readSlice(ledger, { block, holders: false, from, limit: 2 }).entries;
-          expect(entries.map((entry) => entry.id)).toEqual(ids.slice(skip, skip + 2));
+        for (const holders of [false, true]) {
+          const ids = modelListing(transfers, block, holders).map((entry) => entry.id);
+          expect(countEntries(ledger, block, holders)).toBe(ids.length);
+          for (let skip = 0; skip <= ids.length; skip += 211) {
+            const from = positionAfter(ledger, block, holders, skip);
+            const entries = from === undefined ? [] : readSlice(ledger, { block, holders, from, limit: 2 }).entries;
+            expect(entries.map((entry) => entry.id)).toEqual(ids.slice(skip, skip + 2));
+          }
+          const whole = readSlice(ledger, { block, holders, from: START, limit: TOKENS });
+          expect(whole.entries.map((entry) => entry.id)).toEqual(ids);
         }
-        const whole = readSlice(ledger, { block, holders: false, from: START, limit: TOKENS });
-        expect(whole.entries.map((entry) => entry.id)).toEqual(ids);
       }
     });
     fc.assert(property, { numRuns: 12 });

@@ -3,7 +3,8 @@ import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts
 import { evolveChain, initialChainState } from "../../src/indexer/chain-state.ts";
 import { fromStored } from "../../src/log/records.ts";
 import { evolve, initialState } from "../../src/nfts/collection.ts";
-import { countEntries, readSlice, START } from "../../src/nfts/listing.ts";
+import { readSlice, START } from "../../src/nfts/listing.ts";
+import { countEntries } from "../../src/nfts/places.ts";
 
 export interface FrozenRecord {
   readonly stream: string;

@@ -18,9 +18,11 @@ import type { Address, Hash } from "./core/hex.ts";
 import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
+import { parseStream } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
+import { type AuditSample, runAudit } from "./indexer/audit.ts";
 import type { ChainProjection } from "./indexer/chain-projection.ts";
 import { ChainIndexing } from "./indexer/indexing.ts";
 import { requestIdentification, requestIndexing } from "./indexer/jobs.ts";
@@ -36,6 +38,7 @@ import type { FlagLists } from "./nfts/flags.ts";
 import type { Entry } from "./nfts/listing.ts";
 import { CollectionProjections } from "./nfts/projections.ts";
 import type { TokenFacts } from "./nfts/record.ts";
+import { sampleHoldings } from "./nfts/sample.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode-pool.ts";
@@ -52,6 +55,10 @@ export interface ServiceOptions {
   readonly onKeyMade?: (key: string) => void;
   /** Least wait between polls of a chain in ms, for tests. */
   readonly minPollMs?: number;
+  /** Opens the event log: tests watch appends through it. */
+  readonly openLog?: typeof openLog;
+  /** Wait between rounds of the self-audit in ms, for tests. */
+  readonly auditMs?: number;
   /** Names and connections of metadata, for tests: to record what is attempted and lead it elsewhere. */
   readonly metadataWire?: Wire;
   /** The first wait before a finished collection's sample is asked again in ms, for tests. */
@@ -67,6 +74,8 @@ export interface Service {
 
 /** How long an answer waits for the hash of an old block before it goes without. */
 const HASH_WAIT_MS = 500;
+/** Holdings asked about in one round of the self-audit. */
+const AUDITED_AT_ONCE = 20;
 
 /** One enabled chain with its parts. */
 interface ChainRuntime {
@@ -123,7 +132,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const { config, logger } = options;
   const metrics = new Metrics();
   const lists = await readLists(options, clock);
-  const log = await openLog(config.eventLogUrl, clock, logger, ({ events }) => {
+  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, ({ events }) => {
     for (const { type } of events) metrics.eventsAppended.inc({ type });
   });
   lifecycle.onStop("event log", () => log.close());
@@ -322,6 +331,7 @@ function createRuntime(chainConfig: ChainConfig, shared: Shared): ChainRuntime {
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
+  startAudit({ chain, reader, view }, shared);
   const hashes = new LRUCache<number, Hash>({ max: 10_000 });
   const hashOf = async (block: number): Promise<Hash | undefined> => {
     const known = hashes.get(block);
@@ -369,6 +379,42 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
       .catch((error: unknown) => logger.warn({ err: error, stream }, "a wake-up of the log was not acted on"));
   });
   lifecycle.onStop("log watch", unsubscribe);
+}
+
+interface AuditParts {
+  readonly chain: Chain;
+  readonly reader: RpcChainReader;
+  readonly view: ChainProjection;
+}
+
+/** Asks the chain about what is served, for as long as the service runs. */
+function startAudit(
+  { chain, reader, view }: AuditParts,
+  { options, clock, lifecycle, metrics, projections }: Shared,
+): void {
+  const { logger, auditMs } = options;
+  const { chainId, name } = chain;
+  metrics.auditDrift.inc({ chain: name }, 0);
+  const random = () => clock.random();
+  const sample = (): AuditSample | undefined => {
+    const streams = projections.hotOf(chainId);
+    const stream = streams[Math.floor(random() * streams.length)];
+    const collection = stream === undefined ? undefined : projections.peek(stream);
+    const head = view.head();
+    const isShown = collection?.status === "synced" && collection.chainVersion <= view.version;
+    if (stream === undefined || collection === undefined || head === undefined || !isShown) return undefined;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "nft") return undefined;
+    const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
+    return { address: parsed.address, block: { number: head.number, hash: head.hash }, holdings };
+  };
+  const onChecked = ({ checked, drifted }: { checked: number; drifted: number }): void => {
+    metrics.auditedHoldings.inc({ chain: name }, checked);
+    metrics.auditDrift.inc({ chain: name }, drifted);
+  };
+  const every = auditMs === undefined ? {} : { roundMs: auditMs };
+  const audit = { chain: name, reader, clock, logger, sample, onChecked, ...every };
+  lifecycle.run(`audit ${name}`, (signal) => runAudit(audit, signal));
 }
 
 function watchOf(metrics: Metrics, chain: Chain): LogWatch {

@@ -101,6 +101,18 @@ export class Metrics {
     help: "Transfers of hot collections that their contracts should not have been able to make",
     registers: [this.registry],
   });
+  readonly auditedHoldings = new Counter({
+    name: "audit_holdings_checked_total",
+    help: "Holdings that the self-audit asked the chain about",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly auditDrift = new Counter({
+    name: "audit_drift_total",
+    help: "Holdings that the chain answered otherwise than they are served, at the same block",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
   readonly malformedLogs = new Counter({
     name: "malformed_logs_total",
     help: "Logs under a known topic whose data do not fit it",

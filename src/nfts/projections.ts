@@ -78,6 +78,12 @@ export class CollectionProjections {
     return this.#hot.peek(stream)?.collection ?? collection;
   }
 
+  /** Streams of a chain that are in memory. */
+  hotOf(chainId: number): StreamName[] {
+    const prefix = `nft/${chainId}/`;
+    return [...this.#hot.keys()].filter((stream) => stream.startsWith(prefix));
+  }
+
   /** The collection when it is in memory. */
   peek(stream: StreamName): Collection | undefined {
     return this.#hot.get(stream)?.collection;

@@ -37,6 +37,7 @@ export interface TestServiceOptions {
   readonly clock?: Clock;
   readonly metadataWire?: Wire;
   readonly metadataSampleMs?: number;
+  readonly auditMs?: number;
 }
 
 /** A fresh folder that is removed when the process ends, and a SQLite log's URL in it. */

@@ -166,6 +166,7 @@ function measure(name: string, collection: Collection): void {
     ["first page of the last of 10 ranges", first({ part: { range: 9, totalRanges: 10 } })],
     ["first page of holders", first({ holders: true })],
     ["deep page of holders", deep(collection, chain, { holders: true })],
+    ["first page of the last of 10 ranges of holders", first({ holders: true, part: { range: 9, totalRanges: 10 } })],
     ["deep page of holders as of the middle", deep(collection, chain, { holders: true, asOfBlock: past })],
   ];
   const times = pages.map((): number[] => []);

@@ -182,6 +182,39 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
   }, 20_000);
 });
 
+test("a log of before there were flags is judged when it is followed again", async () => {
+  const [old, young] = [temporaryLogUrl(), temporaryLogUrl()];
+  const before = await startTestService({ rpcUrl: anvil.url, logUrl: old });
+  await synced(before, lure.address);
+  await before.stop();
+  const [from, to] = [
+    await openLog(old, systemClock, createLogger("silent")),
+    await openLog(young, systemClock, createLogger("silent")),
+  ];
+  for (const { stream, headline } of await from.streams("", { limit: 100 })) {
+    const events = (await from.read(stream)).map(({ event }) => event);
+    const flags = ["rulesVersion", "wordRule", "shapeRule", "spam", "verified", "flagRule"];
+    const kept = headline && Object.fromEntries(Object.entries(headline).filter(([key]) => !flags.includes(key)));
+    await to.append({
+      stream,
+      events: events.filter(({ type }) => type !== "FlagsChanged"),
+      expectedVersion: 0,
+      ...(kept === undefined ? {} : { headline: kept }),
+    });
+  }
+  await from.close();
+  await to.close();
+  const after = await startTestService({ rpcUrl: anvil.url, logUrl: young });
+  try {
+    await eventually("it is flagged", async () => {
+      const [record] = (await synced(after, lure.address)).body.result;
+      return record.possible_spam === "true" ? true : undefined;
+    });
+  } finally {
+    await after.stop();
+  }
+});
+
 test("a list that cannot be used stops the start, with what is wrong", async () => {
   write(spamFile, `${"0x12"}\nmars,0x${"12".repeat(20)}\n`);
   const { exited, stderr } = spawnService({
@@ -192,7 +225,11 @@ test("a list that cannot be used stops the start, with what is wrong", async () 
     VERIFIED_LIST: folder,
   });
   expect(await exited).toBe(78);
-  for (const words of ["SPAM_LIST: line 1", "SPAM_LIST: line 2", "VERIFIED_LIST: the file cannot be read: it is no regular file"]) {
+  for (const words of [
+    "SPAM_LIST: line 1",
+    "SPAM_LIST: line 2",
+    "VERIFIED_LIST: the file cannot be read: it is no regular file",
+  ]) {
     expect(stderr()).toContain(words);
   }
 });

@@ -1,0 +1,67 @@
+/**
+ * The service as a process that tells its parent of every append: a line before it and a line after it, written at once
+ * to standard output. It loads, says `loaded`, waits for a line on standard input and only then starts, so that loading
+ * is no part of its life. In: the service's environment. Out: `serving`, `begin` and `end` lines.
+ */
+import { writeSync } from "node:fs";
+import { readConfig } from "../../../src/config.ts";
+import { createLogger } from "../../../src/core/logger.ts";
+import { encodeEvent } from "../../../src/events/codec.ts";
+import { openLog } from "../../../src/log/open.ts";
+import type { Append, AppendOutcome, EventLog } from "../../../src/log/port.ts";
+import { startService } from "../../../src/service.ts";
+
+/** Past every buffer of the runtime: a line that was written survives the very next instruction's SIGKILL. */
+function say(line: string): void {
+  const bytes = Buffer.from(`${line}\n`);
+  for (let sent = 0; sent < bytes.length; ) {
+    try {
+      sent += writeSync(1, bytes, sent);
+    } catch (error) {
+      // The parent is behind with reading.
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    }
+  }
+}
+
+/** `begin <number> <stream>`, then `end <number> <stream> <version> <digest of each event>`, or `refused <number>`. */
+function watched(log: EventLog): EventLog {
+  let count = 0;
+  const ended = (id: number, { stream, events }: Append, outcome: AppendOutcome | undefined) => {
+    if (outcome === undefined || "error" in outcome) say(`refused ${id}`);
+    else say(`end ${id} ${stream} ${outcome.version} ${events.map((event) => Bun.hash(encodeEvent(event))).join()}`);
+  };
+  const appendAll = async (appends: readonly Append[]) => {
+    const ids = appends.map(({ stream }) => {
+      const id = ++count;
+      say(`begin ${id} ${stream}`);
+      return id;
+    });
+    const outcomes = await log.appendAll(appends);
+    for (const [index, append] of appends.entries()) ended(ids[index] as number, append, outcomes[index]);
+    return outcomes;
+  };
+  const append = async (one: Append) => {
+    const [outcome] = await appendAll([one]);
+    if (outcome === undefined || "error" in outcome) throw outcome?.error;
+    return outcome.version;
+  };
+  return new Proxy(log, {
+    get: (target, key) => {
+      if (key === "append") return append;
+      if (key === "appendAll") return appendAll;
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+say("loaded");
+for await (const _line of console) break;
+const service = await startService({
+  config: readConfig(process.env),
+  logger: createLogger("silent"),
+  minPollMs: 50,
+  openLog: async (...parameters) => watched(await openLog(...parameters)),
+});
+say(`serving ${service.url}`);

@@ -18,6 +18,7 @@ import {
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { RULES_VERSION } from "../nfts/flags.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
+import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
@@ -203,8 +204,11 @@ export class FollowedCollections implements BlockConsumer {
     const numbers = Array.from({ length: Math.max(0, head.number - first + 1) }, (_, i) => first + i);
     const headers: BlockHeader[] = [];
     for (let at = 0; at < numbers.length; at += HEADER_BATCH) {
-      const some = await this.#options.reader.headers(numbers.slice(at, at + HEADER_BATCH));
-      headers.push(...some.filter((header) => header !== undefined));
+      for (const header of await this.#options.reader.headers(numbers.slice(at, at + HEADER_BATCH))) {
+        // A node that lags: what it does not have it cannot be checked by.
+        if (header === undefined) throw new RpcError("transient", "the node lacks a block below its head");
+        headers.push(header);
+      }
     }
     return headers;
   }

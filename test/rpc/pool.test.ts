@@ -1,0 +1,177 @@
+/** The endpoint pool on a virtual clock: who is asked, who rests, how much each takes, and what is asked twice. */
+import { describe, expect, test } from "bun:test";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { classifyHttpStatus, RpcError } from "../../src/rpc/errors.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+
+function world(count: number) {
+  const scheduler = new Scheduler(1);
+  const clock = new ProcessClock(scheduler);
+  const endpoint = (index: number): Endpoint => ({
+    label: `eth#${index + 1}`,
+    request: () => Promise.reject(new Error("not asked")),
+    raw: () => Promise.reject(new Error("not asked")),
+    destroy: () => undefined,
+  });
+  const endpoints = Array.from({ length: count }, (_, index) => endpoint(index));
+  const hedges: number[] = [];
+  const pool = new EndpointPool({ chain: "eth", endpoints, clock, onHedge: () => hedges.push(scheduler.time) });
+  /** Lets time pass until the promise settles. */
+  const settle = async <T>(promise: Promise<T>): Promise<T> => {
+    let done = false;
+    promise.finally(() => (done = true)).catch(() => undefined);
+    while (!done) {
+      // What was just begun may not have come to its first wait yet.
+      if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    return promise;
+  };
+  return { scheduler, clock, pool, endpoints, hedges, settle };
+}
+
+describe("failover", () => {
+  test("goes to another endpoint at once, and comes back when the rest is over", async () => {
+    const { pool, endpoints, settle, scheduler, clock } = world(2);
+    const asked: string[] = [];
+    const once = () =>
+      pool.run(async ({ label }) => {
+        asked.push(label);
+        if (label === "eth#1" && scheduler.time < 400) throw new RpcError("transient", "down");
+        return label;
+      });
+    expect(await settle(once())).toBe("eth#2");
+    expect(asked).toEqual(["eth#1", "eth#2"]);
+    await settle(clock.sleep(60_000));
+    // The one that failed has had its rest, but the other has not failed since: it goes on.
+    expect(await settle(once())).toBe("eth#2");
+    expect(endpoints).toHaveLength(2);
+  });
+
+  test("waits as long as the only endpoint's Retry-After says", async () => {
+    const { pool, settle, scheduler } = world(1);
+    let calls = 0;
+    const answer = pool.run(async () => {
+      if (++calls === 1) throw classifyHttpStatus(429, "7", {});
+      return scheduler.time;
+    });
+    expect(await settle(answer)).toBeGreaterThanOrEqual(7_000);
+    expect(calls).toBe(2);
+  });
+
+  test("a liar rests for minutes, whatever it says afterwards", async () => {
+    const { pool, settle, clock } = world(2);
+    const [first, second] = pool.endpoints as [Endpoint, Endpoint];
+    pool.benchLiar(first);
+    await settle(clock.sleep(200_000));
+    expect(await settle(pool.run(async ({ label }) => label))).toBe(second.label);
+    expect(pool.other(second)).toBeUndefined();
+    await settle(clock.sleep(200_000));
+    expect(pool.other(second)).toBe(first);
+  });
+
+  test("what nobody answers names the chain and the attempts, and may be tried again", async () => {
+    const { pool, settle } = world(2);
+    const failed = settle(
+      pool.run(() => Promise.reject(new RpcError("transient", "down")), { meta: { fromBlock: 7 } }),
+    );
+    expect(await failed.catch((error: unknown) => error)).toMatchObject({
+      code: "chain_unavailable",
+      retryable: true,
+      meta: { chain: "eth", attempts: 4, fromBlock: 7 },
+    });
+  });
+});
+
+describe("a straggler", () => {
+  test("is asked of another endpoint as well, and the first answer counts", async () => {
+    const { pool, settle, clock, hedges, scheduler } = world(2);
+    const abandoned: string[] = [];
+    const answer = pool.run(async ({ label }, signal) => {
+      signal.addEventListener("abort", () => abandoned.push(label), { once: true });
+      await clock.sleep(label === "eth#1" ? 20_000 : 50, signal);
+      return label;
+    });
+    expect(await settle(answer)).toBe("eth#2");
+    expect(hedges).toEqual([1_000]);
+    expect(scheduler.time).toBeLessThan(1_100);
+    expect(abandoned).toContain("eth#1");
+  });
+
+  test("with nobody else to ask is waited for", async () => {
+    const { pool, settle, clock, hedges } = world(1);
+    expect(await settle(pool.run(async ({ label }) => clock.sleep(20_000).then(() => label)))).toBe("eth#1");
+    expect(hedges).toEqual([]);
+  });
+});
+
+describe("bulk reading", () => {
+  test("takes no more at once than the endpoint is known to take, grows with success and halves with refusals", async () => {
+    const { pool, settle, clock } = world(1);
+    let [now, most, isBusy] = [0, 0, false];
+    const one = () =>
+      pool.bulk(
+        async () => {
+          now++;
+          most = Math.max(most, now);
+          await clock.sleep(100);
+          now--;
+          if (isBusy) throw classifyHttpStatus(429, null, {});
+          return true;
+        },
+        10,
+        { attempts: 1 },
+      );
+    const round = async (count: number) => {
+      most = 0;
+      await settle(Promise.allSettled(Array.from({ length: count }, one)));
+      return most;
+    };
+    expect(await round(20)).toBeGreaterThanOrEqual(4);
+    for (let i = 0; i < 10; i++) await round(40);
+    expect(await round(64)).toBe(16);
+    isBusy = true;
+    await round(4);
+    isBusy = false;
+    await settle(clock.sleep(120_000));
+    expect(await round(3)).toBeLessThan(3);
+  });
+
+  test("learns each endpoint's range, follows a hint, and halves what the hint itself fails at", async () => {
+    const { pool, settle } = world(1);
+    const asked: number[] = [];
+    const read = (limit: number, hint: number | undefined) =>
+      pool.bulk(async (_endpoint, span) => {
+        asked.push(span);
+        if (span > limit) throw new RpcError("range", "too large", hint === undefined ? {} : { hint: { size: hint } });
+        return span;
+      }, 100_000);
+    expect(await settle(read(700, 700))).toBe(700);
+    expect(asked).toEqual([2_000, 700]);
+    asked.length = 0;
+    // The limit is now lower than the hint says: it halves from there.
+    expect(await settle(read(200, 700))).toBe(175);
+    expect(asked).toEqual([700, 350, 175]);
+    expect(pool.span).toBe(175);
+  });
+
+  test("one block alone that is refused is the caller's to split", async () => {
+    const { pool, settle } = world(1);
+    const failed = settle(pool.bulk(() => Promise.reject(new RpcError("range", "too large")), 8));
+    expect(await failed.catch((error: unknown) => error)).toMatchObject({ kind: "range" });
+  });
+
+  test("an abort passes the room on", async () => {
+    const { pool, settle, clock } = world(1);
+    const abort = new AbortController();
+    const long = () => pool.bulk(() => clock.sleep(1_000).then(() => true), 1);
+    const running = Array.from({ length: 4 }, long);
+    const aborted = pool.bulk(async () => true, 1, { signal: abort.signal });
+    const last = pool.bulk(async () => "last", 1);
+    aborted.catch(() => undefined);
+    abort.abort(new Error("stopped"));
+    expect(await settle(last)).toBe("last");
+    await settle(Promise.all(running));
+    expect(await aborted.catch((error: Error) => error.message)).toBe("stopped");
+  });
+});

@@ -1,0 +1,202 @@
+/**
+ * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to what all
+ * chains share.
+ */
+import { LRUCache } from "lru-cache";
+import type { Chain } from "./chains/chains.ts";
+import { type ChainConfig, LIMITS } from "./config.ts";
+import type { Clock } from "./core/clock.ts";
+import type { Address, Hash } from "./core/hex.ts";
+import type { Lifecycle } from "./core/lifecycle.ts";
+import type { Logger } from "./core/logger.ts";
+import type { Metrics } from "./core/metrics.ts";
+import { parseStream } from "./events/types.ts";
+import { type AuditSample, runAudit } from "./indexer/audit.ts";
+import type { Verify } from "./indexer/backfill-task.ts";
+import type { ChainProjection } from "./indexer/chain-projection.ts";
+import { ChainIndexing } from "./indexer/indexing.ts";
+import type { EventLog } from "./log/port.ts";
+import type { PageFactsOptions } from "./metadata/page.ts";
+import type { ChainMetadata, Metadata } from "./metadata/service.ts";
+import { isAirdropShaped } from "./nfts/airdrop.ts";
+import type { FlagLists } from "./nfts/flags.ts";
+import type { Entry } from "./nfts/listing.ts";
+import type { CollectionProjections } from "./nfts/projections.ts";
+import type { TokenFacts } from "./nfts/record.ts";
+import { sampleHoldings } from "./nfts/sample.ts";
+import { observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
+import { createPrices, type Prices } from "./prices/service.ts";
+import type { DecodePool } from "./rpc/decode-pool.ts";
+import { EndpointPool } from "./rpc/pool.ts";
+import { EndpointProvider } from "./rpc/provider.ts";
+import { RpcChainReader } from "./rpc/reader.ts";
+
+/** How long an answer waits for the hash of an old block before it goes without. */
+const HASH_WAIT_MS = 500;
+/** Holdings asked about in one round of the self-audit. */
+const AUDITED_AT_ONCE = 20;
+
+/** One enabled chain with its parts. */
+export interface ChainRuntime {
+  readonly chain: Chain;
+  readonly view: ChainProjection;
+  readonly indexing: ChainIndexing;
+  readonly prices: Prices;
+  readonly metadata: ChainMetadata;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
+  hashOf(block: number): Promise<Hash | undefined>;
+  isHalted(): boolean;
+}
+
+/** What the chains of a service share. */
+export interface RuntimeOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly metrics: Metrics;
+  readonly lists: FlagLists;
+  readonly log: EventLog;
+  readonly projections: CollectionProjections;
+  readonly metadata: Metadata;
+  readonly decoder: DecodePool;
+  readonly holder: string;
+  /** How hard backfilled logs are checked. */
+  readonly verify: Verify;
+  /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
+  readonly minPollMs: number | undefined;
+  readonly auditMs: number | undefined;
+}
+
+/** Puts a chain's parts together; nothing starts but the self-audit. */
+export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
+  const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
+  const { clock, logger, lifecycle, metrics, log, projections, decoder, holder, verify, minPollMs } = shared;
+  const { chainId } = chain;
+  const slug = chain.name.replaceAll(" ", "-");
+  const endpoints = urls.map(
+    (url, index) =>
+      new EndpointProvider({
+        url,
+        label: `${slug}#${index + 1}`,
+        chainId,
+        timeoutMs: LIMITS.rpcTimeoutMs,
+        maxBytes: LIMITS.maxRpcAnswer,
+        clock,
+        onRequest: requestObserver(metrics),
+        onHead: () => indexing.headSeen(),
+      }),
+  );
+  const pool = new EndpointPool({
+    chain: chain.name,
+    endpoints,
+    clock,
+    ...poolObserver(metrics, chain, logger),
+  });
+  lifecycle.onStop(`endpoints of ${chain.name}`, () => pool.close());
+  const multicall = chain.multicall3.address;
+  const reader = new RpcChainReader({
+    chainId,
+    pool,
+    multicall,
+    finalityDepth,
+    depthIsSet,
+    watch: watchOf(metrics, chain),
+  });
+  const indexing = new ChainIndexing({
+    chain,
+    log,
+    reader,
+    decoder,
+    clock,
+    logger,
+    lifecycle,
+    observer: observerOf(metrics, chain),
+    holder,
+    verify,
+    lists: () => shared.lists,
+    shapeOf: async (address) => {
+      const { ledger } = await projections.newest(chainId, address);
+      return { airdrop: isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };
+    },
+    settle: async () => {
+      await Promise.all([projections.settle(chainId), prices.settle()]);
+    },
+    ...(minPollMs === undefined ? {} : { minPollMs }),
+  });
+  lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
+  const { view } = indexing;
+  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
+  lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
+  indexing.addConsumer(prices.consumer);
+  const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
+  indexing.addConsumer(metadata.consumer);
+  startAudit({ chain, reader, view }, shared);
+  const hashOf = blockHashes({ reader, view, clock });
+  const { factsOf } = metadata;
+  return {
+    chain,
+    view,
+    indexing,
+    prices,
+    metadata,
+    factsOf,
+    hashOf,
+    isHalted: () => view.halted() !== undefined,
+  };
+}
+
+/** Hashes of blocks that are in no memory: asked of the node, but not for long. */
+function blockHashes({
+  reader,
+  view,
+  clock,
+}: {
+  reader: RpcChainReader;
+  view: ChainProjection;
+  clock: Clock;
+}): (block: number) => Promise<Hash | undefined> {
+  const hashes = new LRUCache<number, Hash>({ max: 10_000 });
+  return async (block) => {
+    const known = hashes.get(block);
+    if (known !== undefined) return known;
+    const wait = clock.sleep(HASH_WAIT_MS).then(() => undefined);
+    const header = await Promise.race([reader.header(block).catch(() => undefined), wait]);
+    if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
+    return header?.hash;
+  };
+}
+
+interface AuditParts {
+  readonly chain: Chain;
+  readonly reader: RpcChainReader;
+  readonly view: ChainProjection;
+}
+
+/** Asks the chain about what is served, for as long as the service runs. */
+function startAudit(
+  { chain, reader, view }: AuditParts,
+  { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
+): void {
+  const { chainId, name } = chain;
+  metrics.auditDrift.inc({ chain: name }, 0);
+  const random = () => clock.random();
+  const sample = (): AuditSample | undefined => {
+    const streams = projections.hotOf(chainId);
+    const stream = streams[Math.floor(random() * streams.length)];
+    const collection = stream === undefined ? undefined : projections.peek(stream);
+    const head = view.head();
+    const isShown = collection?.status === "synced" && collection.chainVersion <= view.version;
+    if (stream === undefined || collection === undefined || head === undefined || !isShown) return undefined;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "nft") return undefined;
+    const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
+    return { address: parsed.address, block: { number: head.number, hash: head.hash }, holdings };
+  };
+  const onChecked = ({ checked, drifted }: { checked: number; drifted: number }): void => {
+    metrics.auditedHoldings.inc({ chain: name }, checked);
+    metrics.auditDrift.inc({ chain: name }, drifted);
+  };
+  const every = auditMs === undefined ? {} : { roundMs: auditMs };
+  const audit = { chain: name, reader, clock, logger, sample, onChecked, ...every };
+  lifecycle.run(`audit ${name}`, (signal) => runAudit(audit, signal));
+}

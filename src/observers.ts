@@ -1,0 +1,78 @@
+/** What the parts report, as metrics: the one place where their callbacks and the registry's counters meet. */
+import { type Chain, chainById } from "./chains/chains.ts";
+import type { Logger } from "./core/logger.ts";
+import type { Metrics } from "./core/metrics.ts";
+import type { IndexingObserver } from "./indexer/observer.ts";
+import type { MetadataObserver } from "./metadata/service.ts";
+import type { CollectionProjections } from "./nfts/projections.ts";
+import type { LogWatch } from "./rpc/logs.ts";
+import type { RequestOutcome } from "./rpc/provider.ts";
+
+/** Counts requests to endpoints; labels stand for their URLs. */
+export function requestObserver(metrics: Metrics): (outcome: RequestOutcome) => void {
+  return ({ endpoint, method, outcome, seconds, bytes }) => {
+    metrics.rpcRequests.inc({ endpoint, method, outcome });
+    metrics.rpcBytes.inc({ endpoint }, bytes);
+    metrics.rpcSeconds.observe({ endpoint }, seconds);
+  };
+}
+
+/** Counts what the pool of a chain's endpoints does of its own. */
+export function poolObserver(
+  metrics: Metrics,
+  chain: Chain,
+  logger: Logger,
+): { onHedge: () => void; onLiar: (endpoint: string) => void } {
+  return {
+    onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
+    onLiar: (endpoint) => {
+      metrics.rpcLies.inc({ endpoint });
+      logger.warn({ endpoint }, "an endpoint gave a wrong answer and rests");
+    },
+  };
+}
+
+/** Counts what reading logs found out about the endpoints. */
+export function watchOf(metrics: Metrics, chain: Chain): LogWatch {
+  const labels = { chain: chain.name };
+  return {
+    missed: (count) => metrics.missedLogs.inc(labels, count),
+    settled: (by) => metrics.blocksSettled.inc({ ...labels, by }),
+  };
+}
+
+/** Counts what the metadata workers get done. */
+export function metadataObserver(metrics: Metrics): MetadataObserver {
+  const nameOf = (chainId: number) => chainById(chainId)?.name ?? String(chainId);
+  return {
+    outcome: (chainId, outcome) => metrics.metadataOutcomes.inc({ chain: nameOf(chainId), outcome }),
+    media: (chainId, status) => metrics.mediaOutcomes.inc({ chain: nameOf(chainId), status }),
+  };
+}
+
+/** Counts what a chain's indexing gets done. */
+export function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {
+  const labels = { chain: chain.name };
+  return {
+    malformed: (_chainId, count) => metrics.malformedLogs.inc(labels, count),
+    progress: () => undefined,
+    completed: () => metrics.collectionsIndexed.inc(labels),
+    failed: () => metrics.indexingFailures.inc(labels),
+    head: (_chainId, head, behind) => {
+      metrics.followedHead.set(labels, head);
+      metrics.blocksBehind.set(labels, Math.max(0, behind));
+    },
+    reorg: () => metrics.reorgs.inc(labels),
+    halted: (_chainId, isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
+  };
+}
+
+/** What is cheaper to ask at a scrape than to follow. */
+export function observe(metrics: Metrics, projections: CollectionProjections): void {
+  metrics.onScrape = () => {
+    const { bytes, collections } = projections.stats();
+    metrics.cacheBytes.set(bytes);
+    metrics.cacheCollections.set(collections);
+    metrics.anomalies.set(projections.anomalies());
+  };
+}

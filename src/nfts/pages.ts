@@ -2,7 +2,7 @@
  * One page of a listing: query in, envelope out, in two steps. The first decides the snapshot and walks the ledger, the
  * second puts in what is known of the tokens beside it and signs the cursor. Both read memory only.
  */
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
@@ -123,6 +123,9 @@ export function isBehind({ status, end }: Collection, block: number): boolean {
 /** A page before its records are put into words. */
 export interface PagePlan {
   readonly collection: Collection;
+  /** What the collection was when the plan was made; it may move on before the page is finished. */
+  readonly status: Collection["status"];
+  readonly version: number;
   readonly limit: number;
   readonly withTotal: boolean;
   readonly walk: Walk | undefined;
@@ -143,7 +146,8 @@ export function planPage(
   const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, chain, from.first);
   const finalized =
     walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
-  const common = { collection, limit, withTotal, walk, finalized };
+  const { status, version } = collection;
+  const common = { collection, status, version, limit, withTotal, walk, finalized };
   if (walk?.position === undefined) return { ...common, entries: [], next: undefined };
   const wanted = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
   const { block, holders, position } = walk;
@@ -154,15 +158,18 @@ export function planPage(
 function cutPlan(plan: PagePlan, count: number): PagePlan {
   const { walk, collection } = plan;
   if (walk?.position === undefined || count >= plan.entries.length) return plan;
+  if (collection.version !== plan.version) {
+    throw new AppError("the collection moved while its page was made", { code: "chain_moved", retryable: true });
+  }
   const { block, holders, position } = walk;
   return { ...plan, ...readSlice(collection.ledger, { block, holders, from: position, limit: count }) };
 }
 
-/** The page's body, with as many records as there are facts. */
+/** The page's body, with as many records as there are facts. @throws AppError `chain_moved`, to be tried again */
 export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], options: PageOptions): Page {
   const plan = cutPlan(whole, facts.length);
   const { collection, limit, walk, entries, next, finalized } = plan;
-  const status = collection.status === "syncing" ? "SYNCING" : "SYNCED";
+  const status = plan.status === "syncing" ? "SYNCING" : "SYNCED";
   const number = (value: number) => (options.native ? String(value) : `"${value}"`);
   const envelope = (fields: { total: string; page: number; cursor: string; result: string }) =>
     `{"status":"${status}","total":${fields.total},"page":${number(fields.page)},"page_size":${number(limit)},"cursor":${fields.cursor},"result":${fields.result}}`;

@@ -288,7 +288,23 @@ export interface ChainHalted {
   readonly found: BlockRef;
 }
 
-export type ChainEvent = HeadAdvanced | ChainReverted | ChainFinalized | ChainCheckpointed | ChainHalted;
+/**
+ * Another process follows the chain from here on. Written before it looks at what there is to follow: what its predecessor
+ * had not written by then is refused, since the stream has moved.
+ */
+export interface FollowingBegan {
+  readonly type: "FollowingBegan";
+  /** Names the process, for as long as it runs. */
+  readonly holder: string;
+}
+
+export type ChainEvent =
+  | HeadAdvanced
+  | ChainReverted
+  | ChainFinalized
+  | ChainCheckpointed
+  | ChainHalted
+  | FollowingBegan;
 
 export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent;
 

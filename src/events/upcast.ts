@@ -29,6 +29,7 @@ export const SCHEMAS = {
   ChainReverted: 1,
   ChainFinalized: 1,
   ChainHalted: 1,
+  FollowingBegan: 1,
   ChainCheckpointed: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 

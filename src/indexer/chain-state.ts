@@ -19,6 +19,8 @@ export interface ChainState {
   readonly orphaned: Map<Hash, number>;
   /** The finalised block that the node's chain was found not to hold; undefined while all is well. */
   halted: BlockRef | undefined;
+  /** Who follows, as far as was said since the last checkpoint. */
+  follower: string | undefined;
   /** Events since the last checkpoint. */
   sinceCheckpoint: number;
 }
@@ -31,6 +33,7 @@ export function initialChainState(): ChainState {
     headers: new Map(),
     orphaned: new Map(),
     halted: undefined,
+    follower: undefined,
     sinceCheckpoint: 0,
   };
 }
@@ -66,6 +69,9 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
       invariant(event.headers.length > 0, "a head without headers", { version });
       addHeaders(state, event.headers);
       state.halted = undefined;
+      return;
+    case "FollowingBegan":
+      state.follower = event.holder;
       return;
     case "ChainHalted":
       state.halted = event.finalized;

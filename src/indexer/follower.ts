@@ -5,7 +5,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError, ConcurrencyError, invariant } from "../core/errors.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
@@ -126,8 +126,10 @@ export class Follower {
   }
 
   async #follow(lease: Lease): Promise<void> {
-    const { log, reader, collections } = this.#options;
+    const { log, reader, collections, holder } = this.#options;
     const state = await loadChainState(log, this.#stream);
+    // From here on nobody else's writes go by this stream's version; only then is there a last word on what to follow.
+    if (state.follower !== holder) await this.#append(state, [{ type: "FollowingBegan", holder }]);
     await collections.load();
     const { head: tip, finalized } = state;
     collections.chainVersion = state.version;
@@ -396,7 +398,7 @@ export class Follower {
     this.#options.collections.chainVersion = version;
     if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
     const checkpoint = checkpointOf(state);
-    invariant(checkpoint !== undefined, "a chain without a head has nothing to sum up");
+    if (checkpoint === undefined) return;
     const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
     evolveChain(state, checkpoint, next);
   }

@@ -85,6 +85,8 @@ const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000
 const MOVED_ATTEMPTS = 3;
 /** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
 const MAX_WANTED = 1_000;
+/** Newest events of a chain's stream in which a head is looked for. */
+const HEAD_WITHIN = 16;
 /** Streams read side by side when memory is restored. */
 const LOAD_BATCH = 32;
 
@@ -178,7 +180,8 @@ class PriceService {
 
   async #restore(): Promise<void> {
     const { books, journal, chain, clock } = this.#context;
-    const [newest] = await this.#deps.log.readBackwards(chainStream(chain.chainId), { limit: 1 });
+    const last = await this.#deps.log.readBackwards(chainStream(chain.chainId), { limit: HEAD_WITHIN });
+    const newest = last.find(({ event }) => event.type === "HeadAdvanced");
     if (newest === undefined || clock.now() - newest.time > MAX_GAP_MS) return;
     if (!(await loadReference(this.#context))) return;
     const { session } = journal.coverage(books.reference.stream);

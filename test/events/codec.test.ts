@@ -72,6 +72,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   ChainReverted: { type: "ChainReverted", ancestor: block, orphaned: [block] },
   ChainFinalized: { type: "ChainFinalized", block },
   ChainHalted: { type: "ChainHalted", finalized: block, found: block },
+  FollowingBegan: { type: "FollowingBegan", holder: "a-process" },
   ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
 };
 

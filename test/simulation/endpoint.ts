@@ -289,7 +289,7 @@ export class SimEndpoint implements Endpoint {
     if (this.#strikes("log outside the range", 0.1, lie)) {
       return logs.with(at, {
         ...chosen,
-        blockNumber: quantity(random.below(2) === 0 ? to + 1 : Math.max(0, from - 1)),
+        blockNumber: quantity(random.below(2) === 0 || from === 0 ? to + 1 : from - 1),
       });
     }
     // Inside a range that is final the hash of a block is nowhere written, but that of the last one is.

@@ -41,6 +41,12 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "return undefined as never;",
   },
   {
+    name: "follow without saying so",
+    file: "src/indexer/follower.ts",
+    find: 'if (state.follower !== holder) await this.#append(state, [{ type: "FollowingBegan", holder }]);',
+    replace: "",
+  },
+  {
     name: "show a head before its collections",
     file: "src/indexer/chain-projection.ts",
     find: "await this.#settle();",
@@ -50,7 +56,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "show a collection before its chain",
     file: "src/nfts/current.ts",
     find: "else if (chain.version >= collection.chainVersion) return collection;",
-    replace: "else return collection;",
+    replace: "else if (chain.version >= 0) return collection;",
   },
   {
     name: "look at no bloom",

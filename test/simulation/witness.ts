@@ -70,6 +70,8 @@ export class Witness {
         check(event.block.number >= this.finalized, "the finalised block went back");
         this.#finalized = event.block;
         return;
+      case "FollowingBegan":
+        return;
       case "ChainCheckpointed":
         check(event.headers.at(-1)?.hash === this.#head?.hash, "a checkpoint has another head");
         return;

@@ -1,0 +1,169 @@
+/**
+ * Two processes over one log: each range is appended once, a holder that is killed is relieved within seconds, and one
+ * that was stopped for longer than its lease is refused when it wakes up with an append in its hands.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream, nftStream, type Recorded } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { sharedPostgres } from "../support/postgres.ts";
+import { type ServiceProcess, startServiceProcess } from "../support/process.ts";
+import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+const BLOCKS = 120;
+/** Blocks the node answers for at once: sixty appends. */
+const RANGE = 2;
+/** A lease runs three seconds, is asked for every second, and the work behind it takes a moment. */
+const TAKEN_OVER_MS = 8_000;
+
+let anvil: Anvil;
+let nft: Deployed;
+let minted = 0;
+/** What was started by a test, ended after it. */
+const started: { stop(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Leased", "LEASE"]);
+  for (; minted < BLOCKS; minted++) {
+    await inOneBlock(anvil, () =>
+      queue(anvil, nft.contract, "mint", [anvil.accounts[minted % 8] as string, BigInt(minted)]),
+    );
+  }
+}, 60_000);
+afterAll(() => anvil.stop());
+afterEach(async () => {
+  for (const one of started.splice(0).reverse()) await one.stop();
+});
+
+/** A node that answers for few blocks at once, behind which each process can be held up on its own. */
+async function nodeOf(): Promise<RpcProxy> {
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      if (method !== "eth_getLogs") return;
+      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
+      if (Number(toBlock) - Number(fromBlock) < RANGE) return;
+      return { error: { code: -32602, message: `query exceeds max block range ${RANGE}` } };
+    },
+  });
+  started.push(proxy);
+  return proxy;
+}
+
+async function processOf(logUrl: string, node: RpcProxy): Promise<ServiceProcess> {
+  const env = { EVENT_LOG_URL: logUrl, RPC_URL_ETH: node.url, RPC_URLS_ONLY: "true", LOG_LEVEL: "silent" };
+  const service = await startServiceProcess(env);
+  const stop = async () => {
+    service.kill("SIGKILL");
+    await service.exited;
+  };
+  started.push({ stop });
+  return service;
+}
+
+async function logOf(url: string): Promise<EventLog> {
+  const log = await openLog(url, systemClock, silentLogger);
+  started.push({ stop: () => log.close() });
+  return log;
+}
+
+const stream = () => nftStream(1, nft.address.toLowerCase() as Address);
+const path = () => `/api/v2/nft/${nft.address}?limit=500&disable_total=false`;
+const eventsOf = (log: EventLog, name = stream()): Promise<Recorded[]> => log.read(name, { limit: 10_000 });
+const versionOf = async (log: EventLog): Promise<number> => (await log.head(stream())).version;
+
+/** Ranges of the log touch and none comes twice: what the witness of two writers reads. */
+async function expectEachRangeOnce(log: EventLog): Promise<void> {
+  let next: number | undefined;
+  for (const { event } of await eventsOf(log)) {
+    if (event.type !== "TransfersCommitted") continue;
+    if (next !== undefined) expect(event.fromBlock).toBe(next);
+    next = event.toBlock + 1;
+  }
+  expect(next).toBeGreaterThan(BLOCKS);
+}
+
+/** The listing is what the contract says, at its head. */
+async function expectTruth(service: ServiceProcess, ms = 15_000): Promise<void> {
+  const owners = await Promise.all(
+    Array.from({ length: minted }, async (_, id) =>
+      ((await nft.contract.getFunction("ownerOf")(id)) as string).toLowerCase(),
+    ),
+  );
+  const { hash } = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
+  const listed = await eventually(
+    "the listing is the head's",
+    async () => {
+      const response = await service.get(path());
+      const body = (await response.json()) as { status: string; result: { token_id: string; owner_of: string }[] };
+      return body.status === "SYNCED" && response.headers.get("x-as-of-hash") === hash ? body.result : undefined;
+    },
+    ms,
+  );
+  expect(listed.map(({ token_id }) => token_id)).toEqual(owners.map((_, id) => String(id)));
+  expect(listed.map(({ owner_of }) => owner_of)).toEqual(owners);
+}
+
+/** One more token at the head. */
+async function mint(): Promise<void> {
+  await transact(anvil, nft.contract, "mint", [anvil.accounts[minted % 8] as string, BigInt(minted)]);
+  minted++;
+}
+
+const engines: [string, () => Promise<string>][] = [
+  ["SQLite", async () => temporaryLogUrl()],
+  ["PostgreSQL", async () => (await sharedPostgres()).createDatabase()],
+];
+
+for (const [engine, freshLog] of engines) {
+  describe(`two processes over ${engine}`, () => {
+    test("append each range once, and the dead one's work is taken over within seconds", async () => {
+      const [logUrl, nodes] = [await freshLog(), [await nodeOf(), await nodeOf()]];
+      const [one, two] = await Promise.all(nodes.map((node) => processOf(logUrl, node)));
+      const log = await logOf(logUrl);
+      await Promise.all([one!.get(path()), two!.get(path())]);
+      await Promise.all([expectTruth(one!), expectTruth(two!)]);
+      await expectEachRangeOnce(log);
+      // Only the one that holds the follower's lease asks for the head; it is told from the other by its node.
+      for (const node of nodes) node.reset();
+      await mint();
+      await expectTruth(one!);
+      const heads = (node: RpcProxy) => node.calls.filter(({ params }) => params[0] === "latest").length;
+      const [holder, other] = heads(nodes[0]!) >= heads(nodes[1]!) ? [one!, two!] : [two!, one!];
+      holder.kill("SIGKILL");
+      await mint();
+      await expectTruth(other, TAKEN_OVER_MS);
+      await expectEachRangeOnce(log);
+    }, 60_000);
+
+    test("a holder stopped for longer than its lease is refused when it wakes up", async () => {
+      const logUrl = await freshLog();
+      const [slowNode, node] = [await nodeOf(), await nodeOf()];
+      const slow = await processOf(logUrl, slowNode);
+      const log = await logOf(logUrl);
+      await slow.get(path());
+      await eventually("the backfill is under way", async () => ((await versionOf(log)) > 4 ? true : undefined));
+      slow.kill("SIGSTOP");
+      const stoppedAt = await versionOf(log);
+      const other = await processOf(logUrl, node);
+      await other.get(path());
+      await expectTruth(other);
+      expect(await versionOf(log)).toBeGreaterThan(stoppedAt);
+      const chain = await log.head(chainStream(1));
+      slow.kill("SIGCONT");
+      await mint();
+      await expectTruth(other);
+      await expectTruth(slow);
+      expect((await log.head(chainStream(1))).version).toBeGreaterThan(chain.version);
+      await expectEachRangeOnce(log);
+    }, 60_000);
+  });
+}

@@ -78,6 +78,7 @@ export async function identify(
   }
   // ERC-165 asks for false on 0xffffffff: who says yes to everything says nothing.
   const honest = erc165 === true && invalid !== true;
+  // Not the first log's block: a log that is left out of an answer here would be missed for ever.
   const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
   const decimals = readDecimals(results[6]);
   if (honest && erc721 === true) return identity({ kind: "nft", forms: formsOfClaim(decimals), startBlock });
@@ -88,11 +89,11 @@ export async function identify(
   const windows = divisible ? DIVISIBLE_WINDOWS : Number.POSITIVE_INFINITY;
   const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: head, windows }, signal);
   if (found === undefined) return nothing;
-  const plain = formsOfEvents(found.logs);
-  if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock: found.fromBlock });
+  const plain = formsOfEvents(found);
+  if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock });
   if (divisible) return nothing;
-  const odd = (await oddForm(reader, address, found.logs)) ?? (await oddFormNow(reader, address, head));
-  return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock: found.fromBlock });
+  const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
+  return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
 }
 
 /**
@@ -168,13 +169,13 @@ async function firstLogs(
   address: Address,
   { fromBlock, toBlock, windows }: { fromBlock: number; toBlock: number; windows: number },
   signal: AbortSignal,
-): Promise<{ fromBlock: number; logs: ChainLog[] } | undefined> {
+): Promise<ChainLog[] | undefined> {
   let window = FIRST_WINDOW;
   for (let from = fromBlock, left = windows; from <= toBlock && left > 0; left--) {
     signal.throwIfAborted();
     const to = Math.min(toBlock, from + window - 1);
     const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to });
-    if (logs.length > 0) return { fromBlock: logs[0]?.blockNumber ?? from, logs };
+    if (logs.length > 0) return logs;
     from = to + 1;
     window = Math.min(window * 2, MAX_WINDOW);
   }

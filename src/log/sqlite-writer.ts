@@ -19,7 +19,11 @@ export type WriterOperation =
 export type WriterRequest = WriterOperation & { readonly id: number };
 
 /** For `append`: per stream the actual version, and whether it was the expected one. */
-export type AppendReply = readonly { readonly version: number; readonly appended: boolean; readonly guarded?: number | undefined }[];
+export type AppendReply = readonly {
+  readonly version: number;
+  readonly appended: boolean;
+  readonly guarded?: number | undefined;
+}[];
 
 export type WriterReply =
   | { readonly id: number; readonly result: unknown }

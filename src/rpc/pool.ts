@@ -120,6 +120,11 @@ export class EndpointPool {
     return this.endpoints.find((one) => one !== than && this.#of(one).benchedUntil <= now);
   }
 
+  /** A second opinion where nothing goes without one: from an endpoint that rests, too, when no other is left. */
+  witness(than: Endpoint): Endpoint | undefined {
+    return this.other(than) ?? this.endpoints.find((one) => one !== than);
+  }
+
   /** Takes an endpoint that was caught out of the rotation for a while. */
   benchLiar(endpoint: Endpoint): void {
     this.#of(endpoint).benchedUntil = this.#clock.monotonic() + LIAR_BENCH_MS;

@@ -51,6 +51,8 @@ function open(path: string): void {
         .all()
         .map((row) => row.id),
     );
+    // SQLite opens a file that may not be written for reading, and says so only when something is written.
+    db.run("DELETE FROM migrations WHERE id < 0");
     const newest = Math.max(0, ...applied);
     if (newest > MIGRATIONS.length) {
       throw new Error(`the event log has schema ${newest}, this release knows up to ${MIGRATIONS.length}`);

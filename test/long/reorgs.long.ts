@@ -21,6 +21,7 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
+import { Gate } from "./support/gate.ts";
 
 const MAX_DEPTH = 64;
 const TOKENS = 30;
@@ -28,42 +29,6 @@ const SUBSCRIBERS = 3;
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;
 const SEED = Number(process.env["REORGS_SEED"] ?? Date.now() % 1_000_000);
-
-/** Lets the follower's polls through one at a time, once it is closed. */
-class Gate {
-  polls = 0;
-  #closed = false;
-  #next: PromiseWithResolvers<void> | undefined;
-  #arrived = Promise.withResolvers<void>();
-
-  /** What a poll waits for. */
-  enter(): Promise<void> | undefined {
-    this.polls++;
-    if (!this.#closed) return undefined;
-    this.#next = Promise.withResolvers<void>();
-    this.#arrived.resolve();
-    return this.#next.promise;
-  }
-
-  /** From now on polls wait; resolves when one does. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.#arrived.promise;
-  }
-
-  /** One poll: it is over when the next one arrives. */
-  async poll(): Promise<void> {
-    const held = this.#next;
-    this.#arrived = Promise.withResolvers<void>();
-    held?.resolve();
-    await this.#arrived.promise;
-  }
-
-  open(): void {
-    this.#closed = false;
-    this.#next?.resolve();
-  }
-}
 
 interface Told {
   readonly type: string;
@@ -134,13 +99,7 @@ beforeAll(async () => {
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Forked", "FORK"]);
   await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 0n, BigInt(TOKENS)]);
   await anvil.mine(MAX_DEPTH + 6);
-  proxy = await startRpcProxy(anvil.url, {
-    onRequest: ({ method, params }) => {
-      if (method !== "eth_getBlockByNumber" || params[0] !== "latest") return;
-      const passed = gate.enter();
-      return passed === undefined ? undefined : { delayUntil: passed };
-    },
-  });
+  proxy = await startRpcProxy(anvil.url, { onRequest: gate.onRequest });
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
   await synced(service, nft.address, await tip());
   await eventually("the price", async () => ((await price()).status === 200 ? true : undefined));

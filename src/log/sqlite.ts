@@ -48,8 +48,15 @@ export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
     return new SqliteLog(options, writer);
   } catch (error) {
     writer.terminate();
-    throw error;
+    throw named(error, options.path);
   }
+}
+
+/** The same error with the file in its words: an operator may have several. */
+function named(error: unknown, path: string): unknown {
+  if (!(error instanceof AppError)) return error;
+  const { code, retryable, meta, message } = error;
+  return new AppError(`${path}: ${message}`, { code, retryable, meta, cause: error });
 }
 
 /** Talks to the writer worker: one promise a request. */

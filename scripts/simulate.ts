@@ -13,6 +13,8 @@ import { simulate } from "../test/simulation/world.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const MUTATION_SEEDS = 500;
+/** Seeds to a process: what a world leaves behind waiting for ever is only given back when its process ends. */
+const CHUNK = 100;
 
 const { values } = parseArgs({
   options: {
@@ -37,10 +39,10 @@ async function runOne(seed: number): Promise<void> {
   console.log(`seed ${seed}: ${blocks} blocks, ${steps} steps, ${hits} faults: the truth in the end`);
 }
 
-/** Every `stride`-th seed, in this process; the counts of faults as one line of JSON. */
-async function runPart(from: number, count: number, stride: number): Promise<void> {
+/** Some seeds in this process; the counts of faults as one line of JSON. */
+async function runPart(from: number, count: number): Promise<void> {
   const all = new FaultCounter();
-  for (let seed = from; seed < from + count; seed += stride) {
+  for (let seed = from; seed < from + count; seed++) {
     try {
       all.add((await simulate(seed)).faults);
     } catch (error) {
@@ -70,25 +72,20 @@ async function spawn(cwd: string, options: readonly string[]): Promise<Run> {
 
 async function runAll(from: number, count: number, jobs: number): Promise<boolean> {
   const started = performance.now();
-  const parts = Array.from({ length: Math.min(jobs, count) }, (_, index) => {
-    const options = [
-      "--part",
-      "--from",
-      String(from + index),
-      "--seeds",
-      String(count - index),
-      "--jobs",
-      String(jobs),
-    ];
-    return spawn(ROOT, options);
-  });
   const all = new FaultCounter();
-  let ok = true;
-  for (const { ok: isWell, output } of await Promise.all(parts)) {
-    ok &&= isWell;
-    if (isWell) all.add({ counts: new Map(JSON.parse(output)) } as FaultCounter);
-    else console.log(output);
-  }
+  let [next, ok] = [from, true];
+  const end = from + count;
+  const work = async () => {
+    while (ok && next < end) {
+      const [first, some] = [next, Math.min(CHUNK, end - next)];
+      next += some;
+      const part = await spawn(ROOT, ["--part", "--from", String(first), "--seeds", String(some)]);
+      ok &&= part.ok;
+      if (part.ok) all.add({ counts: new Map(JSON.parse(part.output)) } as FaultCounter);
+      else console.log(part.output);
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
   if (!ok) return false;
   for (const fault of FAULTS) console.log(`${String(all.counts.get(fault)).padStart(9)}  ${fault}`);
   const missing = all.missing();
@@ -129,7 +126,7 @@ async function mutate(only: string, jobs: number): Promise<boolean> {
     for (let mutation = queue.shift(); mutation !== undefined; mutation = queue.shift()) {
       const started = performance.now();
       const folder = await breakCode(mutation);
-      const run = await spawn(folder, ["--part", "--seeds", String(MUTATION_SEEDS), "--jobs", "1"]);
+      const run = await spawn(folder, ["--part", "--seeds", String(MUTATION_SEEDS)]);
       await rm(folder, { recursive: true, force: true });
       const seed = /seed (\d+) fails/.exec(run.output)?.[1];
       const seconds = ((performance.now() - started) / 1_000).toFixed(0);
@@ -144,7 +141,7 @@ async function mutate(only: string, jobs: number): Promise<boolean> {
 }
 
 if (values.seed !== undefined) await runOne(number(values.seed));
-else if (values.part) await runPart(number(values.from), number(values.seeds), number(values.jobs));
+else if (values.part) await runPart(number(values.from), number(values.seeds));
 else {
   const jobs = number(values.jobs);
   const run = values.mutate ? mutate(values.only, jobs) : runAll(number(values.from), number(values.seeds), jobs);

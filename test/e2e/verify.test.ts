@@ -234,7 +234,9 @@ describe("one log in a thousand left out", () => {
 /** An honest node that answers later than any other here, so that the other one is asked first. */
 async function slowUrl(options: RpcProxyOptions = {}): Promise<string> {
   const onRequest: RpcProxyOptions["onRequest"] = async (call, index) => {
-    return (await options.onRequest?.(call, index)) ?? { delayUntil: Bun.sleep(8) };
+    // What settles single blocks is asked of this very endpoint, hundreds of times, and says nothing of its rank.
+    const settles = JSON.stringify(call.params).includes("blockHash") || call.method === "eth_getBlockReceipts";
+    return (await options.onRequest?.(call, index)) ?? (settles ? undefined : { delayUntil: Bun.sleep(100) });
   };
   return (await proxyOf({ onRequest })).url;
 }
@@ -380,25 +382,24 @@ describe("endpoints of every kind", () => {
   test("Retry-After is obeyed where there is nobody else, and another endpoint is asked where there is", async () => {
     const nft = await small();
     const asked: number[] = [];
-    const refused = { status: 429, headers: { "retry-after": "2" }, body: "slow down" };
-    const throttled = () =>
+    const throttled = (seconds: number) =>
       proxyOf({
         onRequest: ({ method }) => {
           if (method !== "eth_getLogs") return undefined;
           asked.push(performance.now());
-          return asked.length === 1 ? refused : undefined;
+          if (asked.length > 1) return undefined;
+          return { status: 429, headers: { "retry-after": String(seconds) }, body: "slow down" };
         },
       });
-    const alone = await run((await throttled()).url);
+    const alone = await run((await throttled(2)).url);
     await synced(alone.service, nft.address);
     expect((asked[1] as number) - (asked[0] as number)).toBeGreaterThanOrEqual(1_990);
 
     asked.length = 0;
-    const since = performance.now();
-    const both = await run(`${(await throttled()).url},${anvil.url}`);
+    // Longer than anybody here waits for the collection.
+    const both = await run(`${(await throttled(60)).url},${await slowUrl()}`);
     await synced(both.service, nft.address);
     expect(asked.length).toBe(1);
-    expect(performance.now() - since).toBeLessThan(2_000);
   });
 
   test("what an endpoint leaves hanging is asked of the other", async () => {

@@ -25,16 +25,16 @@ const KILLS = Number(process.env["KILLS"] ?? 200);
 const SEED = Number(process.env["KILLS_SEED"] ?? Date.now() % 1_000_000);
 /** Logs that are killed in turn: a dead holder's leases run on for seconds, in which another log's turn comes. */
 const LANES = 4;
-const CONTRACTS = 8;
+const CONTRACTS = 12;
 const BLOCKS = 400;
 const TOKENS_A_BLOCK = 2;
-/** Blocks the node answers for at once: twenty appends for each contract. */
+/** Blocks the node answers for at once: twenty appends for each contract, in all far more than the lives of a log get done. */
 const RANGE = 20;
 /** Appends that a life gets done at most, so that there is history left for the next. */
 const MAX_APPENDS = 8;
 const MAX_LIFE_MS = 60;
 /** A life that waits for a dead holder's lease is given this long to begin. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 60_000;
 
 const engines = ["SQLite", "PostgreSQL"] as const;
 type Engine = (typeof engines)[number];

@@ -1,8 +1,11 @@
 /** The environment: defaults, every key, and all that is wrong told at once. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
 import { ConfigError, readConfig } from "../src/config.ts";
 import { spawnService } from "./support/process.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const problemsOf = (environment: Record<string, string>): readonly string[] => {
   try {

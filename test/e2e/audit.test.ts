@@ -1,10 +1,13 @@
 /** The self-audit on a real chain: no drift while the events tell the truth, and drift once the state is another. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, keccak256, zeroPadValue } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 /** Where OpenZeppelin's ERC721 keeps its owners: after name and symbol. */
 const OWNERS_SLOT = 2;

@@ -2,7 +2,7 @@
  * SIGKILL in mid-backfill, with appends in flight: the next start goes on where the log ends and the final listing is
  * what the contract says. Another process watches the log, so that no version it saw may ever be missing or changed.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue } from "../../scripts/local-chain/contracts.ts";
@@ -15,6 +15,9 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const BLOCKS = 150;
 const KILLS = 3;

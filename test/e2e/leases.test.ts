@@ -2,7 +2,7 @@
  * Two processes over one log: each range is appended once, a holder that is killed is relieved within seconds, and one
  * that was stopped for longer than its lease is refused when it wakes up with an append in its hands.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -16,6 +16,9 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { type ServiceProcess, startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const BLOCKS = 120;
 /** Blocks the node answers for at once: sixty appends. */

@@ -3,7 +3,7 @@
  * status of a picture, changes announced and unannounced, retries, the past, the socket, and the hosted service's own
  * client. Nothing here is allowed private addresses.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -20,6 +20,9 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
 const CID = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";

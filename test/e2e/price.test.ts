@@ -2,7 +2,7 @@
  * Prices over HTTP from the running service: every refusal and bad parameter, an answer recomputed from itself alone,
  * reorganisations while pools are followed, restarts, and two services over one log. Truth is the pools' own state.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, prepare } from "../../scripts/local-chain/contracts.ts";
@@ -14,6 +14,9 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;

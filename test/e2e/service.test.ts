@@ -2,7 +2,7 @@
  * The whole service over a real chain, once per event-log engine: a collection is requested, indexed, announced and
  * listed; a token is priced; a restart and a second process see the same. Truth is read from the contracts themselves.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Contract, Interface } from "ethers";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -20,6 +20,9 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 type Message = { type: string; version: number; [key: string]: unknown };
 

@@ -2,7 +2,7 @@
  * Endpoints that leave logs out, on a real chain: what each way of checking promises to find is found before anything is
  * appended. And endpoints that throttle, hang, vanish or speak over sockets: the service goes on with the others.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -24,6 +24,9 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 /** Blocks with one log of the contract each, and blocks with many. */
 const LONE = 600;

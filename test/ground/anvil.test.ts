@@ -2,7 +2,7 @@
  * What the local chain really does: its blocks, times, reorgs, filters and memory of old states. Other tests lean on these
  * facts, so a change of anvil that breaks one is seen here first.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { id, toBeHex } from "ethers";
 import {
   type Anvil,
@@ -17,6 +17,9 @@ import {
 } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, queue, receiptOf, transact } from "../../scripts/local-chain/contracts.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 type Block = {
   hash: string;

@@ -2,7 +2,7 @@
  * The contracts of test/contracts behave as their comments say: the events they emit, with how many topics, and what they
  * answer. The indexer's tests take these shapes for granted.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, concat, Interface, id, toBeHex } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { compileContracts, contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -15,6 +15,9 @@ import {
   read,
   transact,
 } from "../../scripts/local-chain/contracts.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 let anvil: Anvil;
 let alice: string;

@@ -2,13 +2,16 @@
  * The PostgreSQL that tests use: it starts wherever packages can be installed, hands out fresh databases, and goes away
  * and comes back on the same port with what was committed.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, mkdtemp, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { type Postgres, sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { linkLibraries } from "../support/postgres-binaries.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 let postgres: Postgres;
 

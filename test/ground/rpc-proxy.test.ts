@@ -1,9 +1,12 @@
 /**
  * The misbehaving proxy: each intervention does what it says, alone and within a batch, and calls are recorded.
  */
-import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { type Intervention, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 type Answer = { id: number; result?: unknown; error?: { code: number; message: string } };
 

@@ -2,12 +2,15 @@
  * The listing in the OpenAPI document against the listing itself: every parameter that is read is documented with its
  * bounds, every field of an answer is in the schema, and what the document allows or forbids the service does, too.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 interface Parameter {
   readonly name: string;

@@ -1,7 +1,10 @@
 /** Before the log is open: alive, but not ready, and nothing is promised. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { startServer } from "../../src/http/server.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 test("while starting: /health/live is well, everything else is 503", async () => {
   const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });

@@ -1,5 +1,5 @@
 /** The PostgreSQL engine: the contract suite, a server that goes away and comes back, and a damaged record. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -7,6 +7,9 @@ import { openLog } from "../../src/log/open.ts";
 import { sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";
 import { committed, describeLogContract, freshStream } from "./contract.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 let url: Promise<string> | undefined;
 const database = () => {

@@ -1,5 +1,5 @@
 /** Asking contracts: batches, what takes a batch down with it, contracts that know no URIs; and what logs announce. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, id as keccak } from "ethers";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -7,6 +7,9 @@ import type { MetadataOutdated } from "../../src/events/types.ts";
 import { Announcements } from "../../src/metadata/announcements.ts";
 import { UriAsker } from "../../src/metadata/ask.ts";
 import type { Call, CallResult, ChainLog, ChainReader } from "../../src/rpc/port.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const address = `0x${"ab".repeat(20)}` as Address;
 const coder = AbiCoder.defaultAbiCoder();

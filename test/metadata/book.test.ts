@@ -1,5 +1,5 @@
 /** The fold of a metadata stream: what is known now and was known then, what is outdated, when a token is due again. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -8,6 +8,9 @@ import type { MetadataEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
 import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/schedule.ts";
 import { tokensOf } from "../../src/metadata/worker.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const kind = TransferKind.erc721;
 const hashOf = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;

@@ -1,10 +1,13 @@
 /** URIs in every spelling, bodies in every state, metadata in every shape: what comes out is one and the same. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseDataUri } from "../../src/metadata/data-uri.ts";
 import { normalize } from "../../src/metadata/normalize.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { tryParse } from "../../src/metadata/parse.ts";
 import { isImmutable, resolveUri, substituteId } from "../../src/metadata/uri.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
 const V1 = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";

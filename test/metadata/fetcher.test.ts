@@ -2,7 +2,7 @@
  * The guarded fetcher against a server of traps, with a wire that records every attempted connection: hostile URIs never
  * reach their target, never take long, and each leaves its reason. Address traps run without METADATA_ALLOW_PRIVATE.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { systemClock } from "../../src/core/clock.ts";
@@ -14,6 +14,9 @@ import { Parser } from "../../src/metadata/parser.ts";
 import { Resolver } from "../../src/metadata/resolver.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
 import { type RecordingWire, recordingWire } from "./support/wire.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
 const RAW = "93.184.215.15";

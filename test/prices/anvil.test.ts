@@ -2,7 +2,7 @@
  * Prices on real Uniswap bytecode: what the API says is recomputed here from `getReserves` and `slot0` at the very block,
  * on a node that has all state and through a proxy that refuses every state call about the past.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Interface } from "ethers";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy } from "../../scripts/local-chain/contracts.ts";
@@ -23,6 +23,9 @@ import type { PriceRecord } from "../../src/prices/record.ts";
 import type { Prices } from "../../src/prices/service.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;

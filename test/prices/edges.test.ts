@@ -2,13 +2,16 @@
  * Corners of the price contract on the made-up chain: what a named exchange does to a stablecoin that nothing measures,
  * pools that never traded, floors nobody reaches, and what the answer shows of each pool.
  */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import type { PriceRecord } from "../../src/prices/record.ts";
 import { createPrices } from "../../src/prices/service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { addressOf, FakeChain } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 describe("a lone stablecoin", () => {
   test("is one dollar on the exchange that trades it, and has no price on one that does not", async () => {

@@ -2,7 +2,7 @@
  * The twelve exchanges on every chain they are on, with real Uniswap bytecode at their factories: each answers by each of
  * its names and by its factory with its own pool's price, recomputed here from the pool's own words.
  */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { getAddress } from "ethers";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -16,6 +16,9 @@ import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
 import type { Prices } from "../../src/prices/service.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, newToken, placeV2Factory, priceIn, startChain } from "./support/exchanges.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 

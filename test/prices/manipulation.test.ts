@@ -2,7 +2,7 @@
  * Nine tenths of a pool bought and sold back, within one block and across two: what the price, the average, the provenance
  * and the confidence say of it, each worked out here from the pool's reserves and the blocks' times.
  */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { inOneBlock, latestTimestamp, setNextTimestamp } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, queue } from "../../scripts/local-chain/contracts.ts";
@@ -13,6 +13,9 @@ import type { PriceRecord } from "../../src/prices/record.ts";
 import type { Prices } from "../../src/prices/service.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "./support/anvil.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const USD_PER_ETHER = 3_000;

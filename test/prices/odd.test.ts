@@ -2,7 +2,7 @@
  * Odd pools and odd tokens on a real EVM: pairs on Camelot's curves, decimals that are missing, absurd or many, tokens
  * that keep fees or shrink balances, proxies, the wrapped native and the stablecoins, a depegged one among them.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { encodeBytes32String, Interface } from "ethers";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -18,6 +18,9 @@ import type { Prices } from "../../src/prices/service.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "./support/exchanges.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;

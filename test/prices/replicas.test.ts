@@ -2,7 +2,7 @@
  * Processes that share a log: whoever follows writes what the others read. Each scenario runs on the log in memory, on
  * SQLite and on PostgreSQL; a price is always the chain's at the block it names, whoever is asked.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +16,9 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { Process } from "./support/cluster.ts";
 import { FakeChain, type FakePool } from "./support/fake-chain.ts";
 import { placeTokens, TOKEN, UNI2, USDC, WETH } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const folders: string[] = [];

@@ -1,5 +1,5 @@
 /** What is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000 versions, quick progress. */
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -10,6 +10,9 @@ import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { columnsOf } from "../nfts/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });

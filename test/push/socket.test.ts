@@ -2,7 +2,7 @@
  * The WebSocket channel over real sockets: the door (header, subprotocol, 401, 426), every message of the contract,
  * `since`, and every limit. The chain is anvil; a reorg is a real one.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import WebSocket from "ws";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -18,6 +18,9 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 interface Message {
   readonly type: string;

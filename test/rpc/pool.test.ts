@@ -59,6 +59,20 @@ describe("failover", () => {
     expect(calls).toBe(2);
   });
 
+  test("a Retry-After holds back who comes next, too; a long one is not waited out", async () => {
+    const { pool, settle, scheduler } = world(1);
+    let hint = "5";
+    const refused = () => pool.run(() => Promise.reject(classifyHttpStatus(429, hint, {})), { attempts: 1 });
+    await settle(refused()).catch(() => undefined);
+    expect(await settle(pool.run(async () => scheduler.time))).toBeGreaterThanOrEqual(5_000);
+    hint = "500";
+    await settle(refused()).catch(() => undefined);
+    const before = scheduler.time;
+    const failed = settle(pool.run(async () => "asked")).catch((error: unknown) => error);
+    expect(await failed).toMatchObject({ code: "chain_unavailable", retryable: true });
+    expect(scheduler.time - before).toBeLessThan(10_000);
+  });
+
   test("a liar rests for minutes, whatever it says afterwards", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];

@@ -2,7 +2,7 @@
  * Flags from outside: what fires a rule is flagged with its name in the log, the operator's files are followed while the
  * service runs, two processes write each fact once, a restart keeps all of it. Once per event-log engine.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,6 +17,9 @@ import { openLog } from "../../../src/log/open.ts";
 import { sharedPostgres } from "../../support/postgres.ts";
 import { spawnService } from "../../support/process.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 /** Receivers of the airdrop, in two blocks. */
 const RECEIVERS = 220;

@@ -2,7 +2,7 @@
  * Every shape of contract on a real chain: random calls, some blocks reorganised away while the service follows, then
  * the listing at many past blocks against the contracts' own views at those blocks. NFT_SEED repeats a run.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   type Anvil,
   inOneBlock,
@@ -16,6 +16,9 @@ import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 import { type Fact, factOf, factsAt, holderFactsAt, holdingsAt, movesOf } from "./truth.ts";
 import { KINDS, type World } from "./zoo.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 20_240_607);
 /** Blocks before anybody asks for the contracts, and while they are followed. */

@@ -2,7 +2,7 @@
  * Contracts that lie, are broken or are no NFTs at all: what identification makes of them, and an emitter of arbitrary
  * events against the naive model. The emitter has no state, so the log alone is the truth.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, concat, toBeHex, zeroPadValue } from "ethers";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
@@ -19,6 +19,9 @@ import { type ModelTransfer, modelListing } from "../../nfts/model.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 import { factOf } from "./truth.ts";
 import { ZERO } from "./zoo.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 7);
 const ERC721 = "0x80ac58cd";

@@ -2,7 +2,7 @@
  * The hosted service's own client, unmodified, pointed at a running service: listings, walks by `next()`, formats, ranges,
  * and what is beside the chain's facts. What it gets must be what a plain GET gets; what it makes of it must make sense.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { type Collections, seedCollections } from "../../../scripts/local-chain/collections.ts";
@@ -15,6 +15,9 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: the client's own shapes are looked into field by field
 type Shape = any;

@@ -2,7 +2,7 @@
  * Walks over HTTP: whole at one block however much moves meanwhile, gone with their block, alive after a restart and on
  * another process; ranges that tile; listings of the past. Truth is `ownerOf` at the walk's block.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { type AmountCollection, type Collections, seedCollections } from "../../../scripts/local-chain/collections.ts";
 import { queue, read, transact } from "../../../scripts/local-chain/contracts.ts";
@@ -17,6 +17,9 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 11);
 const random = createRandom(SEED);

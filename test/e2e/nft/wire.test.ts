@@ -2,7 +2,7 @@
  * The listing's edge: what it refuses and how it says so, every spelling of a chain, the facts around an answer, and both
  * ways of writing numbers. Nothing a client sends may ever be a 500.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { getAddress } from "ethers";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -18,6 +18,9 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
 
 const logUrl = temporaryLogUrl();
 let anvil: Anvil;

@@ -2,7 +2,7 @@
  * The process's edge: environment, first key, signals, exit code. Everything else is built in `service.ts`.
  */
 import { type Config, ConfigError, readConfig } from "./config.ts";
-import { messageOf } from "./core/errors.ts";
+import { AppError, messageOf } from "./core/errors.ts";
 import { createLogger } from "./core/logger.ts";
 import { startService } from "./service.ts";
 
@@ -63,7 +63,9 @@ try {
 } catch (error) {
   // What the environment leads to may be as wrong as the environment: a list's file, say.
   if (error instanceof ConfigError) refuse(error);
-  logger.error({ err: error }, "the service did not start");
+  // An error of ours says what is wrong and what to do; the stack of one that is not locates it.
+  if (error instanceof AppError) logger.error({ code: error.code, ...error.meta }, `no start: ${messageOf(error)}`);
+  else logger.error({ err: error }, "the service did not start");
   say(messageOf(error));
   process.exit(1);
 }

@@ -16,6 +16,7 @@ import type { RawAnswer } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import { type BackfillTask, decodeOf } from "./backfill-task.ts";
 import { compareWithSecond, readChecked } from "./checked.ts";
+import { ReadAhead } from "./read-ahead.ts";
 
 /** Ranges read ahead for one collection; how many requests an endpoint takes at once is the pool's to know. */
 const READ_AHEAD = 8;
@@ -32,7 +33,7 @@ const CHECKED_SPAN = 500;
 
 /** The history of [fromBlock, toBlock] as events, in order and without a gap. @throws RpcError, AppError */
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted> {
-  const queue: Promise<TransfersCommitted[]>[] = [];
+  const queue: ReadAhead<TransfersCommitted>[] = [];
   let next = task.fromBlock;
   // Requests are abandoned together when one of them fails for good or the consumer stops.
   const abandon = new AbortController();
@@ -43,15 +44,12 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
       while (next <= task.final.number && queue.length < READ_AHEAD) {
         const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
         const to = Math.min(task.final.number, next + span - 1);
-        const parts = read({ ...task, signal }, next, to);
-        // It is awaited in its turn; until then its failure is nobody's.
-        parts.catch(() => undefined);
-        queue.push(parts);
+        queue.push(new ReadAhead(read({ ...task, signal }, next, to)));
         next = to + 1;
       }
       const head = queue.shift();
       if (head === undefined) return;
-      for (const event of await head) yield event;
+      yield* head;
     }
   } finally {
     abandon.abort(new DOMException("the backfill stopped", "AbortError"));
@@ -59,22 +57,25 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
 }
 
 /** One range, in as many parts as the endpoint makes of it; each part becomes an event. */
-async function readRange(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted[]> {
-  const events: TransfersCommitted[] = [];
+async function* readRange(task: BackfillTask, fromBlock: number, toBlock: number): AsyncGenerator<TransfersCommitted> {
   for (let from = fromBlock; from <= toBlock; ) {
-    try {
-      const { decoded, toBlock: end, toHash } = await readPart(task, from, toBlock);
-      if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
-      const { count, transfers } = decoded;
-      events.push({ type: "TransfersCommitted", fromBlock: from, toBlock: end, toHash, count, transfers });
-      from = end + 1;
-    } catch (error) {
-      if (!(error instanceof RpcError && error.kind === "range")) throw error;
-      events.push(await readLargeBlock(task, from));
-      from++;
-    }
+    const event = await readEvent(task, from, toBlock);
+    yield event;
+    from = event.toBlock + 1;
   }
-  return events;
+}
+
+/** The first blocks of a range as an event; a single block that is refused is put together from parts. */
+async function readEvent(task: BackfillTask, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
+  try {
+    const { decoded, toBlock, toHash } = await readPart(task, fromBlock, rangeEnd);
+    if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
+    const { count, transfers } = decoded;
+    return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
+  } catch (error) {
+    if (!(error instanceof RpcError && error.kind === "range")) throw error;
+    return readLargeBlock(task, fromBlock);
+  }
 }
 
 /** The first blocks of a range, as many as the endpoint takes, decoded; a sample of them compared with a second's. */
@@ -129,8 +130,12 @@ async function readLargeBlock(task: BackfillTask, block: number): Promise<Transf
 }
 
 /** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */
-async function readCheckedRange(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted[]> {
-  return [await readVerified(task, fromBlock, toBlock)];
+async function* readCheckedRange(
+  task: BackfillTask,
+  fromBlock: number,
+  toBlock: number,
+): AsyncGenerator<TransfersCommitted> {
+  yield await readVerified(task, fromBlock, toBlock);
 }
 
 function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {

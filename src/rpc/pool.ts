@@ -16,6 +16,8 @@ const BENCH_MAX_MS = 60_000;
 const LIAR_BENCH_MS = 300_000;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
+/** A `Retry-After` up to this is waited out by who asks; beyond it nobody is there for the time being. */
+const HELD_MAX_MS = 10_000;
 /** A straggler: slower than this, and than four times what its endpoint takes. */
 const HEDGE_MIN_MS = 1_000;
 const HEDGE_FACTOR = 4;
@@ -25,6 +27,8 @@ interface Health {
   failures: number;
   /** On the clock's monotonic scale: a wall clock that jumps must not bench anybody for a day. */
   benchedUntil: number;
+  /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
+  heldUntil: number;
   /** Smoothed ms of an answer. */
   latency: number;
   readonly window: Window;
@@ -63,7 +67,7 @@ export class EndpointPool {
     this.#clock = options.clock;
     for (const endpoint of options.endpoints) {
       const [window, span] = [new Window(), new SpanController()];
-      this.#health.set(endpoint, { failures: 0, benchedUntil: 0, latency: 0, window, span });
+      this.#health.set(endpoint, { failures: 0, benchedUntil: 0, heldUntil: 0, latency: 0, window, span });
     }
   }
 
@@ -77,7 +81,11 @@ export class EndpointPool {
    * @throws RpcError when the refusal is about the request itself; AppError `chain_unavailable` when nobody answers
    */
   run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
-    return this.#retrying(() => this.#hedged(this.#pick(), operation, options.signal), options);
+    return this.#retrying(async () => {
+      const endpoint = this.#pick();
+      await this.#released(endpoint, options.signal);
+      return this.#hedged(endpoint, operation, options.signal);
+    }, options);
   }
 
   /**
@@ -93,6 +101,7 @@ export class EndpointPool {
       const endpoint = await this.#admitted(options.signal);
       const { span, window } = this.#of(endpoint);
       try {
+        await this.#released(endpoint, options.signal);
         for (;;) {
           const asked = Math.min(blocks, span.span);
           try {
@@ -154,6 +163,16 @@ export class EndpointPool {
       }
       throw error;
     }
+  }
+
+  /** Waits out what an endpoint that nobody can stand in for has asked for. @throws RpcError `rate` when that is long */
+  async #released(endpoint: Endpoint, signal: AbortSignal | undefined): Promise<void> {
+    const wait = this.#of(endpoint).heldUntil - this.#clock.monotonic();
+    if (wait <= 0) return;
+    if (wait > HELD_MAX_MS) {
+      throw new RpcError("rate", "the endpoint asked to be left alone", { meta: { endpoint: endpoint.label } });
+    }
+    await this.#clock.sleep(wait, signal);
   }
 
   /** Waits until an endpoint that is not resting has room for one more bulk request. */
@@ -230,7 +249,9 @@ export class EndpointPool {
     health.failures++;
     health.window.overloaded();
     const doubled = Math.min(BENCH_MAX_MS, BENCH_BASE_MS * 2 ** (health.failures - 1));
-    health.benchedUntil = this.#clock.monotonic() + Math.max(doubled, error.retryAfterMs ?? 0);
+    const now = this.#clock.monotonic();
+    health.benchedUntil = now + Math.max(doubled, error.retryAfterMs ?? 0);
+    if (error.retryAfterMs !== undefined) health.heldUntil = now + error.retryAfterMs;
   }
 
   /** Free endpoints first: those with the fewest failures, then the quickest; then those whose rest ends first. */

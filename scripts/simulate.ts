@@ -1,7 +1,7 @@
 /**
  * Runs the simulation until it breaks. `--seeds N [--from S] [--jobs J]`: N worlds, spread over J processes; prints how
  * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays it.
- * `--seed S` runs one. `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
+ * `--seed S` runs one, `--list S,S,…` some. `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
  */
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     mutate: { type: "boolean", default: false },
     only: { type: "string", default: "" },
     part: { type: "boolean", default: false },
+    list: { type: "string", default: "" },
   },
 });
 const number = (text: string): number => {
@@ -40,9 +41,9 @@ async function runOne(seed: number): Promise<void> {
 }
 
 /** Some seeds in this process; the counts of faults as one line of JSON. */
-async function runPart(from: number, count: number): Promise<void> {
+async function runPart(seeds: readonly number[]): Promise<void> {
   const all = new FaultCounter();
-  for (let seed = from; seed < from + count; seed++) {
+  for (const seed of seeds) {
     try {
       all.add((await simulate(seed)).faults);
     } catch (error) {
@@ -141,8 +142,11 @@ async function mutate(only: string, jobs: number): Promise<boolean> {
 }
 
 if (values.seed !== undefined) await runOne(number(values.seed));
-else if (values.part) await runPart(number(values.from), number(values.seeds));
-else {
+else if (values.list !== "") await runPart(values.list.split(",").map(number));
+else if (values.part) {
+  const from = number(values.from);
+  await runPart(Array.from({ length: number(values.seeds) }, (_, index) => from + index));
+} else {
   const jobs = number(values.jobs);
   const run = values.mutate ? mutate(values.only, jobs) : runAll(number(values.from), number(values.seeds), jobs);
   process.exitCode = (await run) ? 0 : 1;

@@ -20,7 +20,7 @@ import { eventually, temporaryLogUrl } from "../support/service.ts";
 setDefaultTimeout(30_000);
 
 const BLOCKS = 150;
-const KILLS = 3;
+const KILLS = 2;
 
 describe("killed in mid-backfill", () => {
   let anvil: Anvil;

@@ -28,6 +28,8 @@ const CLIENT_MS = 500;
 const LAST_BLOCKS = 3;
 /** Blocks below the head that the nodes call final, and the depth where the tag is refused. */
 const FINALITY = 12;
+/** Longer than any job backs off. */
+const LATER_MS = 4 * 3_600_000;
 /** Virtual time after which a world that has calmed down must be done: jobs back off up to an hour. */
 const PATIENCE_MS = 3 * 3_600_000;
 
@@ -77,10 +79,12 @@ class World implements ProcessWorld, EndpointWorld {
   /** Blocks below this are final for some node, whatever becomes of the branch. */
   #floor = 0;
   #names = 0;
+  readonly #restartsAtLast: boolean;
   /** No more blocks. */
   #isOver = false;
 
   constructor(seed: number) {
+    this.#restartsAtLast = seed % 4 !== 0;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
     const kinds: Kind[] = [random.pick(["erc721", "erc1155"] as const), random.pick(["punks", "unindexed"] as const)];
@@ -140,10 +144,10 @@ class World implements ProcessWorld, EndpointWorld {
     }
   }
 
-  #spawn(): void {
+  #spawn(laterMs = 0): void {
     const process = new SimProcess(`process-${++this.#names}`, this, (dead) => this.#replace(dead));
     this.#processes.push(process);
-    process.clock.skew = this.#processes.length * 100;
+    process.clock.skew = this.#processes.length * 100 + laterMs;
     void process.start();
   }
 
@@ -327,6 +331,7 @@ class World implements ProcessWorld, EndpointWorld {
   async calmDown(): Promise<void> {
     this.isHostile = false;
     this.#stalledUntil = 0;
+    if (this.#restartsAtLast) this.#restartAll();
     for (const { address } of this.chain.contracts) this.#requested.add(address);
     this.#schedule(BLOCK_MS, () => this.#nextBlock(), LAST_BLOCKS);
     const last = this.scheduler.time + LAST_BLOCKS * 2 * BLOCK_MS;
@@ -337,6 +342,17 @@ class World implements ProcessWorld, EndpointWorld {
     for (let left = await this.#unfinished(); left !== undefined; left = await this.#unfinished()) {
       check(this.scheduler.time < patience, `after ${PATIENCE_MS} ms of calm: ${left}`);
       for (let i = 0; i < 200; i++) await this.#step();
+    }
+  }
+
+  /**
+   * Everybody is started anew, hours later by its clock: who was benched is asked again, and what was put off is due. Most
+   * worlds end so, for it saves waiting; the others show that nobody has to be restarted.
+   */
+  #restartAll(): void {
+    for (const process of this.#processes.splice(0)) {
+      process.kill();
+      this.#spawn(LATER_MS);
     }
   }
 

@@ -281,9 +281,9 @@ class World implements ProcessWorld, EndpointWorld {
       if (error instanceof ApiError && (error.status === 409 || asOfBlock !== undefined)) return;
       throw error;
     }
-    let records = this.#checkPage(page, address, holders, limit === 500, []);
+    let walk = this.#checkPage(page, address, holders, []);
     // A walk goes on while the world turns: all of it is true at its first page's block, or it ends with 410.
-    for (let cursor = cursorOf(page); cursor !== null && limit < 500; cursor = cursorOf(page)) {
+    for (let { cursor } = walk; cursor !== null; { cursor } = walk) {
       await process.clock.sleep(random.below(400));
       const able = this.#processes.filter((one) => one.started);
       if (able.length === 0) return;
@@ -293,27 +293,27 @@ class World implements ProcessWorld, EndpointWorld {
         if (error instanceof ApiError && (error.status === 410 || error.status === 409)) return;
         throw error;
       }
-      records = this.#checkPage(page, address, holders, cursorOf(page) === null, records);
+      walk = this.#checkPage(page, address, holders, walk.records);
     }
   }
 
   /** Holds a page, and the walk before it, against the truth; returns the walk so far. */
-  #checkPage(page: Page, address: Address, holders: boolean, isLast: boolean, before: readonly Row[]): Row[] {
-    const body = JSON.parse(page.body) as { result: Record<string, string>[] };
-    const records = [...before, ...body.result.map(rowOf)];
+  #checkPage(page: Page, address: Address, holders: boolean, before: readonly Row[]): Walk {
+    const { result, cursor } = JSON.parse(page.body) as { result: Record<string, string>[]; cursor: string | null };
+    const records = [...before, ...result.map(rowOf)];
     if (page.block === undefined) {
       check(records.length === 0, "a page of no block has records");
-      return records;
+      return { records, cursor };
     }
     const block = page.hash === "" ? this.chain.canonical[page.block] : this.chain.blocks.get(page.hash as never);
     check(block?.number === page.block, `a page is true at block ${page.block} ${page.hash}, which never was`);
     const truth = this.#truth(address, block, holders);
-    const isWhole = !isLast || records.length === truth.length;
+    const isWhole = cursor !== null || records.length === truth.length;
     check(
       isWhole && records.every((row, index) => row === truth[index]),
       `the listing of ${address} at block ${block.number} ${block.hash} is\n${records.join("\n")}\nnot\n${truth.join("\n")}`,
     );
-    return records;
+    return { records, cursor };
   }
 
   /** The listing as it is on the branch of a block. */
@@ -398,11 +398,11 @@ class World implements ProcessWorld, EndpointWorld {
     for (const process of this.#processes) {
       for (const { address, kind } of this.chain.contracts) {
         if (kind === "erc20" || kind === "none") continue;
-        const past = Array.from({ length: 6 }, () => this.scheduler.random.below(this.chain.head.number));
+        const past = Array.from({ length: 3 }, () => this.scheduler.random.below(this.chain.head.number));
         for (const asOfBlock of [undefined, ...past]) {
           for (const holders of [false, true]) {
             const page = await this.#awaited(process.page(address, { asOfBlock, holders }));
-            this.#checkPage(page, address, holders, true, []);
+            this.#checkPage(page, address, holders, []);
             const isNewest = asOfBlock !== undefined || page.hash === this.chain.head.hash;
             check(isNewest, `the newest page of ${address} is of block ${page.block}, not of the head`);
           }
@@ -428,6 +428,11 @@ class World implements ProcessWorld, EndpointWorld {
 }
 
 type Row = string;
+/** What was read of a listing so far, and where it goes on. */
+interface Walk {
+  readonly records: Row[];
+  readonly cursor: string | null;
+}
 const NAMES: Record<string, string> = { ERC721: "721", ERC1155: "1155", CRYPTOPUNKS: "punk" };
 
 function rowOf(record: Record<string, string>): Row {
@@ -439,8 +444,4 @@ function rowOf(record: Record<string, string>): Row {
 function rowOfModel({ kind, id, owner, amount, block, blockMinted }: ReturnType<typeof modelListing>[number]): Row {
   const name = kind === TransferKind.erc1155 ? "1155" : kind === TransferKind.cryptopunks ? "punk" : "721";
   return [name, id, owner, amount, block, blockMinted].join();
-}
-
-function cursorOf(page: Page): string | null {
-  return (JSON.parse(page.body) as { cursor: string | null }).cursor;
 }

@@ -150,7 +150,8 @@ function deep(collection: Collection, chain: PageChain, fields: Partial<FirstPag
 
 function measure(name: string, collection: Collection): void {
   const end = collection.end as { number: number; hash: Hash };
-  const chain: PageChain = { head: () => end, finalized: () => end, header: () => undefined, isCanonical: () => true };
+  const known = { head: () => end, finalized: () => end, header: () => undefined, isCanonical: () => true };
+  const chain: PageChain = { version: 0, ...known };
   // All are minted by then, and half of the moves are made.
   const past = Math.floor((end.number * (1 + MOVES / 2)) / (1 + MOVES));
   const early = Math.floor(end.number / (1 + MOVES) / 2);

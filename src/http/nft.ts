@@ -84,7 +84,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     if (runtime === undefined) throw notEnabled(chain);
 
     const source = { projections, chain: runtime.view };
-    const collection = await currentCollection(source, { chainId, address }, cursor?.block);
+    const collection = await currentCollection(source, { chainId, address }, cursor);
     if (collection.version === 0) await deps.requestIndexing(chainId, address);
     if (collection.status === "not_nft" || collection.status === "not_a_contract") {
       const stale = clock.now() - collection.identifiedAt >= LIMITS.reidentifyMs;

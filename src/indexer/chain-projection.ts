@@ -101,13 +101,7 @@ export class ChainProjection implements ChainView {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves once a block of that number is shown, where the log has it: another process may be ahead of this one. */
-  async reach(block: number): Promise<void> {
-    if ((this.#state.head?.number ?? -1) >= block) return;
-    await this.catchUp((await this.#log.head(this.#stream)).version);
-  }
-
-  /** Folds what the stream has beyond what is shown. Resolves when `version` is shown. */
+  /** Folds what the stream has beyond what is shown. Resolves when `version` is shown, or all there is. */
   async catchUp(version: number): Promise<void> {
     this.#wanted = Math.max(this.#wanted, version);
     while (this.#state.version < version) {

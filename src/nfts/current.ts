@@ -10,12 +10,14 @@ import type { CollectionProjections } from "./projections.ts";
 
 /** The followed chain, as far as it can be brought forward. */
 export interface ShownChain extends PageChain {
-  /** Version of the chain's stream that is shown. */
-  readonly version: number;
   /** Resolves once that version is shown, or all there is. */
   catchUp(version: number): Promise<void>;
-  /** Resolves once a block of that number is shown, where the log has it. */
-  reach(block: number): Promise<void>;
+}
+
+/** The snapshot of a walk under way. */
+export interface WalkSnapshot {
+  readonly block: number;
+  readonly chainVersion: number;
 }
 
 /** Beyond it the chain moves faster than the log can be read. */
@@ -23,21 +25,27 @@ const MAX_ATTEMPTS = 8;
 
 /**
  * The collection, to be read before anything else is awaited.
- * @param cursorBlock the block a walk is true at
+ * @param walk what a walk is true at: who made its first page may know a later branch, or more final blocks, than this
+ *   process shows
  * @throws AppError `chain_moved`, to be tried again
  */
 export async function currentCollection(
   { projections, chain }: { projections: CollectionProjections; chain: ShownChain },
   { chainId, address }: { chainId: number; address: Address },
-  cursorBlock: number | undefined,
+  walk: WalkSnapshot | undefined,
 ): Promise<Collection> {
-  if (cursorBlock !== undefined) await chain.reach(cursorBlock);
+  if (walk !== undefined && chain.version < walk.chainVersion) {
+    await chain.catchUp(walk.chainVersion);
+    if (chain.version < walk.chainVersion) throw moved("the walk began where more of the chain is known");
+  }
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const collection = await projections.get(chainId, address);
-    const isStale = cursorBlock !== undefined && attempt === 1 && isBehind(collection, cursorBlock);
+    const isStale = walk !== undefined && attempt === 1 && isBehind(collection, walk.block);
     if (isStale) await projections.newest(chainId, address);
     else if (chain.version >= collection.chainVersion) return collection;
     else await chain.catchUp(collection.chainVersion);
   }
-  throw new AppError("the chain moves too fast to be read", { code: "chain_moved", retryable: true });
+  throw moved("the chain moves too fast to be read");
 }
+
+const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });

@@ -14,6 +14,8 @@ export interface Cursor {
   readonly block: number;
   /** Of the snapshot's block; "" where it was final and nobody had its hash. */
   readonly hash: Hash | "";
+  /** Version of the chain's stream by which the snapshot was made: who goes on must not know less. */
+  readonly chainVersion: number;
   readonly position: Position;
   /** Number of the page this cursor asks for; the first page is 0. */
   readonly page: number;
@@ -26,7 +28,7 @@ export interface Cursor {
   readonly left: number | undefined;
 }
 
-const FORMAT = 1;
+const FORMAT = 2;
 /** 128 bits of HMAC-SHA-256: far beyond guessing, and half the length. */
 const TAG_BYTES = 16;
 
@@ -36,13 +38,14 @@ function tag(secret: string, payload: Uint8Array): Buffer {
 
 /** The cursor as text: base64url of tag and payload. */
 export function signCursor(cursor: Cursor, secret: string): string {
-  const { chainId, address, block, hash, position, page, limit, hex, holders, total, left } = cursor;
+  const { chainId, address, block, hash, chainVersion, position, page, limit, hex, holders, total, left } = cursor;
   const fields = [
     FORMAT,
     chainId,
     address.slice(2),
     block,
     hash.slice(2),
+    chainVersion,
     position,
     page,
     limit,
@@ -68,6 +71,7 @@ export function openCursor(text: string, secret: string): Cursor | undefined {
     string,
     number,
     string,
+    number,
     Position,
     number,
     number,
@@ -75,13 +79,14 @@ export function openCursor(text: string, secret: string): Cursor | undefined {
     number | null,
     number | null,
   ];
-  const [format, chainId, address, block, hash, position, page, limit, flags, total, left] = fields;
+  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags, total, left] = fields;
   if (format !== FORMAT) return undefined;
   return {
     chainId,
     address: `0x${address}` as Address,
     block,
     hash: hash === "" ? "" : (`0x${hash}` as Hash),
+    chainVersion,
     position,
     page,
     limit,

@@ -30,6 +30,8 @@ export interface PageOptions {
 
 /** The followed chain, as far as pages need it. */
 export interface PageChain {
+  /** Version of the chain's stream that is shown. */
+  readonly version: number;
   head(): BlockRef | undefined;
   finalized(): BlockRef | undefined;
   header(number: number): BlockRef | undefined;
@@ -46,6 +48,7 @@ export interface Page {
 interface Walk {
   readonly block: number;
   readonly hash: Hash | "";
+  readonly chainVersion: number;
   readonly position: Position | undefined;
   readonly page: number;
   readonly limit: number;
@@ -90,7 +93,7 @@ function begin(collection: Collection, chain: PageChain, first: FirstPage): Walk
   const { holders, limit, hex, part } = first;
   const count = first.withTotal || part !== undefined ? countEntries(ledger, block, holders) : undefined;
   const total = first.withTotal ? count : undefined;
-  const common = { block, hash, page: 0, limit, hex, holders, total };
+  const common = { block, hash, chainVersion: chain.version, page: 0, limit, hex, holders, total };
   if (part === undefined || count === undefined) return { ...common, position: START, left: undefined };
   const from = Math.floor((part.range * count) / part.totalRanges);
   const to = Math.floor(((part.range + 1) * count) / part.totalRanges);

@@ -22,6 +22,7 @@ const channel = new Channel({
   clock: systemClock,
   logger: silentLogger,
   chainOf: () => ({
+    version: 0,
     head: () => undefined,
     finalized: () => undefined,
     header: () => undefined,

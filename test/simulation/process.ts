@@ -150,7 +150,7 @@ export class SimProcess {
     const { view } = this.indexing;
     const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;
     const source = { projections: this.projections, chain: view };
-    const collection = await currentCollection(source, { chainId: CHAIN_ID, address }, cursor?.block);
+    const collection = await currentCollection(source, { chainId: CHAIN_ID, address }, cursor);
     const options = {
       chainId: CHAIN_ID,
       address,

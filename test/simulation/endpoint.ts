@@ -33,6 +33,8 @@ export interface EndpointWorld {
   readonly scheduler: Scheduler;
   readonly chain: SimChain;
   readonly faults: FaultCounter;
+  /** The newest block that somebody takes for final, by tag or by depth. */
+  readonly finalNumber: number;
   /** False once the world calms down. */
   readonly isHostile: boolean;
 }
@@ -277,9 +279,9 @@ export class SimEndpoint implements Endpoint {
     const at = random.below(logs.length);
     const chosen = logs[at]!;
     const number = Number(chosen.blockNumber);
-    const isSeen = omission === "any log" || omission === "whole blocks" || number > this.#world.chain.finalizedNumber;
+    const isSeen = omission === "any log" || omission === "whole blocks" || number > this.#world.finalNumber;
     if (omission !== "none" && isSeen && this.#strikes("log left out", 0.5, lie)) {
-      if (omission === "any log" && number <= this.#world.chain.finalizedNumber) return logs.toSpliced(at, 1);
+      if (omission === "any log" && number <= this.#world.finalNumber) return logs.toSpliced(at, 1);
       return logs.filter((log) => log.blockNumber !== chosen.blockNumber || log.address !== chosen.address);
     }
     if (this.#strikes("log repeated", 0.1, lie)) return [...logs.slice(0, at + 1), chosen, ...logs.slice(at + 1)];
@@ -293,7 +295,7 @@ export class SimEndpoint implements Endpoint {
       });
     }
     // Inside a range that is final the hash of a block is nowhere written, but that of the last one is.
-    const isTold = number === to || number > this.#world.chain.finalizedNumber;
+    const isTold = number === to || number > this.#world.finalNumber;
     if (isTold && this.#strikes("log of another block hash", 0.2, lie)) {
       return logs.map((log) =>
         log.blockNumber === chosen.blockNumber ? { ...log, blockHash: `0x${"d".repeat(64)}` } : log,

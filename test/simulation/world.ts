@@ -83,6 +83,10 @@ class World implements ProcessWorld, EndpointWorld {
   /** No more blocks. */
   #isOver = false;
 
+  get finalNumber(): number {
+    return Math.max(this.chain.finalizedNumber, this.#floor);
+  }
+
   constructor(seed: number) {
     this.#restartsAtLast = seed % 4 !== 0;
     this.scheduler = new Scheduler(seed);
@@ -198,7 +202,7 @@ class World implements ProcessWorld, EndpointWorld {
     const { chain, scheduler, faults } = this;
     const { random } = scheduler;
     const victim = this.#processes.length === 0 ? undefined : random.pick(this.#processes);
-    const deepest = chain.head.number - Math.max(chain.finalizedNumber, this.#floor);
+    const deepest = chain.head.number - this.finalNumber;
     switch (random.below(9)) {
       case 0:
       case 1: {

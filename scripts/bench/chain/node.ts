@@ -1,0 +1,189 @@
+/**
+ * A node over synthetic collections, a process of its own: JSON-RPC by http, answers put together from prepared bytes.
+ * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside JSON-RPC:
+ * `/stats`, `/reset`, and `/faults?share=0.02`, which makes that share of the answers 429, 500, cut off or a dropped
+ * connection from then on.
+ */
+import { createRandom, type Random } from "../../local-chain/random.ts";
+import { Calls } from "./calls.ts";
+import { blockHash, quantity } from "./hex.ts";
+import { History } from "./history.ts";
+import { type ChainOptions, DEFAULT_MAX_LOGS, FIRST_BLOCK, MULTICALL3, QUIET_END, UNFINALISED } from "./options.ts";
+
+interface RpcRequest {
+  readonly id: number | string;
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
+interface LogFilter {
+  readonly fromBlock?: string;
+  readonly toBlock?: string;
+  readonly address?: string | readonly string[];
+  readonly topics?: readonly (string | readonly string[] | null)[];
+}
+
+const options = JSON.parse(process.argv[2] ?? "") as ChainOptions;
+const { latencyMs = 0, maxBlocks = Number.POSITIVE_INFINITY, maxLogs = DEFAULT_MAX_LOGS } = options;
+const list = options.collections.map((collection, position) => new History(collection, position));
+const histories = new Map(list.map((history) => [history.address, history]));
+const final = Math.max(FIRST_BLOCK, ...list.map(({ lastBlock }) => lastBlock)) + QUIET_END;
+const head = final + UNFINALISED;
+const calls = new Calls(histories, head);
+const now = Math.floor(Date.now() / 1_000);
+const [noLogs, anyLogs] = [`0x${"0".repeat(512)}`, `0x${"f".repeat(512)}`];
+const CODE = `0x${"60806040".repeat(64)}`;
+const HEADERS = { "content-type": "application/json" };
+
+let requests: Record<string, number> = {};
+let ranges: [number, number][] = [];
+let [sent, faults] = [0, 0];
+let share = 0;
+let luck: Random = createRandom(3);
+
+const numberOf = (tag: unknown): number => {
+  if (tag === "latest" || tag === "pending") return head;
+  if (tag === "finalized" || tag === "safe") return final;
+  return tag === "earliest" ? 0 : Number(tag);
+};
+
+function blockOf(tag: unknown): unknown {
+  const number = numberOf(tag);
+  if (number > head) return null;
+  return {
+    number: quantity(number),
+    hash: blockHash(number),
+    parentHash: blockHash(number - 1),
+    timestamp: quantity(now - (head - number) * 12),
+    logsBloom: list.some((history) => history.hasLogsIn(number)) ? anyLogs : noLogs,
+    nonce: "0x0000000000000000",
+    difficulty: "0x0",
+    gasLimit: "0x1c9c380",
+    gasUsed: "0xd1b6a2",
+    miner: `0x${"95".repeat(20)}`,
+    extraData: "0x",
+    transactions: [],
+    uncles: [],
+  };
+}
+
+const textOf = (id: unknown, part: { result: unknown } | { error: { code: number; message: string } }): string =>
+  JSON.stringify({ jsonrpc: "2.0", id, ...part });
+
+/** The whole answer to `eth_getLogs`: bytes copied between a head and a tail. */
+function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
+  const [from, to] = [numberOf(filter.fromBlock ?? "latest"), Math.min(head, numberOf(filter.toBlock ?? "latest"))];
+  const blocks = to - from + 1;
+  if (blocks > maxBlocks) {
+    return textOf(id, { error: { code: -32005, message: `exceed maximum block range: ${maxBlocks}` } });
+  }
+  const addresses = filter.address === undefined ? undefined : [filter.address].flat().map((one) => one.toLowerCase());
+  const topics = filter.topics?.[0] === undefined ? undefined : [filter.topics[0]].flat();
+  const parts = list
+    .filter(({ address, topic }) => addresses?.includes(address) !== false && topics?.includes(topic) !== false)
+    .map((history) => ({ history, start: history.at(from), end: history.at(to + 1) }));
+  const count = parts.reduce((sum, { start, end }) => sum + end - start, 0);
+  if (count > maxLogs) {
+    return textOf(id, { error: { code: -32005, message: `query returned more than ${maxLogs} results` } });
+  }
+  ranges.push([from, to]);
+  sent += count;
+  const start = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":[`;
+  const bytes = new Uint8Array(
+    start.length + parts.reduce((sum, { history, start, end }) => sum + history.bytesOf(end - start), 0) + 2,
+  );
+  new TextEncoder().encodeInto(start, bytes);
+  let at = start.length;
+  for (const { history, start, end } of parts) at = history.copy(start, end, bytes, at);
+  // The last log's comma makes room for the tail.
+  if (count > 0) at--;
+  bytes[at] = 93;
+  bytes[at + 1] = 125;
+  return bytes.subarray(0, at + 2);
+}
+
+function answer({ id, method, params }: RpcRequest): Uint8Array | string {
+  requests[method] = (requests[method] ?? 0) + 1;
+  switch (method) {
+    case "eth_getLogs":
+      return logsAnswer(id, params[0] as LogFilter);
+    case "eth_getBlockByNumber":
+      return textOf(id, { result: blockOf(params[0]) });
+    case "eth_blockNumber":
+      return textOf(id, { result: quantity(head) });
+    case "eth_chainId":
+      return textOf(id, { result: "0x1" });
+    case "eth_getTransactionCount":
+      return textOf(id, { result: "0x1" });
+    case "eth_getCode": {
+      const address = String(params[0]).toLowerCase();
+      const has = address === MULTICALL3 || (histories.has(address) && numberOf(params[1]) >= FIRST_BLOCK);
+      return textOf(id, { result: has ? CODE : "0x" });
+    }
+    case "eth_call": {
+      const { to, data } = params[0] as { to: string; data: string };
+      const result = calls.answer(to, data);
+      const reverted = { error: { code: 3, message: "execution reverted" } };
+      return textOf(id, result === undefined ? reverted : { result });
+    }
+    default:
+      return textOf(id, { error: { code: -32601, message: `the method ${method} does not exist` } });
+  }
+}
+
+function body(request: RpcRequest | readonly RpcRequest[]): Uint8Array | string {
+  if (!Array.isArray(request)) return answer(request as RpcRequest);
+  const decoder = new TextDecoder();
+  const parts = (request as readonly RpcRequest[]).map((one) => {
+    const part = answer(one);
+    return typeof part === "string" ? part : decoder.decode(part);
+  });
+  return `[${parts.join(",")}]`;
+}
+
+/** One of the ways in which an endpoint fails, by turns. */
+function faulty(whole: Uint8Array | string): Response {
+  const bytes = typeof whole === "string" ? Buffer.from(whole) : whole;
+  const half = bytes.subarray(0, bytes.length >> 1);
+  switch (faults++ % 4) {
+    case 0:
+      return new Response('{"error":"too many requests"}', { status: 429, headers: HEADERS });
+    case 1:
+      return new Response("upstream failed", { status: 500 });
+    case 2:
+      return new Response(half, { headers: HEADERS });
+    default: {
+      const broken = new ReadableStream({
+        start: (controller) => controller.enqueue(half),
+        pull: (controller) => controller.error(new Error("dropped on purpose")),
+      });
+      return new Response(broken, { headers: HEADERS });
+    }
+  }
+}
+
+function control(url: URL): Response {
+  if (url.pathname === "/stats") return Response.json({ requests, ranges, logs: sent, faults });
+  if (url.pathname === "/reset") [requests, ranges, sent, faults] = [{}, [], 0, 0];
+  if (url.pathname === "/faults") {
+    share = Number(url.searchParams.get("share"));
+    luck = createRandom(3);
+  }
+  return Response.json({ head, final, firstBlock: FIRST_BLOCK });
+}
+
+const server = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  idleTimeout: 120,
+  development: false,
+  fetch: async (request) => {
+    if (request.method === "GET") return control(new URL(request.url));
+    const whole = body((await request.json()) as RpcRequest);
+    if (latencyMs > 0) await Bun.sleep(latencyMs);
+    if (share > 0 && luck.below(1_000_000) < share * 1_000_000) return faulty(whole);
+    return new Response(whole, { headers: HEADERS });
+  },
+  error: () => new Response(null, { status: 500 }),
+});
+process.stdout.write(`${server.port}\n`);

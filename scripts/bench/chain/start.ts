@@ -1,0 +1,33 @@
+/** Starts a synthetic chain and speaks with it beside JSON-RPC. */
+import { startChild } from "../children.ts";
+import type { ChainOptions, ChainStats } from "./options.ts";
+
+export interface SyntheticChain {
+  readonly url: string;
+  readonly head: number;
+  readonly final: number;
+  readonly firstBlock: number;
+  /** What it was asked since the last reset. */
+  stats(): Promise<ChainStats>;
+  reset(): Promise<void>;
+  /** From now on that share of the answers is faulty, the same ones after each call. */
+  setFaults(share: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startChain(options: ChainOptions): Promise<SyntheticChain> {
+  const child = await startChild({ script: "chain/node.ts", args: [JSON.stringify(options)] });
+  const url = `http://127.0.0.1:${child.line}`;
+  const ask = async (path: string) => (await fetch(`${url}${path}`)).json();
+  const { head, final, firstBlock } = (await ask("/")) as Record<"head" | "final" | "firstBlock", number>;
+  return {
+    url,
+    head,
+    final,
+    firstBlock,
+    stats: async () => (await ask("/stats")) as ChainStats,
+    reset: async () => void (await ask("/reset")),
+    setFaults: async (share) => void (await ask(`/faults?share=${share}`)),
+    stop: child.stop,
+  };
+}

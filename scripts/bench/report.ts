@@ -1,0 +1,92 @@
+/** The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { messageOf } from "../../src/core/errors.ts";
+import { machine } from "./machine.ts";
+import { drawPlot } from "./plot.ts";
+import type { Row, Scale } from "./row.ts";
+
+const FOLDER = join(import.meta.dir, "results");
+
+interface Written extends Omit<Row, "plot"> {
+  readonly bench: string;
+  readonly scale: Scale["name"];
+  /** What it was measured on, and how busy that was at its end. */
+  readonly machine: string;
+  readonly seconds: number;
+  readonly plotFile: string | undefined;
+}
+
+const mark = (passed: boolean): string => (passed ? "yes" : "**no**");
+
+export class Report {
+  readonly #scale: Scale;
+  readonly #rows: Written[];
+
+  /** @param isWhole whether every bench runs; else the rows of the run before stay where no new one replaces them */
+  constructor(scale: Scale, isWhole: boolean) {
+    this.#scale = scale;
+    this.#rows = isWhole ? [] : readRows();
+    mkdirSync(FOLDER, { recursive: true });
+    process.stdout.write(`${machine()}\n\n`);
+  }
+
+  add(bench: string, { plot, ...row }: Row, ms: number): void {
+    const { name: scale } = this.#scale;
+    const plotFile = plot === undefined ? undefined : `${plot.file}.svg`;
+    if (plot !== undefined) writeFileSync(join(FOLDER, `${plot.file}.svg`), drawPlot(plot));
+    const written: Written = { bench, ...row, scale, machine: machine(), seconds: Math.round(ms / 1_000), plotFile };
+    const before = this.#rows.findIndex((one) => one.bench === bench);
+    if (before < 0) this.#rows.push(written);
+    else this.#rows[before] = written;
+    const ratio = row.ratio === undefined ? "" : `, ratio ${row.ratio.toFixed(2)}`;
+    process.stdout.write(
+      `${row.passed ? "reached" : "MISSED "}  ${row.name}: ${row.ours}, floor ${row.floor}${ratio} (${row.reach})\n` +
+        `         ${row.detail} [${bench}, ${written.seconds} s]\n`,
+    );
+    this.#write();
+  }
+
+  fail(bench: string, error: unknown): void {
+    process.stdout.write(`FAILED   ${bench}: ${messageOf(error)}\n`);
+    if (error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  }
+
+  end(): void {
+    const missed = this.#rows.filter(({ passed }) => !passed).length;
+    process.stdout.write(`\n${this.#rows.length} rows, ${missed} missed; ${machine()}\n`);
+  }
+
+  #write(): void {
+    const lines = this.#rows.map(({ name, floor, ours, ratio, reach, passed, detail, scale }) => {
+      const cells = [name, floor, ours, ratio?.toFixed(2) ?? "–", reach, mark(passed), `${detail} (${scale})`];
+      return `| ${cells.join(" | ")} |`;
+    });
+    const plots = this.#rows.flatMap(({ name, plotFile }) =>
+      plotFile === undefined ? [] : [`![${name}](${plotFile})`],
+    );
+    const text = [
+      "# Benchmarks",
+      "",
+      "Made by `bun run bench`. Each row was measured beside its floor, by turns, in the same run; medians, and the least and largest of the turns.",
+      "",
+      `${new Date().toISOString()}; ${machine()}`,
+      "",
+      "| | floor | service | ratio | to reach | reached | detail |",
+      "|---|---|---|---|---|---|---|",
+      ...lines,
+      "",
+      ...plots,
+    ];
+    writeFileSync(join(FOLDER, "results.md"), `${text.join("\n").trimEnd()}\n`);
+    writeFileSync(join(FOLDER, "results.json"), `${JSON.stringify(this.#rows, null, 2)}\n`);
+  }
+}
+
+function readRows(): Written[] {
+  try {
+    return JSON.parse(readFileSync(join(FOLDER, "results.json"), "utf8")) as Written[];
+  } catch {
+    return [];
+  }
+}

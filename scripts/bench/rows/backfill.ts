@@ -1,0 +1,178 @@
+/**
+ * Backfills of a synthetic chain by the service, from the subscription that makes a collection known to `indexed`, beside
+ * a bare loop that fetches, parses and folds the very ranges that the service was given answers for.
+ */
+import { NFT_TOPICS } from "../../../src/rpc/topics.ts";
+import { startPostgres } from "../../../test/support/postgres.ts";
+import type { CollectionOptions } from "../chain/options.ts";
+import { type SyntheticChain, startChain } from "../chain/start.ts";
+import { runChild } from "../children.ts";
+import type { FoldResult, FoldTask } from "../floors/fetch-fold.ts";
+import { listingHash } from "../listing-hash.ts";
+import { median } from "../load.ts";
+import { type Bench, byTurns, grouped, type Row, spread } from "../row.ts";
+import { startBenchService, temporaryFolder, untilIndexed } from "../service.ts";
+
+export const BENCH_ADDRESS = `0x${"be".repeat(20)}`;
+/** Ranges that the service reads ahead for a collection (`READ_AHEAD` of the backfill). */
+const IN_FLIGHT = 8;
+export const PER_BLOCK = 50;
+const FAULTY_SHARE = 0.02;
+/** The floor is read once before it counts, as the service's start-up does for the node. */
+const WARM_UP_RANGES = 10;
+
+interface Run {
+  readonly ms: number;
+  readonly total: number;
+  readonly ranges: readonly (readonly [number, number])[];
+  readonly requests: number;
+  readonly logs: number;
+  readonly faults: number;
+  /** Of the listing that the log holds; undefined unless asked for. */
+  readonly hash: string | undefined;
+}
+
+export const denseCollection = (transfers: number): CollectionOptions => ({
+  address: BENCH_ADDRESS,
+  standard: "erc721",
+  transfers,
+  layout: { perBlock: PER_BLOCK },
+});
+
+/** One backfill into a fresh log. */
+export async function backfillOnce(chain: SyntheticChain, logUrl?: string, hashed = false): Promise<Run> {
+  const folder = temporaryFolder();
+  const url = logUrl ?? folder.logUrl;
+  const service = await startBenchService({ rpcUrl: chain.url, logUrl: url });
+  try {
+    await chain.reset();
+    const { ms, total } = await untilIndexed(service, BENCH_ADDRESS);
+    const stats = await chain.stats();
+    await service.stop();
+    const hash = hashed ? await listingHash(url, BENCH_ADDRESS) : undefined;
+    const requests = Object.values(stats.requests).reduce((sum, count) => sum + count, 0);
+    // The join reads above the final block; the floor is of the history.
+    const ranges = stats.ranges.filter(([, to]) => to <= chain.final).sort(([a], [b]) => a - b);
+    return { ms, total, ranges, requests, logs: stats.logs, faults: stats.faults, hash };
+  } finally {
+    await service.stop();
+    folder.remove();
+  }
+}
+
+/** Fetches, parses and folds the ranges in a process of its own. */
+export async function foldOnce(chain: SyntheticChain, ranges: FoldTask["ranges"]): Promise<FoldResult> {
+  const folder = temporaryFolder();
+  const task: FoldTask = { url: chain.url, address: BENCH_ADDRESS, topics: NFT_TOPICS, ranges, inFlight: IN_FLIGHT };
+  const path = `${folder.path}/task.json`;
+  await Bun.write(path, JSON.stringify(task));
+  try {
+    return await runChild<FoldResult>({ script: "floors/fetch-fold.ts", args: [path] });
+  } finally {
+    folder.remove();
+  }
+}
+
+interface Comparison {
+  readonly name: string;
+  readonly collection: CollectionOptions;
+  readonly reach: number;
+  readonly turns: number;
+  /** A fresh log for each backfill; SQLite in a temporary folder unless given. */
+  readonly logUrl?: () => Promise<string>;
+}
+
+async function compare({ name, collection, reach, turns, logUrl }: Comparison): Promise<Row> {
+  const chain = await startChain({ collections: [collection] });
+  try {
+    let ranges: FoldTask["ranges"] = [];
+    const run = async () => {
+      const one = await backfillOnce(chain, await logUrl?.());
+      ranges = one.ranges;
+      return one;
+    };
+    await foldOnce(chain, (await run()).ranges.slice(0, WARM_UP_RANGES));
+    const { ours, floor } = await byTurns(turns, run, () => foldOnce(chain, ranges));
+    const { transfers } = collection;
+    if (floor.some(({ logs }) => logs !== transfers)) throw new Error(`${name}: the floor did not see every transfer`);
+    const rate = (ms: number) => (transfers * 1_000) / ms;
+    const [us, them] = [ours, floor].map((list) => list.map(({ ms }) => rate(ms))) as [number[], number[]];
+    const ratio = median(us) / median(them);
+    const last = ours.at(-1) as Run;
+    return {
+      name,
+      floor: `${spread(them, grouped)} transfers/s`,
+      ours: `${spread(us, grouped)} transfers/s`,
+      ratio,
+      reach: `>= ${reach}`,
+      passed: ratio >= reach,
+      detail: `${grouped(transfers)} transfers in ${last.ranges.length} ranges, ${last.requests} requests, ${turns} turns`,
+    };
+  } finally {
+    await chain.stop();
+  }
+}
+
+export const backfill: Bench = {
+  name: "backfill",
+  measure: ({ transfers, turns }) =>
+    compare({ name: "Backfill into SQLite, to `indexed`", collection: denseCollection(transfers), reach: 0.6, turns }),
+};
+
+export const sparse: Bench = {
+  name: "sparse",
+  measure: ({ sparse: { transfers, blocks }, turns }) => {
+    const collection = { ...denseCollection(transfers), layout: { overBlocks: blocks } };
+    const name = `Backfill of ${grouped(transfers)} transfers spread over ${grouped(blocks)} blocks`;
+    return compare({ name, collection, reach: 0.5, turns });
+  },
+};
+
+export const postgres: Bench = {
+  name: "postgres",
+  measure: async ({ postgresTransfers, turns }) => {
+    const cluster = await startPostgres({ durable: true });
+    try {
+      const collection = denseCollection(postgresTransfers);
+      const logUrl = () => cluster.createDatabase();
+      return await compare({ name: "Backfill into PostgreSQL", collection, reach: 0.4, turns, logUrl });
+    } finally {
+      await cluster.stop();
+    }
+  },
+};
+
+export const faulty: Bench = {
+  name: "faulty",
+  measure: async ({ transfers, turns }) => {
+    const chain = await startChain({ collections: [denseCollection(transfers)] });
+    try {
+      const run = async (share: number) => {
+        await chain.setFaults(share);
+        return backfillOnce(chain, undefined, true);
+      };
+      await run(0);
+      const { ours, floor } = await byTurns(
+        turns,
+        () => run(FAULTY_SHARE),
+        () => run(0),
+      );
+      const exact = new Set([...ours, ...floor].map(({ hash }) => hash)).size === 1;
+      const rate = ({ ms }: Run) => (transfers * 1_000) / ms;
+      const [us, them] = [ours.map(rate), floor.map(rate)];
+      const ratio = median(us) / median(them);
+      const faults = ours.map((one) => one.faults);
+      return {
+        name: `Backfill with ${FAULTY_SHARE * 100} % of answers faulty`,
+        floor: `${spread(them, grouped)} transfers/s`,
+        ours: `${spread(us, grouped)} transfers/s`,
+        ratio,
+        reach: "exact, >= 0.5",
+        passed: exact && ratio >= 0.5,
+        detail: `${exact ? "the same listing in every turn" : "LISTINGS DIFFER"}; ${spread(faults, String)} faulty answers a turn: 429, 500, cut-off JSON, dropped connection`,
+      };
+    } finally {
+      await chain.stop();
+    }
+  },
+};

@@ -1,0 +1,47 @@
+/** The sizes of a run: a minute, ten minutes, or as long as it takes. */
+import type { Scale } from "./row.ts";
+
+export const SCALES: Readonly<Record<Scale["name"], Scale>> = {
+  quick: {
+    name: "quick",
+    turns: 3,
+    transfers: 100_000,
+    sparse: { transfers: 20_000, blocks: 200_000 },
+    postgresTransfers: 50_000,
+    tokens: 50_000,
+    largestTokens: 100_000,
+    collections: 1_000,
+    sockets: 1_000,
+    loadMs: 500,
+    pageSizes: [1_000, 10_000, 100_000],
+    transferSizes: [10_000, 100_000],
+  },
+  standard: {
+    name: "standard",
+    turns: 5,
+    transfers: 1_000_000,
+    sparse: { transfers: 100_000, blocks: 1_000_000 },
+    postgresTransfers: 200_000,
+    tokens: 1_000_000,
+    largestTokens: 1_000_000,
+    collections: 10_000,
+    sockets: 10_000,
+    loadMs: 2_000,
+    pageSizes: [1_000, 10_000, 100_000, 1_000_000],
+    transferSizes: [10_000, 100_000, 1_000_000],
+  },
+  full: {
+    name: "full",
+    turns: 5,
+    transfers: 1_000_000,
+    sparse: { transfers: 100_000, blocks: 1_000_000 },
+    postgresTransfers: 1_000_000,
+    tokens: 1_000_000,
+    largestTokens: 10_000_000,
+    collections: 10_000,
+    sockets: 10_000,
+    loadMs: 3_000,
+    pageSizes: [1_000, 10_000, 100_000, 1_000_000, 10_000_000],
+    transferSizes: [10_000, 100_000, 1_000_000, 10_000_000],
+  },
+};

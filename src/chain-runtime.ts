@@ -16,13 +16,12 @@ import type { Verify } from "./indexer/backfill-task.ts";
 import type { ChainProjection } from "./indexer/chain-projection.ts";
 import { ChainIndexing } from "./indexer/indexing.ts";
 import type { EventLog } from "./log/port.ts";
-import type { PageFactsOptions } from "./metadata/page.ts";
+import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import type { ChainMetadata, Metadata } from "./metadata/service.ts";
 import { isAirdropShaped } from "./nfts/airdrop.ts";
 import type { FlagLists } from "./nfts/flags.ts";
 import type { Entry } from "./nfts/listing.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
-import type { TokenFacts } from "./nfts/record.ts";
 import { sampleHoldings } from "./nfts/sample.ts";
 import { observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
@@ -43,7 +42,8 @@ export interface ChainRuntime {
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  metadataVersion(address: Address): number | undefined;
   hashOf(block: number): Promise<Hash | undefined>;
   isHalted(): boolean;
 }
@@ -132,7 +132,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   indexing.addConsumer(metadata.consumer);
   startAudit({ chain, reader, view }, shared);
   const hashOf = blockHashes({ reader, view, clock });
-  const { factsOf } = metadata;
+  const { factsOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
     view,
@@ -140,6 +140,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     prices,
     metadata,
     factsOf,
+    metadataVersion,
     hashOf,
     isHalted: () => view.halted() !== undefined,
   };

@@ -163,6 +163,11 @@ export class Metrics {
     help: "Bytes of metadata references in memory",
     registers: [this.registry],
   });
+  readonly answerCacheBytes = new Gauge({
+    name: "answer_cache_bytes",
+    help: "Bytes of answers that are ready to be sent again",
+    registers: [this.registry],
+  });
   /** Called before each scrape, to set what is cheaper to ask than to follow. */
   onScrape: () => void = () => undefined;
   readonly residentBytes = new Gauge({
@@ -170,6 +175,19 @@ export class Metrics {
     help: "Memory of the process",
     registers: [this.registry],
   });
+
+  readonly #answered = new Map<string, Histogram.Internal<"route" | "status">>();
+
+  /** Counts an answer; its labels are put together once. */
+  answered(route: string, status: number, seconds: number): void {
+    const key = `${route} ${status}`;
+    let series = this.#answered.get(key);
+    if (series === undefined) {
+      series = this.requestSeconds.labels({ route, status: String(status) });
+      this.#answered.set(key, series);
+    }
+    series.observe(seconds);
+  }
 
   /** The text of a scrape. */
   async text(): Promise<string> {

@@ -1,7 +1,7 @@
 /**
  * The Elysia application: routes, and what every request passes on its way. Built from its collaborators, so that
- * tests call `handle(request)` without a socket. Authentication and rate come before routing; answers leave through
- * `respond.ts`.
+ * tests call `handle(request)` without a socket. Authentication and rate come first, for answers that are ready
+ * (`ready.ts`) as for those that a route has to make.
  */
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
@@ -26,7 +26,8 @@ import {
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
-import { errorResponse, finish, json, toApiError, withoutBody } from "./respond.ts";
+import { ReadyAnswers, readyAnswer } from "./ready.ts";
+import { errorResponse, json, type RouteAnswer, toApiError, withoutBody } from "./respond.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -40,39 +41,77 @@ export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
 
 export interface App {
   /** Answers any request but a WebSocket upgrade. Never rejects. */
-  handle(request: Request): Promise<Response>;
+  handle(request: Request): Response | Promise<Response>;
 }
 
 const API_PREFIX = "/api/v2";
 
 export function createApp(deps: AppDeps): App {
+  const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
+  const ready = new ReadyAnswers(LIMITS.pageCacheBytes);
+  const before = metrics.onScrape;
+  metrics.onScrape = () => {
+    before();
+    metrics.answerCacheBytes.set(ready.bytes);
+  };
+
+  /** What a route makes of the request, kept where it says how long it holds. */
+  const make = async (request: Request, question: string): Promise<Response> => {
+    const response = await elysia.handle(request);
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+    if (!isJson) return response;
+    const body = new Uint8Array(await response.arrayBuffer());
+    const answer = readyAnswer(body, response.status, response.headers);
+    const isCurrent = freshness.get(request);
+    if (isCurrent?.() === true) ready.keep(question, answer, isCurrent);
+    return ready.respond(question, answer, request);
+  };
+
+  const head = async (original: Request, question: string): Promise<Response> => {
+    const request = new Request(original.url, { method: "GET", headers: original.headers });
+    return withoutBody(await make(request, question));
+  };
+
+  /** Answers; throws or rejects with what went wrong. */
+  const answer = (request: Request, path: string, id: string): Response | Promise<Response> => {
+    admit(request, path, deps);
+    const question = questionOf(request.url);
+    const known = request.method === "GET" ? ready.get(question) : undefined;
+    if (known !== undefined) return ready.respond(question, known, request);
+    requestIds.set(request, id);
+    return request.method === "HEAD" ? head(request, question) : make(request, question);
+  };
+
   return {
-    handle: async (original) => {
+    handle: (request) => {
       const started = performance.now();
       const id = crypto.randomUUID();
-      const isHead = original.method === "HEAD";
-      const request = isHead ? new Request(original.url, { method: "GET", headers: original.headers }) : original;
-      requestIds.set(request, id);
-      let response: Response;
+      const path = pathOf(request.url);
+      const done = (response: Response): Response => {
+        response.headers.set("x-request-id", id);
+        metrics.answered(routeLabel(path), response.status, (performance.now() - started) / 1_000);
+        return response;
+      };
+      const failed = (error: unknown): Response => done(failure(error, id, logger));
       try {
-        admit(request, deps);
-        response = await elysia.handle(request);
+        const response = answer(request, path, id);
+        return response instanceof Promise ? response.then(done, failed) : done(response);
       } catch (error) {
-        response = failure(error, id, deps.logger);
+        return failed(error);
       }
-      try {
-        response = await finish(request, response);
-        if (isHead) response = await withoutBody(response);
-      } catch (error) {
-        response = failure(error, id, deps.logger);
-      }
-      response.headers.set("x-request-id", id);
-      const labels = { route: routeLabel(request.url), status: String(response.status) };
-      deps.metrics.requestSeconds.observe(labels, (performance.now() - started) / 1_000);
-      return response;
     },
   };
+}
+
+/** Until when what a route answered holds, for requests under way. */
+const freshness = new WeakMap<Request, () => boolean>();
+
+/** A route's response; how long it holds is remembered beside it. */
+async function respondTo(request: Request, answering: Promise<RouteAnswer>): Promise<Response> {
+  const { response, isCurrent } = await answering;
+  if (isCurrent !== undefined) freshness.set(request, isCurrent);
+  return response;
 }
 
 /** Ids of requests under way, for the log line of one that fails. */
@@ -91,6 +130,11 @@ export function pathOf(url: string): string {
   return end < 0 ? url.slice(start) : url.slice(start, end);
 }
 
+/** Path and query of a URL: what is asked, whatever name the server was called by. */
+function questionOf(url: string): string {
+  return url.slice(url.indexOf("/", url.indexOf("//") + 2));
+}
+
 /** Query string of a URL, without the question mark. */
 export function searchOf(url: string): string {
   const at = url.indexOf("?");
@@ -100,12 +144,12 @@ export function searchOf(url: string): string {
 }
 
 /** Checks length, key and rate. @throws ApiError 400, 401, 429 */
-function admit(request: Request, { keys, limiter }: AppDeps): void {
+function admit(request: Request, path: string, { keys, limiter }: AppDeps): void {
   if (request.url.length > LIMITS.maxUrlLength) {
     const name = longestParameter(request.url);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
-  if (pathOf(request.url).startsWith(API_PREFIX)) limiter.take(keys.check(request.headers.get("x-api-key")));
+  if (path.startsWith(API_PREFIX)) limiter.take(keys.check(request.headers.get("x-api-key")));
 }
 
 /** The parameter that makes a URL too long: an over-long cursor is told so by its name. */
@@ -118,8 +162,7 @@ function longestParameter(url: string): string {
   return longest.name.slice(0, 64) || "url";
 }
 
-function routeLabel(url: string): string {
-  const path = pathOf(url);
+function routeLabel(path: string): string {
   if (path.startsWith(`${API_PREFIX}/nft/`)) return "nft";
   if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
   if (path.startsWith("/health/")) return "health";
@@ -173,12 +216,20 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: mediaDetail(),
     })
     .get(`${API_PREFIX}/ws`, () => notAnUpgrade(), { detail: socketDetail() })
-    .get(`${API_PREFIX}/nft/:address`, ({ request, params }) => nft(searchOf(request.url), params.address), {
-      detail: nftDetail(deps.maxPageSize),
-    })
-    .get(`${API_PREFIX}/erc20/:address/price`, ({ request, params }) => price(searchOf(request.url), params.address), {
-      detail: priceDetail(),
-    });
+    .get(
+      `${API_PREFIX}/nft/:address`,
+      ({ request, params }) => respondTo(request, nft(searchOf(request.url), params.address)),
+      {
+        detail: nftDetail(deps.maxPageSize),
+      },
+    )
+    .get(
+      `${API_PREFIX}/erc20/:address/price`,
+      ({ request, params }) => respondTo(request, price(searchOf(request.url), params.address)),
+      {
+        detail: priceDetail(),
+      },
+    );
   // The plugin makes the document out of the routes above; its own page loads from elsewhere and is replaced by ours.
   return app.use(
     swagger({

@@ -4,15 +4,15 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { PageFactsOptions } from "../metadata/page.ts";
+import { nftStream } from "../events/types.ts";
+import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { currentCollection, type ShownChain } from "../nfts/current.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
 import { finishPage, planPage } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
-import type { TokenFacts } from "../nfts/record.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
-import { json } from "./respond.ts";
+import { json, type RouteAnswer } from "./respond.ts";
 
 /** An enabled chain, as the listing needs it. */
 export interface NftChain {
@@ -20,10 +20,21 @@ export interface NftChain {
   /** The hash of a block that is not in memory; undefined when the node does not say soon enough. */
   hashOf(block: number): Promise<Hash | undefined>;
   /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Changes when what is known of any token's metadata does; undefined while nothing is in memory. */
+  metadataVersion(address: Address): number | undefined;
   /** Whether a fork deeper than finality keeps the chain from being followed. */
   isHalted(): boolean;
 }
+
+/** A page of an empty listing. */
+const NO_FACTS: KnownFacts = { facts: [], isSettled: true };
+/**
+ * How long a page is given again unread. What it says is held against the versions it was made of at each hit; only what
+ * reading it sets off, looking at tokens whose time has come, is put off by so much.
+ */
+const KEPT_MS = 30_000;
+const UNSETTLED_MS = 1_000;
 
 export interface NftRouteDeps {
   readonly projections: CollectionProjections;
@@ -63,7 +74,7 @@ export function notEnabled(chain: Chain): ApiError {
   });
 }
 
-export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<Response> {
+export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteAnswer> {
   const { projections, clock, cursorSecret } = deps;
   return async (search, addressText) => {
     const query = parseQueryString(search);
@@ -95,11 +106,23 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     }
     const plan = planPage(collection, runtime.view, cursor === undefined ? { first } : { cursor });
     const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
-    const facts = plan.entries.length === 0 ? [] : await runtime.factsOf(address, plan.entries, wanted);
+    const chainVersion = runtime.view.version;
+    const metadataVersion = runtime.metadataVersion(address);
+    const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
     const native = deps.wireTypes === "native";
-    const page = finishPage(plan, facts, { chainId, address, native, cursorSecret });
-    if (page.block === undefined) return json(page.body, answerHeaders(undefined, runtime.isHalted()));
+    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret });
+    const halted = runtime.isHalted();
+    if (page.block === undefined) return { response: json(page.body, answerHeaders(undefined, halted)) };
     const hash = page.hash === "" ? ((await runtime.hashOf(page.block)) ?? "") : page.hash;
-    return json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }, runtime.isHalted()));
+    const response = json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }, halted));
+    if (hash === "") return { response };
+    const stream = nftStream(chainId, address);
+    const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
+    const isCurrent = (): boolean =>
+      projections.peek(stream)?.version === plan.version &&
+      runtime.view.version === chainVersion &&
+      runtime.metadataVersion(address) === metadataVersion &&
+      clock.monotonic() < until;
+    return { response, isCurrent };
   };
 }

@@ -4,14 +4,14 @@ import { parsePriceQuery } from "../prices/query.ts";
 import type { Prices } from "../prices/service.ts";
 import { answerHeaders, notEnabled } from "./nft.ts";
 import { addressOf, chainOf, parseQueryString } from "./query.ts";
-import { json } from "./respond.ts";
+import { json, type RouteAnswer } from "./respond.ts";
 
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
   isHalted(chain: Chain): boolean;
 }
 
-export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<Response> {
+export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<RouteAnswer> {
   return async (search, addressText) => {
     const query = parseQueryString(search);
     const address = addressOf(addressText);
@@ -21,6 +21,9 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     if (prices === undefined) throw notEnabled(chain);
     const { body, asOf, finality } = await prices.answer({ address, ...parameters });
     const facts = { block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" };
-    return json(body, answerHeaders(facts, deps.isHalted(chain)));
+    const isHalted = deps.isHalted(chain);
+    const response = json(body, answerHeaders(facts, isHalted));
+    const still = prices.stillCurrent({ address, ...parameters }, asOf);
+    return { response, isCurrent: still && (() => deps.isHalted(chain) === isHalted && still()) };
   };
 }

@@ -58,6 +58,11 @@ export class MetadataBooks {
     return this.#hot.get(stream) ?? this.#catchUp(stream, new MetadataBook());
   }
 
+  /** The book when it is in memory. */
+  peek(chainId: number, address: Address): MetadataBook | undefined {
+    return this.#hot.get(metadataStream(chainId, address));
+  }
+
   /** The book as far as the log is now: for writers, who must know the stream's version. */
   async current(chainId: number, address: Address): Promise<MetadataBook> {
     const stream = metadataStream(chainId, address);

@@ -25,6 +25,14 @@ export interface PageFactsOptions {
   readonly asOf: number | undefined;
 }
 
+/** What a page shows of its tokens. */
+export interface KnownFacts {
+  /** As many as fit a page's bytes, at least one where there is an entry. */
+  readonly facts: readonly TokenFacts[];
+  /** Nothing about these tokens is to be looked at again now. */
+  readonly isSettled: boolean;
+}
+
 export interface PageFacts {
   /** As many as fit a page's bytes, at least one where there is an entry. */
   readonly facts: TokenFacts[];

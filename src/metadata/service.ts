@@ -14,7 +14,6 @@ import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Entry } from "../nfts/listing.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
-import type { TokenFacts } from "../nfts/record.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { Announcements } from "./announcements.ts";
 import { UriAsker } from "./ask.ts";
@@ -24,7 +23,7 @@ import { Hosts } from "./hosts.ts";
 import { appendMetadata } from "./journal.ts";
 import { type MediaDocument, previewSize } from "./media.ts";
 import { MediaWorker } from "./media-worker.ts";
-import { FactsReader, type PageFactsOptions } from "./page.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
 import { Parser } from "./parser.ts";
 import { Previews } from "./previews.ts";
 import { Resolver } from "./resolver.ts";
@@ -80,7 +79,9 @@ export interface ChainMetadata {
   onWakeUp(stream: StreamName): void;
   /** Tokens under way in this process. */
   inFlight(): number;
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<readonly TokenFacts[]>;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Changes when what is known of any token does; undefined while nothing is in memory. */
+  versionOf(address: Address): number | undefined;
 }
 
 /** How far a collection's metadata is. */
@@ -165,8 +166,9 @@ export class Metadata {
           this.#tell({ chainId, address }, wanted, false);
           this.#tell({ chainId, address }, pictures, true);
         }
-        return facts;
+        return { facts, isSettled: wanted.length + pictures.length === 0 };
       },
+      versionOf: (address) => this.books.peek(chainId, address)?.version,
     };
   }
 

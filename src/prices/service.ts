@@ -69,6 +69,11 @@ export interface Prices {
   answer(request: PriceRequest): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
   /**
+   * Whether the answer that was just given would be given again, to be asked each time it is; undefined when it might not
+   * be. Whoever asks counts as asking for the token.
+   */
+  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
+  /**
    * Restores from the log what was followed when it was last written. To be awaited before the chain's follower
    * starts, so that it goes on without a gap; questions wait for it.
    */
@@ -98,6 +103,7 @@ export function createPrices(deps: PricesDeps): Prices {
     consumer: service.consumer,
     answer: (request) => service.answer(request),
     price: async (request) => (await service.answer(request)).record,
+    stillCurrent: (request, asOf) => service.stillCurrent(request, asOf),
     load: () => service.load(),
     settle: () => service.consumer.settle(),
     close: () => service.close(),
@@ -212,6 +218,19 @@ class PriceService {
     const answer = this.#compute(request, key).finally(() => this.#inFlight.delete(key));
     this.#inFlight.set(key, answer);
     return answer;
+  }
+
+  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
+    const { view } = this.#context;
+    const head = view.head()?.hash;
+    // What was read ahead of the head that is shown is not what the next question finds kept.
+    const isKept = head === asOf.hash || (request.toBlock === asOf.number && asOf.number <= this.#finalized());
+    if (head === undefined || !isKept) return undefined;
+    return () => {
+      if (view.head()?.hash !== head) return false;
+      this.#markets.known(request.address);
+      return true;
+    };
   }
 
   async #compute(request: PriceRequest, key: string): Promise<PriceAnswer> {

@@ -1,0 +1,141 @@
+/**
+ * Answers that are ready: the bytes, headers and compressed forms of what was asked before, under the raw path and query,
+ * for as long as the same question has the same answer. A hit costs a look-up and a response: nothing is parsed, routed,
+ * validated or serialised. In: a response of a route and how to know that it still holds. Out: a response on the wire.
+ */
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { LRUCache } from "lru-cache";
+
+const gzipAsync = promisify(gzip);
+/** Below this a compressed body is hardly smaller than its headers. */
+const MIN_COMPRESSED = 1_024;
+/** What an entry costs beside its bodies: headers, key and objects. */
+const ENTRY_BYTES = 2_048;
+
+type Encoding = "zstd" | "gzip";
+
+/** A body ready to be sent, and what is sent with it. */
+export interface ReadyAnswer {
+  readonly status: number;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly headers: Headers;
+  /** "" where the answer has none. */
+  readonly etag: string;
+  readonly compressed: Partial<Record<Encoding, Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>>>>;
+}
+
+interface Kept {
+  readonly answer: ReadyAnswer;
+  /** Whether the question would be answered the same now. */
+  readonly isCurrent: () => boolean;
+}
+
+/** An entity tag for answers that may be kept by clients. Weak: the same answer compressed is the same answer. */
+export function readyAnswer(body: Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
+  const isTagged = status === 200 && headers.has("cache-control");
+  const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
+  if (isTagged) headers.set("etag", etag);
+  headers.append("vary", "accept-encoding");
+  return { status, body, headers, etag, compressed: {} };
+}
+
+export class ReadyAnswers {
+  readonly #kept: LRUCache<string, Kept>;
+
+  /** @param maxBytes of all bodies, compressed ones among them */
+  constructor(maxBytes: number) {
+    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ answer }) => bytesOf(answer) });
+  }
+
+  get bytes(): number {
+    return this.#kept.calculatedSize;
+  }
+
+  /** The answer to a path and query, when it was given before and still holds. */
+  get(question: string): ReadyAnswer | undefined {
+    const kept = this.#kept.get(question);
+    if (kept === undefined) return undefined;
+    if (kept.isCurrent()) return kept.answer;
+    this.#kept.delete(question);
+    return undefined;
+  }
+
+  keep(question: string, answer: ReadyAnswer, isCurrent: () => boolean): void {
+    this.#kept.set(question, { answer, isCurrent });
+  }
+
+  /** Counts what an answer has grown by: a compressed form. */
+  #grown(question: string, answer: ReadyAnswer): void {
+    const kept = this.#kept.peek(question);
+    if (kept?.answer === answer) this.#kept.set(question, kept);
+  }
+
+  /** The answer as this request takes it: as it is, compressed, or as a 304. At once, unless it has to be compressed. */
+  respond(question: string, answer: ReadyAnswer, request: Request): Response | Promise<Response> {
+    const { status, body, headers, etag } = answer;
+    if (etag !== "" && matches(request.headers.get("if-none-match"), etag)) return notModified(headers);
+    const encoding = body.length >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
+    if (encoding === undefined) return new Response(body, { status, headers });
+    const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
+    if (known instanceof Uint8Array) return encoded(answer, encoding, known);
+    return known.then((bytes) => encoded(answer, encoding, bytes));
+  }
+
+  /** Off this thread, once however many ask for it meanwhile. */
+  #compress(question: string, answer: ReadyAnswer, encoding: Encoding): Promise<Uint8Array<ArrayBuffer>> {
+    const { body, compressed } = answer;
+    const work = (encoding === "zstd" ? Bun.zstdCompress(body) : gzipAsync(body, { level: 5 })).then(
+      (bytes) => {
+        const ready = new Uint8Array(bytes);
+        compressed[encoding] = ready;
+        this.#grown(question, answer);
+        return ready;
+      },
+      (error: unknown) => {
+        delete compressed[encoding];
+        throw error;
+      },
+    );
+    compressed[encoding] = work;
+    return work;
+  }
+}
+
+function bytesOf({ body, compressed }: ReadyAnswer): number {
+  let bytes = ENTRY_BYTES + body.length;
+  for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Uint8Array) bytes += form.length;
+  return bytes;
+}
+
+function encoded({ status, headers }: ReadyAnswer, encoding: Encoding, bytes: Uint8Array<ArrayBuffer>): Response {
+  const response = new Response(bytes, { status, headers });
+  response.headers.set("content-encoding", encoding);
+  return response;
+}
+
+function notModified(headers: Headers): Response {
+  const response = new Response(null, { status: 304, headers });
+  response.headers.delete("content-type");
+  return response;
+}
+
+/** The best of zstd and gzip that the client takes, by quality; zstd where it takes both alike. */
+function encodingOf(accept: string | null): Encoding | undefined {
+  if (accept === null) return undefined;
+  let best: { name: Encoding; quality: number } | undefined;
+  for (const part of accept.toLowerCase().split(",")) {
+    const [name = "", ...parameters] = part.split(";").map((piece) => piece.trim());
+    if (name !== "zstd" && name !== "gzip") continue;
+    const q = parameters.find((parameter) => parameter.startsWith("q="));
+    const quality = q === undefined ? 1 : Number(q.slice(2));
+    const better = best === undefined || quality > best.quality || (quality === best.quality && name === "zstd");
+    if (quality > 0 && better) best = { name, quality };
+  }
+  return best?.name;
+}
+
+function matches(ifNoneMatch: string | null, etag: string): boolean {
+  if (ifNoneMatch === null) return false;
+  return ifNoneMatch.trim() === "*" || ifNoneMatch.split(",").some((tag) => tag.trim() === etag);
+}

@@ -1,13 +1,19 @@
 /**
  * The least that could answer in the service's place: a bare `Bun.serve` that checks the key as the service does (its
- * SHA-256 in constant time) and sends ready bytes. In: the environment's KEY and BODY. Out: its port on standard output.
+ * SHA-256 in constant time) and sends ready bytes. In: the path of a file with `BareAnswer` as JSON, and the environment's
+ * KEY. Out: its port on standard output.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 
+export interface BareAnswer {
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 const known = digest(process.env["KEY"] ?? "");
-const body = process.env["BODY"] ?? "";
-const headers = { "content-type": "application/json; charset=utf-8" };
+const { body, headers } = (await Bun.file(process.argv[2] ?? "").json()) as BareAnswer;
+const bytes = Buffer.from(body);
 
 const server = Bun.serve({
   hostname: "127.0.0.1",
@@ -15,7 +21,7 @@ const server = Bun.serve({
   fetch(request) {
     const key = request.headers.get("x-api-key");
     if (key === null || !timingSafeEqual(digest(key), known)) return new Response(null, { status: 401 });
-    return new Response(body, { headers });
+    return new Response(bytes, { headers });
   },
 });
 process.stdout.write(`${server.port}\n`);

@@ -7,151 +7,38 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Address, Hash } from "../../src/core/hex.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
-import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { TransferKind } from "../../src/events/columns.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
 import { openCursor } from "../../src/nfts/cursor.ts";
-import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/nfts/pages.ts";
+import type { FirstPage, PageChain, planPage } from "../../src/nfts/pages.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
-import type { TokenFacts } from "../../src/nfts/record.ts";
-import { createRandom } from "../local-chain/random.ts";
+import { BURNED_ONE_IN, fill } from "./fill.ts";
+import { first, LIMIT, page, SECRET, stillChain } from "./listing-page.ts";
 import { median, percentile } from "./load.ts";
 import { machine } from "./machine.ts";
 
 const TOKENS = Number(process.argv[2] ?? 1_000_000);
-/** Transfers after the mint, per token; one token in fifty is burned. */
+/** Transfers after the mint, per token. */
 const MOVES = 2;
-const BURNED = 50;
-const PER_EVENT = 5_000;
-const PER_BLOCK = 50;
-const PEOPLE = Math.ceil(TOKENS / 10);
 const ROUNDS = 400;
-const LIMIT = 100;
-const SECRET = "a secret of the bench";
 const address = `0x${"be".repeat(20)}` as Address;
 
 const say = (text = ""): boolean => process.stdout.write(`${text}\n`);
-const hash = (block: number) => `0x${block.toString(16).padStart(64, "0")}` as Hash;
-const random = createRandom(1);
-
-type Kind = typeof TransferKind.erc721 | typeof TransferKind.erc1155;
-
-/** Mints in order of id, then moves of random tokens, `PER_EVENT` to an event. */
-function* history(kind: Kind): Generator<NftEvent> {
-  yield { type: "IndexingRequested" };
-  const about = { forms: ["erc721" as const], name: "Bench", symbol: "B", startBlock: 0, block: 0 };
-  yield { type: "ContractIdentified", kind: "nft", ...about };
-  const owners = new Uint32Array(TOKENS);
-  const total = TOKENS * (1 + MOVES);
-  let fromBlock = 0;
-  for (let done = 0; done < total; done += PER_EVENT) {
-    const count = Math.min(PER_EVENT, total - done);
-    const people = new Map<number, number>([[0, 0]]);
-    const [from, to, ids, blocks] = [count, count, count, count].map((length) => new Uint32Array(length)) as [
-      Uint32Array,
-      Uint32Array,
-      Uint32Array,
-      Uint32Array,
-    ];
-    const indexOf = (person: number) => {
-      const index = people.get(person) ?? people.size;
-      people.set(person, index);
-      return index;
-    };
-    for (let i = 0; i < count; i++) {
-      const id = done + i < TOKENS ? done + i : random.below(TOKENS);
-      const owner = owners[id] as number;
-      const next = owner !== 0 && random.below(BURNED * MOVES) === 0 ? 0 : 1 + random.below(PEOPLE);
-      owners[id] = next;
-      ids[i] = id;
-      from[i] = indexOf(owner);
-      to[i] = indexOf(next);
-      blocks[i] = Math.floor((done + i) / PER_BLOCK);
-    }
-    const addresses = new Uint8Array(people.size * 20);
-    for (const [person, index] of people) {
-      if (person !== 0)
-        new DataView(addresses.buffer).setUint32(index * 20 + 16, Math.imul(person, 2_654_435_761) >>> 0);
-    }
-    const toBlock = blocks[count - 1] as number;
-    const transfers = encodeTransfers({
-      count,
-      addressCount: people.size,
-      addresses,
-      kinds: new Uint8Array(count).fill(kind),
-      blocks,
-      logIndexes: Uint32Array.from(ids, (_, i) => i % PER_BLOCK),
-      from,
-      to,
-      ids: { words: 1, values: ids },
-      amounts: { words: 1, values: new Uint32Array(count).fill(1) },
-    });
-    yield { type: "TransfersCommitted", fromBlock, toBlock, toHash: hash(toBlock), count, transfers };
-    fromBlock = toBlock + 1;
-  }
-  yield { type: "IndexingCompleted", block: fromBlock - 1, hash: hash(fromBlock - 1) };
-}
-
-async function fill(log: EventLog, chainId: number, kind: Kind): Promise<void> {
-  const stream = nftStream(chainId, address);
-  let version = 0;
-  let batch: NftEvent[] = [];
-  const flush = async () => {
-    version = await log.append({ stream, events: batch, expectedVersion: version });
-    batch = [];
-  };
-  for (const event of history(kind)) {
-    batch.push(event);
-    if (batch.length === 50) await flush();
-  }
-  if (batch.length > 0) await flush();
-}
-
-const FACTS: TokenFacts = {
-  tokenUri: "null",
-  metadata: "null",
-  normalized: "",
-  media: "",
-  uriSync: "null",
-  metadataSync: "null",
-};
-
-/** One page as the route makes it, metadata aside; returns its bytes. */
-function page(collection: Collection, chain: PageChain, from: Parameters<typeof planPage>[2]): string {
-  const plan = planPage(collection, chain, from);
-  const facts = plan.entries.map(() => FACTS);
-  return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
-}
-
-const first = (fields: Partial<FirstPage> = {}): { first: FirstPage } => ({
-  first: {
-    limit: LIMIT,
-    hex: false,
-    holders: false,
-    withTotal: false,
-    asOfBlock: undefined,
-    part: undefined,
-    ...fields,
-  },
-});
 
 /** The page in the middle of the listing, as a walk comes to it. */
 function deep(collection: Collection, chain: PageChain, fields: Partial<FirstPage>) {
   const half = first({ ...fields, part: { range: 1, totalRanges: 2 } });
-  const { cursor } = JSON.parse(page(collection, chain, half)) as { cursor: string };
+  const { cursor } = JSON.parse(page(collection, address, chain, half)) as { cursor: string };
   const opened = openCursor(cursor, SECRET);
   if (opened === undefined) throw new Error("the cursor does not open");
   return { cursor: opened };
 }
 
 function measure(name: string, collection: Collection): void {
-  const end = collection.end as { number: number; hash: Hash };
-  const known = { head: () => end, finalized: () => end, header: () => undefined, isCanonical: () => true };
-  const chain: PageChain = { version: 0, ...known };
+  const { chain, end } = stillChain(collection);
   // All are minted by then, and half of the moves are made.
   const past = Math.floor((end.number * (1 + MOVES / 2)) / (1 + MOVES));
   const early = Math.floor(end.number / (1 + MOVES) / 2);
@@ -174,7 +61,7 @@ function measure(name: string, collection: Collection): void {
   for (let round = -20; round < ROUNDS; round++) {
     for (const [index, [, from]] of pages.entries()) {
       const started = performance.now();
-      const body = page(collection, chain, from);
+      const body = page(collection, address, chain, from);
       const took = performance.now() - started;
       if (body.length < 1_000) throw new Error(`a page is empty: ${body}`);
       if (round >= 0) times[index]?.push(took * 1_000);
@@ -214,7 +101,7 @@ try {
     ["ERC-721", TransferKind.erc721, 1],
     ["ERC-1155", TransferKind.erc1155, 2],
   ] as const) {
-    await fill(log, chainId, kind);
+    await fill(log, { chainId, address, kind, tokens: TOKENS, moves: MOVES });
     Bun.gc(true);
     const before = process.memoryUsage().rss;
     const started = performance.now();
@@ -225,7 +112,7 @@ try {
     const transfers = TOKENS * (1 + MOVES);
     say();
     say(
-      `${TOKENS} ${name} tokens, ${transfers} transfers, one in ${BURNED} burned: replayed from the log in ${seconds.toFixed(1)} s ` +
+      `${TOKENS} ${name} tokens, ${transfers} transfers, one in ${BURNED_ONE_IN} burned: replayed from the log in ${seconds.toFixed(1)} s ` +
         `(${Math.round(transfers / seconds)} transfers/s), the process grew by ${grown.toFixed(0)} MiB`,
     );
     say();

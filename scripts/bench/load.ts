@@ -33,30 +33,19 @@ export async function load({ port, path, headers, connections, ms }: LoadOptions
 /** One connection: asks, awaits the whole answer, asks again until `end`. */
 async function converse(port: number, request: Buffer, end: number, latencies: number[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  let head = "";
-  let missing = 0;
   let sent = performance.now();
+  const reader = new AnswerReader(() => {
+    const now = performance.now();
+    latencies.push(now - sent);
+    if (now >= end) return resolve();
+    sent = now;
+    socket.write(request);
+  }, reject);
   const socket = await Bun.connect({
     hostname: "127.0.0.1",
     port,
     socket: {
-      data(_socket, data) {
-        if (missing === 0) {
-          head += data.toString("latin1");
-          const at = head.indexOf("\r\n\r\n");
-          if (at === -1) return;
-          const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1];
-          if (!head.startsWith("HTTP/1.1 200") || length === undefined) return reject(new Error(head));
-          missing = Number(length) - (head.length - at - 4);
-          head = "";
-        } else missing -= data.length;
-        if (missing > 0) return;
-        const now = performance.now();
-        latencies.push(now - sent);
-        if (now >= end) return resolve();
-        sent = now;
-        _socket.write(request);
-      },
+      data: (_socket, data) => reader.read(data),
       close: () => reject(new Error("the server closed the connection")),
       error: (_socket, error) => reject(error),
     },
@@ -64,6 +53,45 @@ async function converse(port: number, request: Buffer, end: number, latencies: n
   socket.write(request);
   await promise;
   socket.end();
+}
+
+/** Longer than any head of an answer. */
+const MAX_HEAD = 4_096;
+
+/** Counts the bytes of one answer after another on a connection; looks at the heads only. */
+export class AnswerReader {
+  readonly #whole: () => void;
+  readonly #failed: (error: Error) => void;
+  #head = "";
+  #missing = 0;
+
+  /** @param failed hears of any answer that is not 200 */
+  constructor(whole: () => void, failed: (error: Error) => void) {
+    this.#whole = whole;
+    this.#failed = failed;
+  }
+
+  read(data: Buffer): void {
+    if (this.#missing > 0) this.#missing -= data.length;
+    else if (!this.#begin(data)) return;
+    if (this.#missing <= 0) this.#whole();
+  }
+
+  /** False while the head is not whole, and after a failure. */
+  #begin(data: Buffer): boolean {
+    const known = this.#head.length;
+    this.#head += data.toString("latin1", 0, Math.min(data.length, MAX_HEAD));
+    const at = this.#head.indexOf("\r\n\r\n");
+    if (at === -1) return false;
+    const length = /\r\ncontent-length: (\d+)/i.exec(this.#head)?.[1];
+    if (!this.#head.startsWith("HTTP/1.1 200") || length === undefined) {
+      this.#failed(new Error(this.#head));
+      return false;
+    }
+    this.#missing = Number(length) - (known + data.length - at - 4);
+    this.#head = "";
+    return true;
+  }
 }
 
 /** The value below which `share` per cent of the values lie. */

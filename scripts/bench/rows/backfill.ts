@@ -7,9 +7,9 @@ import { startPostgres } from "../../../test/support/postgres.ts";
 import type { CollectionOptions } from "../chain/options.ts";
 import { type SyntheticChain, startChain } from "../chain/start.ts";
 import { runChild } from "../children.ts";
-import type { FoldResult, FoldTask } from "../floors/fetch-fold.ts";
 import { listingHash } from "../listing-hash.ts";
 import { median } from "../load.ts";
+import type { FoldResult, FoldTask } from "../parts/fetch-fold.ts";
 import { type Bench, byTurns, grouped, type Row, spread } from "../row.ts";
 import { startBenchService, temporaryFolder, untilIndexed } from "../service.ts";
 
@@ -67,7 +67,7 @@ export async function foldOnce(chain: SyntheticChain, ranges: FoldTask["ranges"]
   const path = `${folder.path}/task.json`;
   await Bun.write(path, JSON.stringify(task));
   try {
-    return await runChild<FoldResult>({ script: "floors/fetch-fold.ts", args: [path] });
+    return await runChild<FoldResult>({ script: "parts/fetch-fold.ts", args: [path] });
   } finally {
     folder.remove();
   }

@@ -1,0 +1,122 @@
+/**
+ * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens, one
+ * in fifty of them burned on the way. For benches of what is read back.
+ */
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { RULES_VERSION } from "../../src/nfts/flags.ts";
+import { createRandom } from "../local-chain/random.ts";
+
+export interface FillOptions {
+  readonly chainId: number;
+  readonly address: Address;
+  readonly kind: typeof TransferKind.erc721 | typeof TransferKind.erc1155;
+  readonly tokens: number;
+  /** Transfers of a token after its mint, on the average. */
+  readonly moves: number;
+  /** Holders to a token, on the average. */
+  readonly people?: number;
+}
+
+export const BURNED_ONE_IN = 50;
+const PER_EVENT = 5_000;
+const PER_BLOCK = 50;
+const EVENTS_AT_ONCE = 50;
+
+const hashOf = (block: number) => `0x${block.toString(16).padStart(64, "0")}` as Hash;
+
+export const transfersOf = ({ tokens, moves }: Pick<FillOptions, "tokens" | "moves">): number =>
+  Math.round(tokens * (1 + moves));
+
+/** The collection's events, `PER_EVENT` transfers to a range. */
+function* history(options: FillOptions): Generator<NftEvent> {
+  const { tokens, moves, kind, people: share = 0.1 } = options;
+  const random = createRandom(1);
+  const holders = Math.ceil(tokens * share);
+  yield { type: "IndexingRequested" };
+  const forms = [kind === TransferKind.erc721 ? ("erc721" as const) : ("erc1155" as const)];
+  yield { type: "ContractIdentified", kind: "nft", forms, name: "Bench", symbol: "B", startBlock: 0, block: 0 };
+  const owners = new Uint32Array(tokens);
+  const total = transfersOf(options);
+  let fromBlock = 0;
+  for (let done = 0; done < total; done += PER_EVENT) {
+    const count = Math.min(PER_EVENT, total - done);
+    const people = new Map<number, number>([[0, 0]]);
+    const column = () => new Uint32Array(count);
+    const [from, to, ids, blocks] = [column(), column(), column(), column()];
+    const indexOf = (person: number) => {
+      const index = people.get(person) ?? people.size;
+      people.set(person, index);
+      return index;
+    };
+    for (let i = 0; i < count; i++) {
+      const id = done + i < tokens ? done + i : random.below(tokens);
+      const owner = owners[id] as number;
+      const isBurned = owner !== 0 && random.below(Math.max(1, Math.ceil(BURNED_ONE_IN * moves))) === 0;
+      const next = isBurned ? 0 : 1 + random.below(holders);
+      owners[id] = next;
+      ids[i] = id;
+      from[i] = indexOf(owner);
+      to[i] = indexOf(next);
+      blocks[i] = Math.floor((done + i) / PER_BLOCK);
+    }
+    const toBlock = blocks[count - 1] as number;
+    const transfers = encodeTransfers({
+      count,
+      addressCount: people.size,
+      addresses: addressesOf(people),
+      kinds: new Uint8Array(count).fill(kind),
+      blocks,
+      logIndexes: Uint32Array.from(ids, (_, i) => i % PER_BLOCK),
+      from,
+      to,
+      ids: { words: 1, values: ids },
+      amounts: { words: 1, values: column().fill(1) },
+    });
+    yield { type: "TransfersCommitted", fromBlock, toBlock, toHash: hashOf(toBlock), count, transfers };
+    fromBlock = toBlock + 1;
+  }
+  yield { type: "IndexingCompleted", block: fromBlock - 1, hash: hashOf(fromBlock - 1) };
+}
+
+/** The dictionary of an event: nobody's address is all zeros, everybody else's ends on digits of their own. */
+function addressesOf(people: ReadonlyMap<number, number>): Uint8Array {
+  const addresses = new Uint8Array(people.size * 20);
+  const view = new DataView(addresses.buffer);
+  for (const [person, index] of people) {
+    if (person !== 0) view.setUint32(index * 20 + 16, Math.imul(person, 2_654_435_761) >>> 0);
+  }
+  return addresses;
+}
+
+/** Appends the whole history; resolves with the ms that the appends took, without making up what was appended. */
+export async function fill(log: EventLog, options: FillOptions): Promise<number> {
+  const stream = nftStream(options.chainId, options.address);
+  let version = 0;
+  let ms = 0;
+  let batch: NftEvent[] = [];
+  const flush = async () => {
+    const started = performance.now();
+    version = await log.append({ stream, events: batch, expectedVersion: version, headline: headlineOf(batch) });
+    ms += performance.now() - started;
+    batch = [];
+  };
+  for (const event of history(options)) {
+    batch.push(event);
+    if (batch.length === EVENTS_AT_ONCE) await flush();
+  }
+  if (batch.length > 0) await flush();
+  return ms;
+}
+
+/** What a worker reads of the stream: that nothing is left to do once the last event is in. */
+function headlineOf(events: readonly NftEvent[]): ReturnType<typeof toHeadline> {
+  const last = events.at(-1);
+  if (last?.type !== "IndexingCompleted") return toHeadline({ ...REQUESTED, status: "backfilling" });
+  const { block: end, hash: endHash } = last;
+  const judged = { forms: ["erc721" as const], identifiedAt: 1, rulesVersion: RULES_VERSION };
+  return toHeadline({ ...REQUESTED, ...judged, status: "following", end, endHash });
+}

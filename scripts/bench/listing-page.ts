@@ -1,0 +1,50 @@
+/** Pages of a listing as the route makes them, metadata aside, in this process. */
+import type { Address } from "../../src/core/hex.ts";
+import type { BlockRef } from "../../src/events/types.ts";
+import type { Collection } from "../../src/nfts/collection.ts";
+import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/nfts/pages.ts";
+import type { TokenFacts } from "../../src/nfts/record.ts";
+
+export const LIMIT = 100;
+export const SECRET = "a secret of the bench";
+
+const FACTS: TokenFacts = {
+  tokenUri: "null",
+  metadata: "null",
+  normalized: "",
+  media: "",
+  uriSync: "null",
+  metadataSync: "null",
+};
+
+/** A chain whose head is where the collection ends. */
+export function stillChain({ end }: Collection): { chain: PageChain; end: BlockRef } {
+  if (end === undefined) throw new Error("the collection is empty");
+  const chain = { version: 0, head: () => end, finalized: () => end, header: () => undefined, isCanonical: () => true };
+  return { chain, end };
+}
+
+/** The body of one page. */
+export function page(
+  collection: Collection,
+  address: Address,
+  chain: PageChain,
+  from: Parameters<typeof planPage>[2],
+): string {
+  const plan = planPage(collection, chain, from);
+  const facts = plan.entries.map(() => FACTS);
+  return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
+}
+
+/** A first page of `LIMIT` records, with some parameters of its own. */
+export const first = (fields: Partial<FirstPage> = {}): { first: FirstPage } => ({
+  first: {
+    limit: LIMIT,
+    hex: false,
+    holders: false,
+    withTotal: false,
+    asOfBlock: undefined,
+    part: undefined,
+    ...fields,
+  },
+});

@@ -1,0 +1,48 @@
+/** One warm answer of the service under load, beside a bare server of the same bytes and headers, by turns. */
+import { startBareServer } from "./bare-server.ts";
+import { load, median } from "./load.ts";
+import { byTurns, grouped, type Row, type Scale, spread } from "./row.ts";
+import { type BenchService, KEY_HEADERS } from "./service.ts";
+
+export interface WarmOptions {
+  readonly name: string;
+  readonly path: string;
+  readonly connections: number;
+  readonly reach: number;
+  /** How much longer the service's p99 may be than the bare server's; not judged without. */
+  readonly maxP99?: number;
+}
+
+export async function warmRow(
+  service: BenchService,
+  { name, path, connections, reach, maxP99 }: WarmOptions,
+  { turns, loadMs }: Scale,
+): Promise<Row> {
+  const bare = await startBareServer(await service.get(path));
+  try {
+    const run = (port: number) => load({ port, path, headers: KEY_HEADERS, connections, ms: loadMs });
+    for (const { port } of [service, bare, service, bare]) await run(port);
+    const { ours, floor } = await byTurns(
+      turns,
+      () => run(service.port),
+      () => run(bare.port),
+    );
+    const [us, them] = [ours, floor].map((list) => list.map(({ perSecond }) => perSecond)) as [number[], number[]];
+    const [ourP99, theirP99] = [ours, floor].map((list) => median(list.map(({ p99 }) => p99))) as [number, number];
+    const ratio = median(us) / median(them);
+    const p99Ratio = ourP99 / theirP99;
+    return {
+      name,
+      floor: `${spread(them, grouped)} requests/s`,
+      ours: `${spread(us, grouped)} requests/s`,
+      ratio,
+      reach: maxP99 === undefined ? `>= ${reach}` : `>= ${reach}, p99 within ${maxP99}x`,
+      passed: ratio >= reach && (maxP99 === undefined || p99Ratio <= maxP99),
+      detail:
+        `${grouped(bare.bytes)} bytes, ${connections} connections, ${turns} turns; ` +
+        `p99 ${ourP99.toFixed(2)} ms beside ${theirP99.toFixed(2)} ms, ${p99Ratio.toFixed(2)}x`,
+    };
+  } finally {
+    await bare.stop();
+  }
+}

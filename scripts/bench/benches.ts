@@ -1,20 +1,36 @@
 /** Every bench of a run, in the order of the table. */
 import type { Bench } from "./row.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
+import { chainMaximum } from "./rows/chain.ts";
 import { hydrate } from "./rows/hydrate.ts";
+import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
+import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
+import { sockets } from "./rows/sockets.ts";
+import { start } from "./rows/start.ts";
 import { walk } from "./rows/walk.ts";
 import { pageUnderBackfill, warmPage1, warmPage64 } from "./rows/warm-page.ts";
 import { warmPrice } from "./rows/warm-price.ts";
 
 export const BENCHES: readonly Bench[] = [
+  chainMaximum,
   backfill,
   postgres,
   sparse,
   faulty,
   warmPage1,
   warmPage64,
+  walk,
   pageUnderBackfill,
   warmPrice,
-  walk,
   hydrate,
+  memory721,
+  memory1155,
+  memoryServed,
+  disk,
+  start,
+  sockets,
+  scalePages,
+  scaleBackfill,
+  scaleAppend,
+  scaleHydrate,
 ];

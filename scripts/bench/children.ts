@@ -6,6 +6,8 @@ export interface Child {
   readonly pid: number;
   /** The first line it wrote. */
   readonly line: string;
+  /** Resolves with the second one, or with "" when it ends without. */
+  readonly next: Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -29,20 +31,28 @@ function spawn({ script, args = [], env = {} }: ChildOptions) {
 /** Starts a script and resolves once it has written a line. @throws Error when it ends before */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const { child, guard } = spawn(options);
-  const reader = child.stdout.getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  while (!text.includes("\n")) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error(`${options.script} ended before it was ready`);
-    text += decoder.decode(value, { stream: true });
-  }
+  const lines = linesOf(child.stdout);
+  const { value: line, done } = await lines.next();
+  if (done === true) throw new Error(`${options.script} ended before it was ready`);
+  const next = lines.next().then(({ value }) => value ?? "");
   const stop = async (): Promise<void> => {
     child.kill("SIGKILL");
     await child.exited;
     guard.dismiss();
   };
-  return { pid: child.pid, line: text.slice(0, text.indexOf("\n")), stop };
+  return { pid: child.pid, line, next, stop };
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const bytes of stream) {
+    text += decoder.decode(bytes, { stream: true });
+    for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n")) {
+      yield text.slice(0, at);
+      text = text.slice(at + 1);
+    }
+  }
 }
 
 /** Runs a script to its end; its standard output, parsed. @throws Error when it fails */

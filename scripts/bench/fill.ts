@@ -4,9 +4,9 @@
  */
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
-import type { EventLog } from "../../src/log/port.ts";
+import type { Append, EventLog } from "../../src/log/port.ts";
 import { RULES_VERSION } from "../../src/nfts/flags.ts";
 import { createRandom } from "../local-chain/random.ts";
 
@@ -25,6 +25,7 @@ export const BURNED_ONE_IN = 50;
 const PER_EVENT = 5_000;
 const PER_BLOCK = 50;
 const EVENTS_AT_ONCE = 50;
+const STREAMS_AT_ONCE = 500;
 
 const hashOf = (block: number) => `0x${block.toString(16).padStart(64, "0")}` as Hash;
 
@@ -110,6 +111,36 @@ export async function fill(log: EventLog, options: FillOptions): Promise<number>
   }
   if (batch.length > 0) await flush();
   return ms;
+}
+
+/** A time that no run sees. */
+const NEVER_DUE = Date.parse("2100-01-01");
+
+/**
+ * Many small collections, each with the whole history of `options`, at addresses of their own, whose metadata was all
+ * asked for: as a service leaves them that has run for a while.
+ */
+export async function fillMany(log: EventLog, count: number, options: Omit<FillOptions, "address">): Promise<void> {
+  for (let done = 0; done < count; done += STREAMS_AT_ONCE) {
+    const settled: Append[] = [];
+    const appends = Array.from({ length: Math.min(STREAMS_AT_ONCE, count - done) }, (_, i) => {
+      const address = `0x${(done + i + 1).toString(16).padStart(40, "0")}` as Address;
+      const events = [...history({ ...options, address })];
+      settled.push(settledAppend(options.chainId, address, events.length));
+      return { stream: nftStream(options.chainId, address), events, expectedVersion: 0, headline: headlineOf(events) };
+    });
+    for (const outcome of await log.appendAll([...appends, ...settled])) if ("error" in outcome) throw outcome.error;
+  }
+}
+
+/** The word of a metadata worker that has done all there was to do when the collection's stream stood at `collection`. */
+function settledAppend(chainId: number, address: Address, collection: number): Append {
+  return {
+    stream: metadataStream(chainId, address),
+    events: [{ type: "MetadataSettled", collection, dueAt: NEVER_DUE }],
+    expectedVersion: 0,
+    headline: { at: 1, collection, dueAt: NEVER_DUE, sampleAt: NEVER_DUE, sampleWait: 1 },
+  };
 }
 
 /** What a worker reads of the stream: that nothing is left to do once the last event is in. */

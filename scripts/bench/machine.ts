@@ -11,3 +11,9 @@ export function machine(): string {
     `load ${load.join(" ")}, Bun ${Bun.version}, anvil ${anvil.version}`,
   ].join("; ");
 }
+
+/** Memory that a process holds at the moment. */
+export function residentBytes(pid: number): number {
+  const { stdout } = Bun.spawnSync(["ps", "-o", "rss=", "-p", String(pid)]);
+  return Number(stdout.toString()) * 1_024;
+}

@@ -21,11 +21,16 @@ const mark = (passed: boolean): string => (passed ? "yes" : "**no**");
 
 export class Report {
   readonly #scale: Scale;
+  readonly #order: readonly string[];
   readonly #rows: Written[];
 
-  /** @param isWhole whether every bench runs; else the rows of the run before stay where no new one replaces them */
-  constructor(scale: Scale, isWhole: boolean) {
+  /**
+   * @param order of the benches in the table
+   * @param isWhole whether every bench runs; else the rows of the run before stay where no new one replaces them
+   */
+  constructor(scale: Scale, order: readonly string[], isWhole: boolean) {
     this.#scale = scale;
+    this.#order = order;
     this.#rows = isWhole ? [] : readRows();
     mkdirSync(FOLDER, { recursive: true });
     process.stdout.write(`${machine()}\n\n`);
@@ -39,6 +44,7 @@ export class Report {
     const before = this.#rows.findIndex((one) => one.bench === bench);
     if (before < 0) this.#rows.push(written);
     else this.#rows[before] = written;
+    this.#rows.sort((a, b) => this.#order.indexOf(a.bench) - this.#order.indexOf(b.bench));
     const ratio = row.ratio === undefined ? "" : `, ratio ${row.ratio.toFixed(2)}`;
     process.stdout.write(
       `${row.passed ? "reached" : "MISSED "}  ${row.name}: ${row.ours}, floor ${row.floor}${ratio} (${row.reach})\n` +

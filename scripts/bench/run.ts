@@ -18,7 +18,11 @@ if (unknown.length > 0) {
   process.exit(64);
 }
 const scale = args.includes("--full") ? SCALES.full : args.includes("--quick") ? SCALES.quick : SCALES.standard;
-const report = new Report(scale, wanted === undefined);
+const report = new Report(
+  scale,
+  BENCHES.map(({ name }) => name),
+  wanted === undefined,
+);
 for (const bench of BENCHES) {
   if (wanted?.includes(bench.name) === false) continue;
   const started = performance.now();

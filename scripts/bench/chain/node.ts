@@ -1,7 +1,7 @@
 /**
  * A node over synthetic collections, a process of its own: JSON-RPC by http, answers put together from prepared bytes.
  * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside JSON-RPC:
- * `/stats`, `/reset`, and `/faults?share=0.02`, which makes that share of the answers 429, 500, cut off or a dropped
+ * `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02`, which makes that share of the answers 429, 500, cut off or a dropped
  * connection from then on.
  */
 import { createRandom, type Random } from "../../local-chain/random.ts";
@@ -40,6 +40,7 @@ let ranges: [number, number][] = [];
 let [sent, faults] = [0, 0];
 let share = 0;
 let luck: Random = createRandom(3);
+let held: PromiseWithResolvers<void> | undefined;
 
 const numberOf = (tag: unknown): number => {
   if (tag === "latest" || tag === "pending") return head;
@@ -89,10 +90,9 @@ function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
   ranges.push([from, to]);
   sent += count;
   const start = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":[`;
-  const bytes = new Uint8Array(
-    start.length + parts.reduce((sum, { history, start, end }) => sum + history.bytesOf(end - start), 0) + 2,
-  );
-  new TextEncoder().encodeInto(start, bytes);
+  const room = parts.reduce((sum, { history, start, end }) => sum + history.bytesOf(end - start), 0);
+  const bytes = Buffer.allocUnsafeSlow(start.length + room + 2);
+  bytes.write(start, "latin1");
   let at = start.length;
   for (const { history, start, end } of parts) at = history.copy(start, end, bytes, at);
   // The last log's comma makes room for the tail.
@@ -165,6 +165,11 @@ function faulty(whole: Uint8Array | string): Response {
 function control(url: URL): Response {
   if (url.pathname === "/stats") return Response.json({ requests, ranges, logs: sent, faults });
   if (url.pathname === "/reset") [requests, ranges, sent, faults] = [{}, [], 0, 0];
+  if (url.pathname === "/hold") held = Promise.withResolvers();
+  if (url.pathname === "/release") {
+    held?.resolve();
+    held = undefined;
+  }
   if (url.pathname === "/faults") {
     share = Number(url.searchParams.get("share"));
     luck = createRandom(3);
@@ -179,7 +184,9 @@ const server = Bun.serve({
   development: false,
   fetch: async (request) => {
     if (request.method === "GET") return control(new URL(request.url));
-    const whole = body((await request.json()) as RpcRequest);
+    const asked = (await request.json()) as RpcRequest;
+    if (held !== undefined && asked.method === "eth_getLogs") await held.promise;
+    const whole = body(asked);
     if (latencyMs > 0) await Bun.sleep(latencyMs);
     if (share > 0 && luck.below(1_000_000) < share * 1_000_000) return faulty(whole);
     return new Response(whole, { headers: HEADERS });

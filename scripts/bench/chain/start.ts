@@ -10,6 +10,9 @@ export interface SyntheticChain {
   /** What it was asked since the last reset. */
   stats(): Promise<ChainStats>;
   reset(): Promise<void>;
+  /** Answers no request for logs until `release`. */
+  hold(): Promise<void>;
+  release(): Promise<void>;
   /** From now on that share of the answers is faulty, the same ones after each call. */
   setFaults(share: number): Promise<void>;
   stop(): Promise<void>;
@@ -27,6 +30,8 @@ export async function startChain(options: ChainOptions): Promise<SyntheticChain>
     firstBlock,
     stats: async () => (await ask("/stats")) as ChainStats,
     reset: async () => void (await ask("/reset")),
+    hold: async () => void (await ask("/hold")),
+    release: async () => void (await ask("/release")),
     setFaults: async (share) => void (await ask(`/faults?share=${share}`)),
     stop: child.stop,
   };

@@ -12,12 +12,16 @@ export interface FoldTask {
   readonly ranges: readonly (readonly [number, number])[];
   /** Requests under way at a time. */
   readonly inFlight: number;
+  /** Read the bytes and leave it at that: what the node itself can do. */
+  readonly unread?: boolean;
 }
 
 export interface FoldResult {
   readonly ms: number;
   readonly logs: number;
   readonly tokens: number;
+  /** Of unread answers. */
+  readonly bytes: number;
 }
 
 interface WireLog {
@@ -26,13 +30,26 @@ interface WireLog {
   readonly blockNumber: string;
 }
 
-const { url, address, topics, ranges, inFlight } = (await Bun.file(process.argv[2] ?? "").json()) as FoldTask;
+const {
+  url,
+  address,
+  topics,
+  ranges,
+  inFlight,
+  unread = false,
+} = (await Bun.file(process.argv[2] ?? "").json()) as FoldTask;
+let bytes = 0;
 const ask = async (index: number): Promise<{ result: WireLog[] }> => {
   const [from, to] = ranges[index] as [number, number];
   const filter = { address, topics: [topics], fromBlock: quantity(from), toBlock: quantity(to) };
   const payload = JSON.stringify({ jsonrpc: "2.0", id: index, method: "eth_getLogs", params: [filter] });
   const headers = { "content-type": "application/json" };
   const response = await fetch(url, { method: "POST", body: payload, headers });
+  if (unread) {
+    const { byteLength } = await response.arrayBuffer();
+    bytes += byteLength;
+    return { result: [] };
+  }
   return JSON.parse(await response.text()) as { result: WireLog[] };
 };
 
@@ -53,5 +70,5 @@ for (let next = 0; next < ranges.length || queue.length > 0; ) {
   fold(((await queue.shift()) as { result: WireLog[] }).result);
 }
 const ms = performance.now() - started;
-process.stdout.write(JSON.stringify({ ms, logs, tokens: owners.size } satisfies FoldResult));
+process.stdout.write(JSON.stringify({ ms, logs, tokens: owners.size, bytes } satisfies FoldResult));
 process.exit(0);

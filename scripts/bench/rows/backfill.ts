@@ -7,8 +7,8 @@ import { startPostgres } from "../../../test/support/postgres.ts";
 import type { CollectionOptions } from "../chain/options.ts";
 import { type SyntheticChain, startChain } from "../chain/start.ts";
 import { runChild } from "../children.ts";
-import { listingHash } from "../listing-hash.ts";
 import { median } from "../load.ts";
+import { historyTime, listingHash } from "../log-facts.ts";
 import type { FoldResult, FoldTask } from "../parts/fetch-fold.ts";
 import { type Bench, byTurns, grouped, type Row, spread } from "../row.ts";
 import { startBenchService, temporaryFolder, untilIndexed } from "../service.ts";
@@ -28,6 +28,8 @@ interface Run {
   readonly requests: number;
   readonly logs: number;
   readonly faults: number;
+  /** By the log's own times, from the identification to the completion. */
+  readonly historyMs: number;
   /** Of the listing that the log holds; undefined unless asked for. */
   readonly hash: string | undefined;
 }
@@ -39,31 +41,40 @@ export const denseCollection = (transfers: number): CollectionOptions => ({
   layout: { perBlock: PER_BLOCK },
 });
 
+interface BackfillOptions {
+  readonly address?: string;
+  /** A fresh log; SQLite in a temporary folder unless given. */
+  readonly logUrl?: string | undefined;
+  readonly hashed?: boolean;
+}
+
 /** One backfill into a fresh log. */
-export async function backfillOnce(chain: SyntheticChain, logUrl?: string, hashed = false): Promise<Run> {
+export async function backfillOnce(chain: SyntheticChain, options: BackfillOptions = {}): Promise<Run> {
+  const { address = BENCH_ADDRESS, logUrl, hashed = false } = options;
   const folder = temporaryFolder();
   const url = logUrl ?? folder.logUrl;
   const service = await startBenchService({ rpcUrl: chain.url, logUrl: url });
   try {
     await chain.reset();
-    const { ms, total } = await untilIndexed(service, BENCH_ADDRESS);
+    const { ms, total } = await untilIndexed(service, address);
     const stats = await chain.stats();
     await service.stop();
-    const hash = hashed ? await listingHash(url, BENCH_ADDRESS) : undefined;
+    const hash = hashed ? await listingHash(url, address) : undefined;
+    const historyMs = await historyTime(url, address);
     const requests = Object.values(stats.requests).reduce((sum, count) => sum + count, 0);
     // The join reads above the final block; the floor is of the history.
     const ranges = stats.ranges.filter(([, to]) => to <= chain.final).sort(([a], [b]) => a - b);
-    return { ms, total, ranges, requests, logs: stats.logs, faults: stats.faults, hash };
+    return { ms, total, historyMs, ranges, requests, logs: stats.logs, faults: stats.faults, hash };
   } finally {
     await service.stop();
     folder.remove();
   }
 }
 
-/** Fetches, parses and folds the ranges in a process of its own. */
-export async function foldOnce(chain: SyntheticChain, ranges: FoldTask["ranges"]): Promise<FoldResult> {
+/** Fetches, parses and folds ranges in a process of its own. */
+export async function foldOnce(chain: SyntheticChain, part: Pick<FoldTask, "ranges" | "unread">): Promise<FoldResult> {
   const folder = temporaryFolder();
-  const task: FoldTask = { url: chain.url, address: BENCH_ADDRESS, topics: NFT_TOPICS, ranges, inFlight: IN_FLIGHT };
+  const task: FoldTask = { url: chain.url, address: BENCH_ADDRESS, topics: NFT_TOPICS, inFlight: IN_FLIGHT, ...part };
   const path = `${folder.path}/task.json`;
   await Bun.write(path, JSON.stringify(task));
   try {
@@ -87,12 +98,12 @@ async function compare({ name, collection, reach, turns, logUrl }: Comparison): 
   try {
     let ranges: FoldTask["ranges"] = [];
     const run = async () => {
-      const one = await backfillOnce(chain, await logUrl?.());
+      const one = await backfillOnce(chain, { logUrl: await logUrl?.() });
       ranges = one.ranges;
       return one;
     };
-    await foldOnce(chain, (await run()).ranges.slice(0, WARM_UP_RANGES));
-    const { ours, floor } = await byTurns(turns, run, () => foldOnce(chain, ranges));
+    await foldOnce(chain, { ranges: (await run()).ranges.slice(0, WARM_UP_RANGES) });
+    const { ours, floor } = await byTurns(turns, run, () => foldOnce(chain, { ranges }));
     const { transfers } = collection;
     if (floor.some(({ logs }) => logs !== transfers)) throw new Error(`${name}: the floor did not see every transfer`);
     const rate = (ms: number) => (transfers * 1_000) / ms;
@@ -149,7 +160,7 @@ export const faulty: Bench = {
     try {
       const run = async (share: number) => {
         await chain.setFaults(share);
-        return backfillOnce(chain, undefined, true);
+        return backfillOnce(chain, { hashed: true });
       };
       await run(0);
       const { ours, floor } = await byTurns(

@@ -1,0 +1,60 @@
+/** What a log that a service left behind says of a collection: what it holds, and when it came. */
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { nftStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+
+async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Promise<T> {
+  const log = await openLog(url, systemClock, silentLogger);
+  try {
+    return await use(log);
+  } finally {
+    await log.close();
+  }
+}
+
+/** A hash of who owned what, when: each token, its owners in order with their blocks. */
+export function listingHash(logUrl: string, address: string): Promise<string> {
+  return withLog(logUrl, async (log) => {
+    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 34 });
+    const { tokens, owners, addresses } = (await projections.get(1, address as Address)).ledger;
+    const hasher = new Bun.CryptoHasher("sha256");
+    for (let slot = 0; slot < tokens.count; slot++) hasher.update(tokens.idText(slot));
+    for (let entry = 0; entry < owners.count; entry++) {
+      const to = owners.to[entry] as number;
+      hasher.update(`${owners.slot[entry]} ${to === 0 ? "" : addresses.hex(to)} ${owners.block[entry]}\n`);
+    }
+    projections.close();
+    return hasher.digest("hex");
+  });
+}
+
+/** When an event of that type was last appended, ms since the epoch. */
+export function timeOf(logUrl: string, address: string, type: string): Promise<number> {
+  return withLog(logUrl, (log) => lastTime(log, address, type));
+}
+
+async function lastTime(log: EventLog, address: string, type: string): Promise<number> {
+  const stream = nftStream(1, address as Address);
+  for (let before: number | undefined; ; ) {
+    const page = await log.readBackwards(stream, { limit: 20, ...(before === undefined ? {} : { before }) });
+    const found = page.find(({ event }) => event.type === type);
+    if (found !== undefined) return found.time;
+    before = page.at(-1)?.version;
+    if (before === undefined) throw new Error(`${stream} has no ${type}`);
+  }
+}
+
+/** Ms between a collection's identification and its completion. */
+export function historyTime(logUrl: string, address: string): Promise<number> {
+  return withLog(logUrl, async (log) => {
+    const from = await lastTime(log, address, "ContractIdentified");
+    return (await lastTime(log, address, "IndexingCompleted")) - from;
+  });
+}
+
+/** Puts what a killed service left beside the file into it. */
+export const checkpoint = (logUrl: string): Promise<void> => withLog(logUrl, async () => undefined);

@@ -1,0 +1,52 @@
+/**
+ * A collection of one size, a process of its own: what appending its history takes, what hydrating it, and what a page in
+ * the middle of its listing. In: NFTs, moves of each, turns. Out: `SizeResult` as JSON.
+ */
+import { openCursor } from "../../../src/nfts/cursor.ts";
+import { transfersOf } from "../fill.ts";
+import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
+import { first, page, SECRET, stillChain } from "../listing-page.ts";
+import { median } from "../load.ts";
+
+export interface SizeResult {
+  readonly transfers: number;
+  /** Transfers a second. */
+  readonly appended: number;
+  readonly hydrated: number;
+  readonly pageMicroseconds: number;
+}
+
+/** Pages before those that count, and those. */
+const [WARM_UP, PAGES] = [200, 400];
+
+const [tokens, moves, turns] = process.argv.slice(2).map(Number) as [number, number, number];
+const transfers = transfersOf({ tokens, moves });
+const appends: number[] = [];
+const hydrations: number[] = [];
+const pages: number[] = [];
+for (let turn = 0; turn < turns; turn++) {
+  const filled = await filledLog({ tokens, moves });
+  appends.push(filled.appendMs);
+  const { collection, ms } = await filled.hydrate();
+  hydrations.push(ms);
+  const { chain } = stillChain(collection);
+  const half = page(collection, FILLED_ADDRESS, chain, first({ part: { range: 1, totalRanges: 2 } }));
+  const cursor = openCursor((JSON.parse(half) as { cursor: string }).cursor, SECRET);
+  if (cursor === undefined) throw new Error("the cursor does not open");
+  for (let i = -WARM_UP; i < PAGES; i++) {
+    const started = performance.now();
+    page(collection, FILLED_ADDRESS, chain, { cursor });
+    if (i >= 0) pages.push(performance.now() - started);
+  }
+  await filled.close();
+  filled.remove();
+}
+const rate = (times: readonly number[]) => (transfers * 1_000) / median(times);
+const result: SizeResult = {
+  transfers,
+  appended: rate(appends),
+  hydrated: rate(hydrations),
+  pageMicroseconds: median(pages) * 1_000,
+};
+process.stdout.write(JSON.stringify(result));
+process.exit(0);

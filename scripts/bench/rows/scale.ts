@@ -1,0 +1,126 @@
+/** The same at sizes ten times apart: what is the same at each is a flat line. */
+import { freemem } from "node:os";
+import { startChain } from "../chain/start.ts";
+import { runChild } from "../children.ts";
+import { median } from "../load.ts";
+import type { SizeResult } from "../parts/size.ts";
+import type { Plot } from "../plot.ts";
+import { type Bench, grouped, type Row, type Scale } from "../row.ts";
+import { backfillOnce, denseCollection } from "./backfill.ts";
+
+const FLAT = 1.5;
+/** From here on one turn is enough, and a mint and little more: the listing's size is what matters. */
+const LARGE = 10_000_000;
+const MOVES = 2;
+const LARGE_MOVES = 0.1;
+/** Memory of the node for a transfer. */
+const BYTES_A_LOG = 700;
+
+type Point = readonly [size: number, value: number];
+
+interface Line {
+  readonly plot: Omit<Plot, "series">;
+  readonly name: string;
+  readonly unit: string;
+  readonly of: string;
+}
+
+/** How far apart the least and the largest are. */
+const spreadOf = (points: readonly Point[]): number => {
+  const values = points.map(([, value]) => value);
+  return Math.max(...values) / Math.min(...values);
+};
+
+function lineRow({ plot, name, unit, of }: Line, points: readonly Point[], others: Plot["series"] = []): Row {
+  const factor = spreadOf(points);
+  return {
+    name,
+    floor: "–",
+    ours: points
+      .map(([, value]) => grouped(value))
+      .join(", ")
+      .concat(` ${unit}`),
+    ratio: 1 / factor,
+    reach: `flat within ${FLAT}x`,
+    passed: factor <= FLAT,
+    detail: `at ${points.map(([size]) => grouped(size)).join(", ")} ${of}; ${factor.toFixed(2)}x between the least and the largest`,
+    plot: { ...plot, series: [{ name, points }, ...others] },
+  };
+}
+
+/** What was measured of a size is not measured again for another line. */
+const known = new Map<string, Promise<SizeResult>>();
+
+function measureSize(tokens: number, turns: number): Promise<SizeResult> {
+  const moves = tokens >= LARGE ? LARGE_MOVES : MOVES;
+  const args = [tokens, moves, tokens >= LARGE ? 1 : turns].map(String);
+  const key = args.join(" ");
+  const found = known.get(key) ?? runChild<SizeResult>({ script: "parts/size.ts", args });
+  known.set(key, found);
+  return found;
+}
+
+async function sizes(list: readonly number[], turns: number): Promise<SizeResult[]> {
+  const results: SizeResult[] = [];
+  for (const tokens of list) results.push(await measureSize(tokens, turns));
+  return results;
+}
+
+export const scalePages: Bench = {
+  name: "scale-pages",
+  measure: async ({ pageSizes, turns }) => {
+    const results = await sizes(pageSizes, turns);
+    const points = results.map(({ pageMicroseconds }, i) => [pageSizes[i] as number, pageMicroseconds] as const);
+    const name = "Page of 100 in the middle of a listing";
+    const plot = { file: "pages", title: name, x: "NFTs", y: "µs a page" };
+    return lineRow({ plot, name, unit: "µs", of: "NFTs" }, points);
+  },
+};
+
+/** Sizes in transfers of histories with `MOVES` moves a token. */
+const tokensOf = ({ transferSizes }: Scale): number[] =>
+  transferSizes.map((size) => (size >= LARGE ? size : Math.round(size / (1 + MOVES))));
+
+async function rateRow(scale: Scale, pick: (result: SizeResult) => number, what: "Append" | "Hydrate"): Promise<Row> {
+  const results = await sizes(tokensOf(scale), scale.turns);
+  const points = results.map((result) => [result.transfers, pick(result)] as const);
+  const name = what === "Append" ? "Appending a history to the log" : "Hydrating a history from the log";
+  const plot = { file: what.toLowerCase(), title: name, x: "transfers", y: "transfers/s" };
+  return lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, points);
+}
+
+export const scaleAppend: Bench = {
+  name: "scale-append",
+  measure: (scale) => rateRow(scale, ({ appended }) => appended, "Append"),
+};
+export const scaleHydrate: Bench = {
+  name: "scale-hydrate",
+  measure: (scale) => rateRow(scale, ({ hydrated }) => hydrated, "Hydrate"),
+};
+
+export const scaleBackfill: Bench = {
+  name: "scale-backfill",
+  measure: async ({ transferSizes, turns }) => {
+    const [history, whole]: [Point[], Point[]] = [[], []];
+    for (const transfers of transferSizes) {
+      if (transfers * BYTES_A_LOG * 1.5 > freemem()) continue;
+      const chain = await startChain({ collections: [denseCollection(transfers)] });
+      const runs: { ms: number; historyMs: number }[] = [];
+      try {
+        for (let turn = 0; turn < (transfers >= LARGE ? 1 : turns); turn++) runs.push(await backfillOnce(chain));
+      } finally {
+        await chain.stop();
+      }
+      const rate = (times: readonly number[]) => (transfers * 1_000) / median(times);
+      history.push([transfers, rate(runs.map(({ historyMs }) => historyMs))]);
+      whole.push([transfers, rate(runs.map(({ ms }) => ms))]);
+    }
+    const name = "Backfill from the identification to the completion";
+    const plot = { file: "backfill", title: "Backfill into SQLite", x: "transfers", y: "transfers/s" };
+    const row = lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, history, [
+      { name: "from the request to `indexed`", points: whole },
+    ]);
+    const fromRequest = whole.map(([, value]) => grouped(value)).join(", ");
+    return { ...row, detail: `${row.detail}; from the request to \`indexed\` ${fromRequest}` };
+  },
+};

@@ -6,6 +6,7 @@ import { messageOf } from "../core/errors.ts";
 import type { TransferForm } from "../events/types.ts";
 import { decodeTransferLogs } from "./decode.ts";
 import { RpcError, type RpcErrorKind } from "./errors.ts";
+import { scanTransfers } from "./scan.ts";
 import { verifyLogs } from "./verify.ts";
 
 export interface DecodeJob {
@@ -38,6 +39,12 @@ const decoder = new TextDecoder();
 
 /** What is in an answer; never throws. */
 export function decodeAnswer(request: DecodeRequest): DecodeReply {
+  const plain = scanTransfers(request.raw, request);
+  return plain === undefined ? parseAnswer(request) : { id: request.id, range: plain };
+}
+
+/** As `decodeAnswer`, by way of parsed JSON: what every answer but the plainest is read by. */
+export function parseAnswer(request: DecodeRequest): DecodeReply {
   const { id, raw, address, topics, fromBlock, toBlock, forms } = request;
   let answer: { result?: unknown; error?: unknown };
   try {

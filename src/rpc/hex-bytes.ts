@@ -1,0 +1,72 @@
+/**
+ * Hex digits in bytes, read in place: short loops on primitives, for answers of megabytes. A `DataView` reads four bytes at
+ * once at any offset; past the end it throws `RangeError`, which is how a caller learns that an answer is cut off.
+ */
+
+/** What stands in `PAIR` for two bytes that are not both hex digits: a bit that no pair of digits has. */
+const NOT_HEX = 0x100;
+/** The value of each two bytes, as a big-endian number, as two hex digits in either case. */
+const PAIR = new Uint16Array(65_536).fill(NOT_HEX);
+const spellings = [..."0123456789abcdefABCDEF"].map(
+  (digit) => [digit.charCodeAt(0), Number.parseInt(digit, 16)] as const,
+);
+for (const [first, high] of spellings) {
+  for (const [second, low] of spellings) PAIR[(first << 8) | second] = (high << 4) | low;
+}
+const ZEROS = 0x3030_3030;
+
+/** The value of a byte as a hex digit, or -1. */
+export function digit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
+}
+
+/** Eight digits as a number, or -1 when one of them is none. */
+export function word(view: DataView, at: number): number {
+  const high = view.getUint32(at);
+  const low = view.getUint32(at + 4);
+  if (high === ZEROS && low === ZEROS) return 0;
+  const a = PAIR[high >>> 16] as number;
+  const b = PAIR[high & 0xffff] as number;
+  const c = PAIR[low >>> 16] as number;
+  const d = PAIR[low & 0xffff] as number;
+  if (((a | b | c | d) & NOT_HEX) !== 0) return -1;
+  return ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
+}
+
+/** Whether 64 digits stand there. */
+export function isHex64(view: DataView, at: number): boolean {
+  let all = 0;
+  for (let i = 0; i < 64; i += 4) {
+    const four = view.getUint32(at + i);
+    all |= (PAIR[four >>> 16] as number) | (PAIR[four & 0xffff] as number);
+  }
+  return (all & NOT_HEX) === 0;
+}
+
+/** Whether 24 times the digit 0 stands there: what an address is padded with. */
+export function isPadding(view: DataView, at: number): boolean {
+  for (let i = 0; i < 24; i += 4) if (view.getUint32(at + i) !== ZEROS) return false;
+  return true;
+}
+
+/** Whether the 64 bytes at both places are the same. */
+export function same64(view: DataView, a: number, b: number): boolean {
+  for (let i = 0; i < 64; i += 4) if (view.getUint32(a + i) !== view.getUint32(b + i)) return false;
+  return true;
+}
+
+/** Whether these very bytes stand there. */
+export function matches(view: DataView, at: number, literal: DataView): boolean {
+  const { byteLength } = literal;
+  let i = 0;
+  for (; i + 4 <= byteLength; i += 4) if (view.getUint32(at + i) !== literal.getUint32(i)) return false;
+  for (; i < byteLength; i++) if (view.getUint8(at + i) !== literal.getUint8(i)) return false;
+  return true;
+}
+
+/** The bytes of a text of ASCII, to be matched. */
+export function literal(text: string): DataView {
+  return new DataView(new TextEncoder().encode(text).buffer);
+}

@@ -19,7 +19,8 @@ export function drawPlot({ title, x, y, series }: Plot): string {
     animation: false,
     backgroundColor: "#ffffff",
     title: { text: title, left: "center" },
-    legend: { bottom: 0 },
+    // Widths of text are guessed where there is no browser.
+    legend: { bottom: 0, itemGap: 70 },
     grid: { left: 80, right: 30, top: 50, bottom: 75 },
     xAxis: { type: "log", name: x, nameLocation: "middle", nameGap: 28 },
     yAxis: { type: "value", name: y, min: 0 },

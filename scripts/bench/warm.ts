@@ -16,8 +16,9 @@ export interface WarmOptions {
 export async function warmRow(
   service: BenchService,
   { name, path, connections, reach, maxP99 }: WarmOptions,
-  { turns, loadMs }: Scale,
+  { turns: half, loadMs }: Scale,
 ): Promise<Row> {
+  const turns = half * 2 + 1;
   const bare = await startBareServer(await service.get(path));
   try {
     const run = (port: number) => load({ port, path, headers: KEY_HEADERS, connections, ms: loadMs });

@@ -1,7 +1,7 @@
 /**
  * A node over synthetic collections, a process of its own: JSON-RPC by http, answers put together from prepared bytes.
  * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside JSON-RPC:
- * `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02`, which makes that share of the answers 429, 500, cut off or a dropped
+ * `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02&seed=1`, which makes that share of the answers 429, 500, cut off or a dropped
  * connection from then on.
  */
 import { createRandom, type Random } from "../../local-chain/random.ts";
@@ -39,7 +39,7 @@ let requests: Record<string, number> = {};
 let ranges: [number, number][] = [];
 let [sent, faults] = [0, 0];
 let share = 0;
-let luck: Random = createRandom(3);
+let luck: Random = createRandom(1);
 let held: PromiseWithResolvers<void> | undefined;
 
 const numberOf = (tag: unknown): number => {
@@ -172,7 +172,7 @@ function control(url: URL): Response {
   }
   if (url.pathname === "/faults") {
     share = Number(url.searchParams.get("share"));
-    luck = createRandom(3);
+    luck = createRandom(Number(url.searchParams.get("seed")));
   }
   return Response.json({ head, final, firstBlock: FIRST_BLOCK });
 }

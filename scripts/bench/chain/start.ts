@@ -13,8 +13,8 @@ export interface SyntheticChain {
   /** Answers no request for logs until `release`. */
   hold(): Promise<void>;
   release(): Promise<void>;
-  /** From now on that share of the answers is faulty, the same ones after each call. */
-  setFaults(share: number): Promise<void>;
+  /** From now on that share of the answers is faulty; the seed says which. */
+  setFaults(share: number, seed: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export async function startChain(options: ChainOptions): Promise<SyntheticChain>
     reset: async () => void (await ask("/reset")),
     hold: async () => void (await ask("/hold")),
     release: async () => void (await ask("/release")),
-    setFaults: async (share) => void (await ask(`/faults?share=${share}`)),
+    setFaults: async (share, seed) => void (await ask(`/faults?share=${share}&seed=${seed}`)),
     stop: child.stop,
   };
 }

@@ -158,15 +158,15 @@ export const faulty: Bench = {
   measure: async ({ transfers, turns }) => {
     const chain = await startChain({ collections: [denseCollection(transfers)] });
     try {
-      const run = async (share: number) => {
-        await chain.setFaults(share);
+      const run = async (share: number, turn: number) => {
+        await chain.setFaults(share, turn + 1);
         return backfillOnce(chain, { hashed: true });
       };
-      await run(0);
+      await run(0, 0);
       const { ours, floor } = await byTurns(
         turns,
-        () => run(FAULTY_SHARE),
-        () => run(0),
+        (turn) => run(FAULTY_SHARE, turn),
+        (turn) => run(0, turn),
       );
       const exact = new Set([...ours, ...floor].map(({ hash }) => hash)).size === 1;
       const rate = ({ ms }: Run) => (transfers * 1_000) / ms;

@@ -115,10 +115,10 @@ export const scaleBackfill: Bench = {
       history.push([transfers, rate(runs.map(({ historyMs }) => historyMs))]);
       whole.push([transfers, rate(runs.map(({ ms }) => ms))]);
     }
-    const name = "Backfill from the identification to the completion";
+    const name = "Backfill, from identification to completion";
     const plot = { file: "backfill", title: "Backfill into SQLite", x: "transfers", y: "transfers/s" };
     const row = lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, history, [
-      { name: "from the request to `indexed`", points: whole },
+      { name: "From the request to the message that it is indexed", points: whole },
     ]);
     const fromRequest = whole.map(([, value]) => grouped(value)).join(", ");
     return { ...row, detail: `${row.detail}; from the request to \`indexed\` ${fromRequest}` };

@@ -1,55 +1,65 @@
 /** Addresses of one collection, each once: 20 bytes and an index, read back as hex. Index 0 is the zero address. */
-import { mix, roomU32 } from "./grow.ts";
 import { HashIndex } from "./hash-index.ts";
+import { compare, findAddress, glance, hashAddress } from "./intern.ts";
+import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
 const WORDS = 5;
 
 export class AddressTable {
-  #words = new Uint32Array(WORDS * 64);
-  #count = 0;
+  readonly #table = new WordTable(WORDS);
   readonly #index = new HashIndex();
-  readonly #scratch = new Uint32Array(WORDS);
-  readonly #scratchBytes = new Uint8Array(this.#scratch.buffer);
 
   constructor() {
-    this.intern(new Uint8Array(20), 0);
+    this.intern(new Uint8Array(20));
   }
 
   get count(): number {
-    return this.#count;
+    return this.#table.count;
   }
 
   get bytes(): number {
-    return this.#words.byteLength + this.#index.bytes;
+    return this.#table.bytes + this.#index.bytes;
   }
 
-  readonly #hashOf = (row: number): number => {
-    let hash = 0;
-    for (let w = 0; w < WORDS; w++) hash = mix(hash, this.#words[row * WORDS + w] as number);
-    return hash;
-  };
+  readonly #hashOf = (row: number): number =>
+    hashAddress(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
 
-  /** The index of the address at `offset` of `source`, added when it is new. */
-  intern(source: Uint8Array, offset: number): number {
-    const scratch = this.#scratch;
-    for (let i = 0; i < 20; i++) this.#scratchBytes[i] = source[offset + i] as number;
-    let hash = 0;
-    for (let w = 0; w < WORDS; w++) hash = mix(hash, scratch[w] as number);
-    const found = this.#index.find(hash, (row) => {
-      const at = row * WORDS;
-      for (let w = 0; w < WORDS; w++) if (this.#words[at + w] !== scratch[w]) return false;
-      return true;
-    });
-    if (found >= 0) return found;
-    const row = this.#count++;
-    this.#words = roomU32(this.#words, row * WORDS + WORDS - 1);
-    this.#words.set(scratch, row * WORDS);
+  /** The indexes of all addresses of `source`, 20 bytes each; new ones are added. */
+  intern(source: Uint8Array): Int32Array {
+    const count = source.length / 20;
+    const words = new Int32Array(count * WORDS);
+    // Aligned, so that words can be read.
+    new Uint8Array(words.buffer).set(source);
+    const hashes = new Int32Array(count);
+    const rows = new Int32Array(count);
+    const { chunks } = this.#table;
+    glance(this.#index, words, hashes, rows);
+    compare(chunks, this.#index, words, rows);
+    for (let i = 0; i < count; i++) {
+      if ((rows[i] as number) >= 0) continue;
+      const hash = hashes[i] as number;
+      const found = findAddress(chunks, this.#index, words, i * WORDS, hash);
+      rows[i] = found >= 0 ? found : this.#add(words, i * WORDS, hash);
+    }
+    return rows;
+  }
+
+  #add(words: Int32Array, at: number, hash: number): number {
+    const row = this.#table.add();
+    for (let w = 0; w < WORDS; w++) this.#table.set(row, w, words[at + w] as number);
     this.#index.add(hash, row, this.#hashOf);
     return row;
   }
 
   /** 0x and 40 digits in lower case. */
   hex(row: number): string {
-    return `0x${Buffer.from(this.#words.buffer, row * WORDS * 4, 20).toString("hex")}`;
+    const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;
+    return `0x${Buffer.from(chunk.buffer, (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
+  }
+
+  /** Gives back what growth left over. */
+  trim(): void {
+    this.#table.trim();
+    this.#index.trim(this.#hashOf);
   }
 }

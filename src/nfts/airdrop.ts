@@ -3,7 +3,9 @@
  * say who paid for a mint, so this goes by what self-minting cannot look like: each block with mints hands tokens to
  * dozens of different receivers, on average over the whole history, and nearly nothing has moved since.
  */
+import type { BalanceHistory } from "./balances.ts";
 import type { Ledger } from "./ledger.ts";
+import type { OwnerHistory } from "./owners.ts";
 
 /** The id under which it goes into the log. */
 export const AIRDROP_SHAPE = "airdrop-shape";
@@ -26,15 +28,15 @@ export function isAirdropShaped({ addresses, owners, balances, rows }: Ledger): 
   // Somebody who received many for himself is a minter, not a mailing list.
   if (receivers < transfers / 2) return false;
   let minted = 0;
-  for (let entry = 0; entry < owners.count; entry++) if (owners.prev[entry] === -1) minted++;
+  for (let entry = 0; entry < owners.count; entry++) if (owners.prev(entry) === -1) minted++;
   for (let transfer = 0; transfer < balances.count; transfer++) if (balances.isMint(transfer)) minted++;
-  const blocks = blocksIn(owners.block, owners.count) + blocksIn(balances.block, balances.count);
+  const blocks = blocksIn(owners) + blocksIn(balances);
   return minted >= transfers * MIN_MINTED && receivers >= blocks * MIN_PER_BLOCK;
 }
 
-/** Different numbers in a column that never falls. */
-function blocksIn(column: Uint32Array, count: number): number {
+/** Different blocks of a history, which lie in order. */
+function blocksIn(history: OwnerHistory | BalanceHistory): number {
   let blocks = 0;
-  for (let i = 0; i < count; i++) if (i === 0 || column[i] !== column[i - 1]) blocks++;
+  for (let i = 0; i < history.count; i++) if (i === 0 || history.block(i) !== history.block(i - 1)) blocks++;
   return blocks;
 }

@@ -5,7 +5,7 @@
  */
 import { type Amount, addAmounts, isLess, subtractAmounts } from "./amount.ts";
 import { mix, roomI32, roomU32, upperBound } from "./grow.ts";
-import { HashIndex } from "./hash-index.ts";
+import { HashIndex, homeOf } from "./hash-index.ts";
 
 /** In the high word: the balance is in the side table, at the index in the low word. */
 const IN_TABLE = 0xffff_ffff;
@@ -14,9 +14,9 @@ const ZERO_OWNER = 0;
 export class BalanceHistory {
   // One row a transfer.
   count = 0;
-  block = new Uint32Array(64);
+  #blocks = new Uint32Array(64);
   /** The token's transfer before, or -1. */
-  prev = new Int32Array(64);
+  #prevs = new Int32Array(64);
 
   // Two rows a transfer: 2t the sender's, 2t + 1 the receiver's.
   #entryHolding = new Uint32Array(64);
@@ -39,9 +39,19 @@ export class BalanceHistory {
   liveTokens = 0;
   liveHoldings = 0;
 
+  block(transfer: number): number {
+    return this.#blocks[transfer] as number;
+  }
+
+  prev(transfer: number): number {
+    return this.#prevs[transfer] as number;
+  }
+
+  trim(): void {}
+
   get bytes(): number {
     return (
-      this.block.byteLength * 2 +
+      this.#blocks.byteLength * 2 +
       this.#low.byteLength * 4 +
       this.holdingSlot.byteLength * 5 +
       this.#table.length * 32 +
@@ -54,10 +64,14 @@ export class BalanceHistory {
 
   /** The holding of (slot, owner), or -1. */
   find(slot: number, owner: number): number {
-    return this.#index.find(
-      mix(mix(1, slot), owner),
-      (holding) => this.holdingSlot[holding] === slot && this.holdingOwner[holding] === owner,
-    );
+    const index = this.#index;
+    const hash = mix(mix(1, slot), owner);
+    for (let place = homeOf(hash, index.scale); ; place++) {
+      place = index.seek(hash, place);
+      if (place < 0) return -1;
+      const holding = index.rowAt(place);
+      if (this.holdingSlot[holding] === slot && this.holdingOwner[holding] === owner) return holding;
+    }
   }
 
   #holding(slot: number, owner: number, after: number): number {
@@ -120,10 +134,10 @@ export class BalanceHistory {
     const sender = this.#holding(slot, from, after);
     const receiver = this.#holding(slot, to, after);
     const transfer = this.count++;
-    this.block = roomU32(this.block, transfer);
-    this.prev = roomI32(this.prev, transfer);
-    this.block[transfer] = block;
-    this.prev[transfer] = prev;
+    this.#blocks = roomU32(this.#blocks, transfer);
+    this.#prevs = roomI32(this.#prevs, transfer);
+    this.#blocks[transfer] = block;
+    this.#prevs[transfer] = prev;
 
     const held = this.#read(this.#holdingTail[sender] as number);
     const minted = from === ZERO_OWNER;
@@ -167,19 +181,19 @@ export class BalanceHistory {
       this.#index.remove(this.holdings - 1, this.#hashOf);
       this.holdings--;
     }
-    return { slot, prev: this.prev[transfer] as number };
+    return { slot, prev: this.#prevs[transfer] as number };
   }
 
   /** The token's newest transfer at or before `block`, walking from `tail`, or -1. */
   at(tail: number, block: number): number {
     let transfer = tail;
-    while (transfer >= 0 && (this.block[transfer] as number) > block) transfer = this.prev[transfer] as number;
+    while (transfer >= 0 && (this.#blocks[transfer] as number) > block) transfer = this.#prevs[transfer] as number;
     return transfer;
   }
 
   #entryAt(holding: number, block: number): number {
     let entry = this.#holdingTail[holding] as number;
-    while (entry >= 0 && (this.block[entry >> 1] as number) > block) entry = this.#entryPrev[entry] as number;
+    while (entry >= 0 && (this.#blocks[entry >> 1] as number) > block) entry = this.#entryPrev[entry] as number;
     return entry;
   }
 
@@ -190,13 +204,13 @@ export class BalanceHistory {
 
   /** Blocks of the holding's first transfer and of its last at or before `block`. */
   blocksOf(holding: number, block: number): { first: number; last: number } {
-    const first = this.block[this.#holdingFirst[holding] as number] as number;
+    const first = this.#blocks[this.#holdingFirst[holding] as number] as number;
     const entry = this.#entryAt(holding, block);
-    return { first, last: entry < 0 ? first : (this.block[entry >> 1] as number) };
+    return { first, last: entry < 0 ? first : (this.#blocks[entry >> 1] as number) };
   }
 
   firstBlockOf(holding: number): number {
-    return this.block[this.#holdingFirst[holding] as number] as number;
+    return this.#blocks[this.#holdingFirst[holding] as number] as number;
   }
 
   /** What is in circulation of the token after `block`. */
@@ -213,7 +227,7 @@ export class BalanceHistory {
   soleHolder(from: number, supply: Amount): number {
     // Holders met that hold nothing; back in time they did.
     let empty: Set<number> | undefined;
-    for (let transfer = from; transfer >= 0; transfer = this.prev[transfer] as number) {
+    for (let transfer = from; transfer >= 0; transfer = this.#prevs[transfer] as number) {
       for (const entry of [2 * transfer + 1, 2 * transfer]) {
         const holding = this.#entryHolding[entry] as number;
         const owner = this.holdingOwner[holding] as number;
@@ -237,6 +251,6 @@ export class BalanceHistory {
   }
 
   countAt(block: number): number {
-    return upperBound(this.block, this.count, block);
+    return upperBound(this.#blocks, this.count, block);
   }
 }

@@ -3,12 +3,15 @@
  * columns, in chain order. Out: states of any block up to the newest. It follows the log whatever a contract does, and
  * counts what should not be possible: a transfer by somebody who does not own, or by more than is held.
  */
-import { invariant } from "../core/errors.ts";
+import { InvariantError } from "../core/errors.ts";
 import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import { AddressTable } from "./addresses.ts";
 import { type Amount, amountAt, isLess, subtractAmounts } from "./amount.ts";
 import { BalanceHistory } from "./balances.ts";
+import { slotsOf } from "./batch-slots.ts";
+import { type Batch, foldPlain } from "./fold-plain.ts";
 import { RowGaps } from "./gaps.ts";
+import { TokenLinks } from "./links.ts";
 import { OwnerHistory } from "./owners.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
@@ -32,6 +35,7 @@ export interface PairIndex {
 export class Ledger {
   readonly addresses = new AddressTable();
   readonly tokens = new TokenTable();
+  readonly links = new TokenLinks();
   readonly owners = new OwnerHistory();
   readonly balances = new BalanceHistory();
   readonly rows = new RowOrder();
@@ -51,6 +55,7 @@ export class Ledger {
     return (
       this.addresses.bytes +
       this.tokens.bytes +
+      this.links.bytes +
       this.owners.bytes +
       this.balances.bytes +
       this.rows.bytes +
@@ -62,15 +67,17 @@ export class Ledger {
   /** Folds decoded transfers, all above what was folded before. */
   apply(columns: TransferColumns): void {
     const { count, kinds, blocks, from, to, ids, amounts } = columns;
-    if (count > 0) this.#dropIndexes((blocks[0] as number) - 1);
-    const dictionary = new Uint32Array(columns.addressCount);
-    for (let i = 0; i < dictionary.length; i++) dictionary[i] = this.addresses.intern(columns.addresses, i * 20);
+    if (count === 0) return;
+    this.#dropIndexes((blocks[0] as number) - 1);
+    this.#advance(blocks, count);
+    const addresses = this.addresses.intern(columns.addresses);
+    const slots = ids.words === 8 ? undefined : slotsOf(columns, this.tokens, this.links.table);
     for (let i = 0; i < count; i++) {
+      if (slots !== undefined) i = this.#foldPlain({ columns, addresses, slots }, i);
+      if (i === count) return;
       const block = blocks[i] as number;
-      invariant(block >= this.#newestBlock, "transfers are out of order", { block, before: this.#newestBlock });
-      this.#newestBlock = block;
-      const sender = dictionary[from[i] as number] as number;
-      const receiver = dictionary[to[i] as number] as number;
+      const sender = addresses[from[i] as number] as number;
+      const receiver = addresses[to[i] as number] as number;
       const kind = kinds[i] as TransferKind;
       loadId(ids, i, this.#id);
       if (kind === TransferKind.erc1155) {
@@ -81,33 +88,55 @@ export class Ledger {
     }
   }
 
+  /** Asserts that blocks do not fall. */
+  #advance(blocks: Uint32Array, count: number): void {
+    let newest = this.#newestBlock;
+    for (let i = 0; i < count; i++) {
+      const block = blocks[i] as number;
+      if (block < newest) throw new InvariantError("transfers are out of order", { block, before: newest });
+      newest = block;
+    }
+    this.#newestBlock = newest;
+  }
+
+  /** Folds what is plain from `start` on; returns the first transfer that is not. */
+  #foldPlain(batch: Batch, start: number): number {
+    const { tokens, rows } = this;
+    if (rows.ranges.length > 0) return start;
+    const before = tokens.count;
+    const end = foldPlain(batch, start, this);
+    const minted = tokens.count - before;
+    if (minted > 0) rows.addSlots(before, minted);
+    this.liveSingles += minted;
+    return end;
+  }
+
   /** One token with one owner; its id is in `#id`. */
   #transferSingle(kind: TransferKind, block: number, from: number, to: number): void {
-    const { tokens, owners, rows } = this;
+    const { tokens, links, owners, rows } = this;
     let slot = tokens.find(kind, this.#id);
     let owner = ZERO_OWNER;
     if (slot >= 0) {
-      owner = this.#ownerOfTail(tokens.tail[slot] as number);
+      owner = links.owner(slot);
     } else {
       const range = kind === TransferKind.erc721 && rows.ranges.length > 0 ? rows.rangeOf(idToBigInt(this.#id)) : -1;
       slot = tokens.add(kind, this.#id);
-      if (range >= 0) {
-        tokens.first[slot] = rangeCode(range);
-        tokens.tail[slot] = rangeCode(range);
-        owner = this.#ownerOfTail(rangeCode(range));
-      } else rows.addSlot(slot);
+      if (range >= 0) owner = this.#ownerOfTail(rangeCode(range));
+      links.add(range >= 0 ? rangeCode(range) : -1, owner);
+      if (range < 0) rows.addSlots(slot, 1);
     }
     if (owner !== from) this.anomalies++;
-    const entry = owners.push(block, slot, to, tokens.tail[slot] as number);
-    tokens.tail[slot] = entry;
-    if (tokens.first[slot] === -1) {
-      tokens.first[slot] = entry;
+    const entry = owners.push(block, slot, to, links.tail(slot));
+    links.setTail(slot, entry);
+    links.setOwner(slot, to);
+    if (links.first(slot) === -1) {
+      links.setFirst(slot, entry);
       if (from !== ZERO_OWNER) this.#lateMints.set(slot, -1);
     } else if (from === ZERO_OWNER && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, entry);
     if (owner === ZERO_OWNER && to !== ZERO_OWNER) this.liveSingles++;
     else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
     // A row appears as an entry; only what its first transfer burns is a gap from the start.
-    this.#changeGaps(slot, block, tokens.first[slot] === entry || owner !== ZERO_OWNER, to !== ZERO_OWNER);
+    this.#changeGaps(slot, block, links.first(slot) === entry || owner !== ZERO_OWNER, to !== ZERO_OWNER);
   }
 
   /** A token went from being listed or not to being listed or not. */
@@ -117,8 +146,8 @@ export class Ledger {
 
   /** The row of a token. */
   rowOf(slot: number): number {
-    const { tokens, rows } = this;
-    const first = tokens.first[slot] as number;
+    const { tokens, links, rows } = this;
+    const first = links.first(slot);
     if (first >= -1) return rows.rowOf(slot);
     const range = rows.ranges[rangeOfCode(first)] as IdRange;
     return range.firstRow + Number(tokens.id(slot) - range.id);
@@ -126,15 +155,17 @@ export class Ledger {
 
   /** How many rows, gaps included, there were after `block`. */
   rowsAt(block: number): number {
-    const { tokens, owners, balances, rows } = this;
-    return rows.countAt(block, (slot) => {
-      const column = tokens.kind(slot) === TransferKind.erc1155 ? balances.block : owners.block;
-      return column[tokens.first[slot] as number] as number;
-    });
+    return this.rows.countAt(block, (slot) => this.#blockOf(slot, this.links.first(slot)));
+  }
+
+  /** Block of an entry (or ERC-1155 transfer) of the slot's history. */
+  #blockOf(slot: number, entry: number): number {
+    const { tokens, owners, balances } = this;
+    return tokens.kind(slot) === TransferKind.erc1155 ? balances.block(entry) : owners.block(entry);
   }
 
   #ownerOfTail(tail: number): number {
-    if (tail >= 0) return this.owners.to[tail] as number;
+    if (tail >= 0) return this.owners.to(tail);
     return tail === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(tail)]?.to ?? ZERO_OWNER);
   }
 
@@ -181,11 +212,12 @@ export class Ledger {
       this.anomalies++;
       return;
     }
-    const { tokens, balances } = this;
+    const { tokens, links, balances } = this;
     let slot = tokens.find(TransferKind.erc1155, this.#id);
     if (slot < 0) {
       slot = tokens.add(TransferKind.erc1155, this.#id);
-      this.rows.addSlot(slot);
+      links.add(-1, ZERO_OWNER);
+      this.rows.addSlots(slot, 1);
     }
     if (from !== ZERO_OWNER) {
       const held = balances.balance(slot, from);
@@ -199,15 +231,15 @@ export class Ledger {
   }
 
   #pushAmount(block: number, slot: number, from: number, to: number, amount: Amount, minted: boolean): void {
-    const { tokens, balances } = this;
+    const { links, balances } = this;
     const after = this.owners.count + this.rows.ranges.length;
     const live = balances.liveTokens;
-    const transfer = balances.push(block, slot, from, to, amount, tokens.tail[slot] as number, after);
-    tokens.tail[slot] = transfer;
+    const transfer = balances.push(block, slot, from, to, amount, links.tail(slot), after);
+    links.setTail(slot, transfer);
     const change = balances.liveTokens - live;
-    if (change !== 0 && tokens.first[slot] !== -1) this.#changeGaps(slot, block, change < 0, change > 0);
-    if (tokens.first[slot] === -1) {
-      tokens.first[slot] = transfer;
+    if (change !== 0 && links.first(slot) !== -1) this.#changeGaps(slot, block, change < 0, change > 0);
+    if (links.first(slot) === -1) {
+      links.setFirst(slot, transfer);
       if (!minted) this.#lateMints.set(slot, -1);
     } else if (minted && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, transfer);
   }
@@ -220,22 +252,24 @@ export class Ledger {
   /** Undoes everything above `block`. */
   revert(block: number): void {
     this.#dropIndexes(block);
-    const { tokens, owners, balances, rows } = this;
-    while (owners.count > 0 && (owners.block[owners.count - 1] as number) > block) {
-      const entry = --owners.count;
-      const slot = owners.slot[entry] as number;
-      const prev = owners.prev[entry] as number;
-      const owner = owners.to[entry] as number;
+    const { tokens, links, owners, balances, rows } = this;
+    while (owners.count > 0 && owners.block(owners.count - 1) > block) {
+      const entry = owners.count - 1;
+      const slot = owners.slot(entry);
+      const prev = owners.prev(entry);
+      const owner = owners.to(entry);
       const before = this.#ownerOfTail(prev);
-      tokens.tail[slot] = prev;
+      owners.pop();
+      links.setTail(slot, prev);
+      links.setOwner(slot, before);
       if (before === ZERO_OWNER && owner !== ZERO_OWNER) this.liveSingles--;
       else if (before !== ZERO_OWNER && owner === ZERO_OWNER) this.liveSingles++;
       this.#forgetMint(slot, entry);
     }
-    while (balances.count > 0 && (balances.block[balances.count - 1] as number) > block) {
+    while (balances.count > 0 && balances.block(balances.count - 1) > block) {
       const transfer = balances.count - 1;
       const { slot, prev } = balances.pop();
-      tokens.tail[slot] = prev;
+      links.setTail(slot, prev);
       this.#forgetMint(slot, transfer);
     }
     for (let last = rows.ranges.length - 1; last >= 0; last--) {
@@ -245,13 +279,14 @@ export class Ledger {
     }
     // Slots appear in chain order: those left without an entry are the newest. A token of a range that stays needs none.
     let slots = tokens.count;
-    while (slots > 0 && (tokens.tail[slots - 1] as number) < 0) {
+    while (slots > 0 && links.tail(slots - 1) < 0) {
       slots--;
       this.#lateMints.delete(slots);
     }
     this.gaps.revert(block);
     rows.truncate(block, slots);
     tokens.truncate(slots);
+    links.truncate(slots);
     this.#newestBlock = Math.min(this.#newestBlock, block);
   }
 
@@ -264,10 +299,14 @@ export class Ledger {
    * the contract never told of a mint.
    */
   mintOf(slot: number, block: number): number {
-    const first = this.tokens.first[slot] as number;
+    const first = this.links.first(slot);
     const late = this.#lateMints.get(slot);
     if (late === undefined || late === -1) return first;
-    const column = this.tokens.kind(slot) === TransferKind.erc1155 ? this.balances.block : this.owners.block;
-    return (column[late] as number) <= block ? late : first;
+    return this.#blockOf(slot, late) <= block ? late : first;
+  }
+
+  /** Gives back what growth left over: at the end of a hydration. */
+  trim(): void {
+    for (const part of [this.addresses, this.tokens, this.links, this.owners, this.balances]) part.trim();
   }
 }

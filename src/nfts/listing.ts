@@ -45,17 +45,17 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
   return {
     kind: tokens.kind(slot),
     id: tokens.idText(slot),
-    owner: range?.to ?? (owners.to[at] as number),
+    owner: range?.to ?? owners.to(at),
     amount: 1,
-    block: range?.block ?? (owners.block[at] as number),
-    blockMinted: mintRange?.block ?? (owners.block[mint] as number),
-    minter: mintRange?.to ?? (owners.to[mint] as number),
+    block: range?.block ?? owners.block(at),
+    blockMinted: mintRange?.block ?? owners.block(mint),
+    minter: mintRange?.to ?? owners.to(mint),
   };
 }
 
 /** The owner that an entry, or what stands for one, left a token with. */
 export function ownerAt(ledger: Ledger, at: number): number {
-  if (at >= 0) return ledger.owners.to[at] as number;
+  if (at >= 0) return ledger.owners.to(at);
   return at === -1 ? ZERO_OWNER : (ledger.rows.ranges[rangeOfCode(at)]?.to ?? ZERO_OWNER);
 }
 
@@ -71,7 +71,7 @@ function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
 
 /** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
 export function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): void {
-  const { tokens, owners, balances, rows, gaps } = ledger;
+  const { tokens, links, owners, balances, rows, gaps } = ledger;
   const words = new Uint32Array(8);
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
     let slot = rowSlot;
@@ -94,25 +94,25 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: V
         return visit([row, 0, 0, 0], entry);
       }
     }
-    const first = tokens.first[slot] as number;
+    const first = links.first(slot);
     if (tokens.kind(slot) !== TransferKind.erc1155) {
-      if (first >= 0 && (owners.block[first] as number) > block) return false;
-      const at = owners.at(tokens.tail[slot] as number, block);
+      if (first >= 0 && owners.block(first) > block) return false;
+      const at = owners.at(links.tail(slot), block);
       if (ownerAt(ledger, at) === ZERO_OWNER) return true;
       return visit([row, 0, 0, 0], () => singleEntry(ledger, slot, at, block));
     }
-    if ((balances.block[first] as number) > block) return false;
+    if (balances.block(first) > block) return false;
     const supply = balances.supplyAt(slot, block);
     if (supply === 0) return true;
     return visit([row, 0, 0, 0], () => {
-      const last = balances.at(tokens.tail[slot] as number, block);
+      const last = balances.at(links.tail(slot), block);
       return {
         kind: TransferKind.erc1155,
         id: tokens.idText(slot),
         owner: balances.soleHolder(last, supply),
         amount: supply,
-        block: balances.block[last] as number,
-        blockMinted: balances.block[ledger.mintOf(slot, block)] as number,
+        block: balances.block(last),
+        blockMinted: balances.block(ledger.mintOf(slot, block)),
         minter: -1,
       };
     });
@@ -123,9 +123,9 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: V
 /** Whether entry `at` is the first by which its receiver came to hold its token. */
 function isFirstOfPair(ledger: Ledger, at: number): boolean {
   const { owners } = ledger;
-  const to = owners.to[at] as number;
-  let before = owners.prev[at] as number;
-  for (; before >= 0; before = owners.prev[before] as number) if (owners.to[before] === to) return false;
+  const to = owners.to(at);
+  let before = owners.prev(at);
+  for (; before >= 0; before = owners.prev(before)) if (owners.to(before) === to) return false;
   return before === -1 || ownerAt(ledger, before) !== to;
 }
 
@@ -134,15 +134,15 @@ function isFirstOfPair(ledger: Ledger, at: number): boolean {
  * lists merged by when their members appeared.
  */
 export function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
-  const { tokens, owners, balances, rows } = ledger;
+  const { tokens, links, owners, balances, rows } = ledger;
   const entries = owners.countAt(block);
   const words = new Uint32Array(8);
   let [i, r, offset, h] = from;
   // A token that moved on after the block is met at each of its entries, but its walk back is made once.
   const walked = new Map<number, number>();
   const entryAt = (slot: number): number => {
-    const tail = tokens.tail[slot] as number;
-    if (tail < 0 || (owners.block[tail] as number) <= block) return tail;
+    const tail = links.tail(slot);
+    if (tail < 0 || owners.block(tail) <= block) return tail;
     const known = walked.get(slot);
     if (known !== undefined) return known;
     const at = owners.at(tail, block);
@@ -183,7 +183,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       const slot = touchedSlot(ledger, id, words);
       const at = slot < 0 ? -1 : entryAt(slot);
       if (slot >= 0 && ownerAt(ledger, at) !== range.to) continue;
-      const last = slot >= 0 && at >= 0 ? (owners.block[at] as number) : range.block;
+      const last = slot >= 0 && at >= 0 ? owners.block(at) : range.block;
       const entry = () => ({
         kind: TransferKind.erc721,
         id: id.toString(),
@@ -196,14 +196,14 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       if (!visit(here, entry)) return;
     } else if (i < entries) {
       const at = i++;
-      const slot = owners.slot[at] as number;
-      const to = owners.to[at] as number;
+      const slot = owners.slot(at);
+      const to = owners.to(at);
       if (to === ZERO_OWNER) continue;
       const current = entryAt(slot);
       if (ownerAt(ledger, current) !== to || !isFirstOfPair(ledger, at)) continue;
       const entry = () => ({
         ...singleEntry(ledger, slot, current, block),
-        blockMinted: owners.block[at] as number,
+        blockMinted: owners.block(at),
       });
       if (!visit([at, r, 0, h], entry)) return;
     } else return;

@@ -2,43 +2,68 @@
  * Histories of tokens with one owner (ERC-721, CryptoPunks): 16 bytes a transfer, each entry linked to the one before
  * of the same token, so that the owner at any block is a short walk back from the tail.
  */
-import { roomI32, roomU32, upperBound } from "./grow.ts";
+import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
+
+/** Words of an entry: block, slot, receiver (an index of the address table), entry before (see `prev`). */
+const WIDTH = 4;
 
 export class OwnerHistory {
-  count = 0;
-  block = new Uint32Array(64);
-  slot = new Uint32Array(64);
-  /** Receiver, as an index of the address table. */
-  to = new Uint32Array(64);
-  /** The token's entry before: an index, -1, or -(2 + r) for id range r. */
-  prev = new Int32Array(64);
+  readonly table = new WordTable(WIDTH);
+
+  get count(): number {
+    return this.table.count;
+  }
 
   get bytes(): number {
-    return this.block.byteLength * 4;
+    return this.table.bytes;
+  }
+
+  block(entry: number): number {
+    return this.table.get(entry, 0) >>> 0;
+  }
+
+  slot(entry: number): number {
+    return this.table.get(entry, 1);
+  }
+
+  to(entry: number): number {
+    return this.table.get(entry, 2);
+  }
+
+  /** The token's entry before: an index, -1, or -(2 + r) for id range r. */
+  prev(entry: number): number {
+    return this.table.get(entry, 3);
   }
 
   push(block: number, slot: number, to: number, prev: number): number {
-    const entry = this.count++;
-    this.block = roomU32(this.block, entry);
-    this.slot = roomU32(this.slot, entry);
-    this.to = roomU32(this.to, entry);
-    this.prev = roomI32(this.prev, entry);
-    this.block[entry] = block;
-    this.slot[entry] = slot;
-    this.to[entry] = to;
-    this.prev[entry] = prev;
+    const entry = this.table.add();
+    const chunk = this.table.chunks[entry >>> CHUNK_BITS] as Int32Array;
+    const at = (entry & CHUNK_MASK) * WIDTH;
+    chunk[at] = block;
+    chunk[at + 1] = slot;
+    chunk[at + 2] = to;
+    chunk[at + 3] = prev;
     return entry;
+  }
+
+  /** Forgets the newest entry; its token is told by the caller. */
+  pop(): void {
+    this.table.count--;
   }
 
   /** The token's newest entry at or before `block`, walking from `tail`; below 0 as `prev`. */
   at(tail: number, block: number): number {
     let entry = tail;
-    while (entry >= 0 && (this.block[entry] as number) > block) entry = this.prev[entry] as number;
+    while (entry >= 0 && this.block(entry) > block) entry = this.prev(entry);
     return entry;
   }
 
   /** How many entries lie at or before `block`. */
   countAt(block: number): number {
-    return upperBound(this.block, this.count, block);
+    return this.table.upperBound(0, block);
+  }
+
+  trim(): void {
+    this.table.trim();
   }
 }

@@ -13,15 +13,15 @@ import { rangeOfCode } from "./rows.ts";
  */
 function gapsOfRanges(ledger: Ledger, block: number): Map<number, number[]> {
   const gaps = new Map<number, number[]>();
-  const { tokens, owners, rows } = ledger;
+  const { tokens, links, owners, rows } = ledger;
   if (rows.ranges.length === 0) return gaps;
   for (let slot = 0; slot < tokens.count; slot++) {
-    const first = tokens.first[slot] as number;
+    const first = links.first(slot);
     if (first >= -1) continue;
     const index = rangeOfCode(first);
     const range = rows.ranges[index];
     if (range === undefined) continue;
-    const owner = ownerAt(ledger, owners.at(tokens.tail[slot] as number, block));
+    const owner = ownerAt(ledger, owners.at(links.tail(slot), block));
     if (owner === range.to) continue;
     const list = gaps.get(index) ?? [];
     list.push(Number(tokens.id(slot) - range.id));

@@ -41,18 +41,19 @@ export class RowOrder {
     return (this.#segments.length + this.ranges.length) * 96;
   }
 
-  addSlot(slot: number): void {
+  /** Rows for `count` slots from `slot` on. */
+  addSlots(slot: number, count: number): void {
     const last = this.#segments.at(-1);
-    if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count++;
+    if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count += count;
     else {
-      const run = { kind: "slots" as const, firstRow: this.count, firstSlot: slot, count: 1 };
+      const run = { kind: "slots" as const, firstRow: this.count, firstSlot: slot, count };
       this.#segments.push(run);
       this.#runs.push(run);
     }
-    this.count++;
+    this.count += count;
   }
 
-  /** The row of a slot that was added by `addSlot`. */
+  /** The row of a slot that was added by `addSlots`. */
   rowOf(slot: number): number {
     const after = lowerBound(
       this.#runs.length,

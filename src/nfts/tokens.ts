@@ -1,14 +1,16 @@
 /**
  * The tokens of a collection: one slot per (kind, id) that has a history of its own. Ids that fit 64 bits cost 8 bytes;
- * larger ones live in a side table. `first` and `tail` point into the history of the slot's kind: an entry's index, -1
- * for none, or -(2 + r) for "as id range r left it".
+ * larger ones live in a side table. Slots are found by arithmetic where ids came in order (see `runs.ts`), and by a hash
+ * index elsewhere.
  */
 import type { TransferKind, WordColumn } from "../events/columns.ts";
-import { mix, roomI32, roomU8, roomU32 } from "./grow.ts";
+import { findStored, findStoredLarge, hashId, hashLargeId } from "./find-token.ts";
 import { HashIndex } from "./hash-index.ts";
+import { IdRuns } from "./runs.ts";
+import { WordTable } from "./word-table.ts";
 
 /** Set on a slot's kind when its id is in the side table. */
-const LARGE = 0x80;
+const LARGE = 4;
 const WORDS = 8;
 
 /** An id as eight u32 words, lowest first; reused by the caller. */
@@ -35,126 +37,119 @@ export function bigIntToId(value: bigint, target: IdWords): void {
   }
 }
 
+function isLarge(words: IdWords): boolean {
+  for (let w = 2; w < WORDS; w++) if (words[w] !== 0) return true;
+  return false;
+}
+
 export class TokenTable {
-  count = 0;
-  first = new Int32Array(64);
-  tail = new Int32Array(64);
-  #low = new Uint32Array(64);
-  #high = new Uint32Array(64);
-  #kinds = new Uint8Array(64);
-  #large = new Uint32Array(0);
-  #largeCount = 0;
-  readonly #index = new HashIndex();
+  /** Low and high word of the id, signed; of a large one its row in the side table. */
+  readonly ids = new WordTable(2);
+  /** Eight slots a word, four bits each. */
+  readonly kinds = new WordTable(1);
+  readonly runs = new IdRuns();
+  readonly index = new HashIndex();
+  readonly #large = new WordTable(WORDS);
+  readonly #scratch = new Uint32Array(WORDS);
+
+  get count(): number {
+    return this.ids.count;
+  }
 
   get bytes(): number {
-    return (
-      this.first.byteLength +
-      this.tail.byteLength +
-      this.#low.byteLength +
-      this.#high.byteLength +
-      this.#kinds.byteLength +
-      this.#large.byteLength +
-      this.#index.bytes
-    );
+    return this.ids.bytes + this.kinds.bytes + this.runs.bytes + this.index.bytes + this.#large.bytes;
+  }
+
+  /** Its kind, and whether its id is in the side table. */
+  mark(slot: number): number {
+    return (this.kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
   }
 
   kind(slot: number): TransferKind {
-    return ((this.#kinds[slot] as number) & ~LARGE) as TransferKind;
+    return (this.mark(slot) & ~LARGE) as TransferKind;
   }
 
   id(slot: number): bigint {
-    if (((this.#kinds[slot] as number) & LARGE) === 0) {
-      const high = this.#high[slot] as number;
-      const low = this.#low[slot] as number;
-      return high === 0 ? BigInt(low) : (BigInt(high) << 32n) | BigInt(low);
-    }
-    const at = (this.#low[slot] as number) * WORDS;
-    return idToBigInt(this.#large.subarray(at, at + WORDS));
+    const low = this.ids.get(slot, 0) >>> 0;
+    if ((this.mark(slot) & LARGE) !== 0) return idToBigInt(this.#loadLarge(low));
+    const high = this.ids.get(slot, 1) >>> 0;
+    return high === 0 ? BigInt(low) : (BigInt(high) << 32n) | BigInt(low);
   }
 
   /** The id in decimal: without a bigint where it is an exact number. */
   idText(slot: number): string {
-    if (((this.#kinds[slot] as number) & LARGE) === 0) {
-      const high = this.#high[slot] as number;
-      if (high < 0x20_0000) return String(high * 2 ** 32 + (this.#low[slot] as number));
-    }
+    const low = this.ids.get(slot, 0) >>> 0;
+    const high = this.ids.get(slot, 1) >>> 0;
+    if ((this.mark(slot) & LARGE) === 0 && high < 0x20_0000) return String(high * 2 ** 32 + low);
     return this.id(slot).toString();
   }
 
-  #hash(kind: number, words: IdWords): number {
-    let hash = mix(kind, words[0] as number);
-    for (let w = 1; w < WORDS; w++) if (words[w] !== 0) hash = mix(hash + w, words[w] as number);
-    return hash;
+  #loadLarge(row: number): IdWords {
+    for (let w = 0; w < WORDS; w++) this.#scratch[w] = this.#large.get(row, w);
+    return this.#scratch;
   }
 
-  readonly #scratch = new Uint32Array(WORDS);
   readonly #hashOf = (slot: number): number => {
-    this.#load(slot, this.#scratch);
-    return this.#hash(this.kind(slot), this.#scratch);
+    const mark = this.mark(slot);
+    if ((mark & LARGE) !== 0) return hashLargeId(mark & ~LARGE, this.#loadLarge(this.ids.get(slot, 0)));
+    return hashId(mark, this.ids.get(slot, 0), this.ids.get(slot, 1));
   };
-
-  #load(slot: number, target: IdWords): void {
-    if (((this.#kinds[slot] as number) & LARGE) === 0) {
-      target.fill(0);
-      target[0] = this.#low[slot] as number;
-      target[1] = this.#high[slot] as number;
-      return;
-    }
-    const at = (this.#low[slot] as number) * WORDS;
-    for (let w = 0; w < WORDS; w++) target[w] = this.#large[at + w] as number;
-  }
 
   /** The slot of (kind, id), or -1. */
   find(kind: TransferKind, words: IdWords): number {
-    const large = isLarge(words);
-    const [low, high] = [words[0] as number, words[1] as number];
-    return this.#index.find(this.#hash(kind, words), (slot) => {
-      const stored = this.#kinds[slot] as number;
-      if (!large) return stored === kind && this.#low[slot] === low && this.#high[slot] === high;
-      if (stored !== (kind | LARGE)) return false;
-      const at = (this.#low[slot] as number) * WORDS;
-      for (let w = 0; w < WORDS; w++) if (this.#large[at + w] !== words[w]) return false;
-      return true;
-    });
+    if (!isLarge(words)) return this.findSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
+    return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(kind, words));
+  }
+
+  /** As `find`, for an id of two words, signed. */
+  findSmall(kind: TransferKind, low: number, high: number): number {
+    const slot = this.runs.find(kind, low, high);
+    return slot >= 0 ? slot : findStored(this, kind, low, high);
   }
 
   /** A new slot for (kind, id), which must not have one. */
   add(kind: TransferKind, words: IdWords): number {
-    const slot = this.count++;
-    this.#low = roomU32(this.#low, slot);
-    this.#high = roomU32(this.#high, slot);
-    this.#kinds = roomU8(this.#kinds, slot);
-    this.first = roomI32(this.first, slot);
-    this.tail = roomI32(this.tail, slot);
-    this.first[slot] = -1;
-    this.tail[slot] = -1;
-    if (isLarge(words)) {
-      const at = this.#largeCount++;
-      this.#large = roomU32(this.#large, at * WORDS + WORDS - 1);
-      this.#large.set(words, at * WORDS);
-      this.#low[slot] = at;
-      this.#high[slot] = 0;
-      this.#kinds[slot] = kind | LARGE;
-    } else {
-      this.#low[slot] = words[0] as number;
-      this.#high[slot] = words[1] as number;
-      this.#kinds[slot] = kind;
-    }
-    this.#index.add(this.#hash(kind, words), slot, this.#hashOf);
+    if (!isLarge(words)) return this.addSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
+    const row = this.#large.add();
+    for (let w = 0; w < WORDS; w++) this.#large.set(row, w, words[w] as number);
+    const slot = this.#add(kind | LARGE, row, 0);
+    this.index.add(hashLargeId(kind, words), slot, this.#hashOf);
+    return slot;
+  }
+
+  /** As `add`, for an id of two words, signed. */
+  addSmall(kind: TransferKind, low: number, high: number): number {
+    const slot = this.#add(kind, low, high);
+    if (!this.runs.add(kind, low, high, slot)) this.index.add(hashId(kind, low, high), slot, this.#hashOf);
+    return slot;
+  }
+
+  #add(mark: number, low: number, high: number): number {
+    const slot = this.ids.add();
+    this.ids.set(slot, 0, low);
+    this.ids.set(slot, 1, high);
+    const row = slot >>> 3;
+    const shift = (slot & 7) * 4;
+    // What an earlier slot of this number left is overwritten.
+    if (shift === 0) this.kinds.set(this.kinds.add(), 0, mark);
+    else this.kinds.set(row, 0, (this.kinds.get(row, 0) & ~(15 << shift)) | (mark << shift));
     return slot;
   }
 
   /** Forgets the newest slots: a reorg took the blocks they first appeared in. */
   truncate(count: number): void {
     for (let slot = this.count - 1; slot >= count; slot--) {
-      this.#index.remove(slot, this.#hashOf);
-      if (((this.#kinds[slot] as number) & LARGE) !== 0) this.#largeCount--;
+      const isLargeId = (this.mark(slot) & LARGE) !== 0;
+      if (isLargeId || !this.runs.remove(slot)) this.index.remove(slot, this.#hashOf);
+      if (isLargeId) this.#large.count--;
     }
-    this.count = count;
+    this.ids.count = count;
+    this.kinds.count = (count + 7) >>> 3;
   }
-}
 
-function isLarge(words: IdWords): boolean {
-  for (let w = 2; w < WORDS; w++) if (words[w] !== 0) return true;
-  return false;
+  /** Gives back what growth left over. */
+  trim(): void {
+    for (const table of [this.ids, this.kinds, this.#large]) table.trim();
+    this.index.trim(this.#hashOf);
+  }
 }

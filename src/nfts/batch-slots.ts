@@ -1,0 +1,117 @@
+/**
+ * The slots of a whole batch of transfers at once, ahead of its fold. A file of its own, in passes, since looking for a
+ * token is waiting for memory: reads that do not depend on each other are waited for together, those of one transfer
+ * after the other are not.
+ */
+import type { TransferColumns, TransferKind } from "../events/columns.ts";
+import { hashId } from "./find-token.ts";
+import { homeOf } from "./hash-index.ts";
+import type { Run } from "./runs.ts";
+import type { TokenTable } from "./tokens.ts";
+import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
+
+/** A token still to be looked for. */
+const UNKNOWN = -2;
+
+/** Written, never read: a read whose value nobody takes would be left out. */
+const SINK = new Int32Array(1);
+
+/** Kinds and ids, of one or two signed words, of a batch. */
+interface Ids {
+  readonly kinds: Uint8Array;
+  readonly words: number;
+  readonly values: Int32Array;
+}
+
+/** The slot of each transfer's token, -1 where there is none yet. Ids take one or two words. */
+export function slotsOf({ count, kinds, ids }: TransferColumns, tokens: TokenTable, links: WordTable): Int32Array {
+  const values = new Int32Array(ids.values.buffer, ids.values.byteOffset, ids.values.length);
+  const batch = { kinds, words: ids.words, values };
+  const slots = new Int32Array(count);
+  const { last } = tokens.runs;
+  if (last === undefined) slots.fill(UNKNOWN);
+  const unknown = last === undefined ? count : searchRun(batch, last, slots);
+  if (unknown > 0) {
+    if (tokens.runs.count > 1) searchRuns(batch, tokens, slots);
+    searchIndex(batch, tokens, slots);
+  }
+  touch(links.chunks, slots);
+  return slots;
+}
+
+/** Slots of the ids in a run; returns how many are not. */
+function searchRun({ kinds, words, values }: Ids, run: Run, slots: Int32Array): number {
+  const { low, high, count, kind, firstSlot } = run;
+  let unknown = 0;
+  for (let i = 0; i < slots.length; i++) {
+    const offset = ((values[i * words] as number) - low) | 0;
+    const top = words === 1 ? 0 : (values[i * words + 1] as number);
+    const isHere = offset >= 0 && offset < count && top === high && kinds[i] === kind;
+    slots[i] = isHere ? firstSlot + offset : UNKNOWN;
+    if (!isHere) unknown++;
+  }
+  return unknown;
+}
+
+function searchRuns({ kinds, words, values }: Ids, { runs }: TokenTable, slots: Int32Array): void {
+  for (let i = 0; i < slots.length; i++) {
+    if (slots[i] !== UNKNOWN) continue;
+    const top = words === 1 ? 0 : (values[i * words + 1] as number);
+    const slot = runs.find(kinds[i] as number, values[i * words] as number, top);
+    if (slot >= 0) slots[i] = slot;
+  }
+}
+
+function searchIndex({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32Array): void {
+  const { places, scale, bits } = tokens.index;
+  const hashes = new Int32Array(slots.length);
+  for (let i = 0; i < slots.length; i++) {
+    if (slots[i] !== UNKNOWN) continue;
+    const top = words === 1 ? 0 : (values[i * words + 1] as number);
+    hashes[i] = hashId(kinds[i] as number, values[i * words] as number, top);
+  }
+  let touched = 0;
+  for (let i = 0; i < slots.length; i++) {
+    if (slots[i] === UNKNOWN) touched |= places[homeOf(hashes[i] as number, scale)] as number;
+  }
+  SINK[0] = touched;
+  const mask = (1 << bits) - 1;
+  for (let i = 0; i < slots.length; i++) {
+    if (slots[i] !== UNKNOWN) continue;
+    const tag = (hashes[i] as number) << bits;
+    let place = homeOf(hashes[i] as number, scale);
+    let stored = places[place] as number;
+    while (stored !== 0 && (stored ^ tag) >>> bits !== 0) {
+      if (++place === places.length) place = 0;
+      stored = places[place] as number;
+    }
+    // The first whose kept hash is right; the id is compared below.
+    slots[i] = stored === 0 ? -1 : ~(stored & mask) - 1;
+  }
+  verify({ kinds, words, values }, tokens, slots);
+}
+
+/** Candidates, as -2 - row - 1, to slots. */
+function verify({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32Array): void {
+  const { chunks } = tokens.ids;
+  for (let i = 0; i < slots.length; i++) {
+    if ((slots[i] as number) >= -1) continue;
+    const slot = ~((slots[i] as number) + 1) - 1;
+    const chunk = chunks[slot >>> CHUNK_BITS] as Int32Array;
+    const at = (slot & CHUNK_MASK) * 2;
+    const low = values[i * words] as number;
+    const high = words === 1 ? 0 : (values[i * words + 1] as number);
+    const isRight = chunk[at] === low && chunk[at + 1] === high && tokens.mark(slot) === kinds[i];
+    slots[i] = isRight ? slot : tokens.findSmall(kinds[i] as TransferKind, low, high);
+  }
+}
+
+/** Reads what the fold is about to, so that it need not wait. */
+function touch(links: readonly Int32Array[], slots: Int32Array): void {
+  let touched = 0;
+  for (let i = 0; i < slots.length; i++) {
+    const slot = slots[i] as number;
+    if (slot >= 0) touched |= (links[slot >>> CHUNK_BITS] as Int32Array)[(slot & CHUNK_MASK) * 3 + 2] as number;
+  }
+  SINK[0] = touched;
+}

@@ -1,0 +1,63 @@
+/**
+ * Hashing ids and finding them among those of a collection. A file of its own since every transfer goes through here:
+ * no closures, no objects, signed words only.
+ */
+import { mix } from "./grow.ts";
+import { type HashIndex, homeOf } from "./hash-index.ts";
+import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
+
+/** What is looked through: see `TokenTable`. */
+interface Stored {
+  readonly ids: WordTable;
+  readonly kinds: WordTable;
+  readonly index: HashIndex;
+}
+
+/** Of an id of two words; good in its high bits. */
+export const hashId = (kind: number, low: number, high: number): number => {
+  const hash = Math.imul(mix(mix(kind, low), high), 0x85ebca6b);
+  return hash ^ (hash >>> 16);
+};
+
+export function hashLargeId(kind: number, words: Uint32Array): number {
+  let hash = kind;
+  for (let w = 0; w < 8; w++) hash = mix(hash, words[w] as number);
+  return Math.imul(hash, 0x85ebca6b);
+}
+
+const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
+
+/** The slot of an id of two words, or -1. */
+export function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): number {
+  if (index.count === 0) return -1;
+  const hash = hashId(kind, low, high);
+  for (let place = homeOf(hash, index.scale); ; place++) {
+    place = index.seek(hash, place);
+    if (place < 0) return -1;
+    const slot = index.rowAt(place);
+    const chunk = ids.chunks[slot >>> CHUNK_BITS] as Int32Array;
+    const at = (slot & CHUNK_MASK) * 2;
+    if (chunk[at] === low && chunk[at + 1] === high && markOf(kinds, slot) === kind) return slot;
+  }
+}
+
+/** The slot of an id of eight words, marked `mark`, or -1. */
+export function findStoredLarge(
+  { ids, kinds, index }: Stored,
+  large: WordTable,
+  mark: number,
+  words: Uint32Array,
+  hash: number,
+): number {
+  for (let place = homeOf(hash, index.scale); ; place++) {
+    place = index.seek(hash, place);
+    if (place < 0) return -1;
+    const slot = index.rowAt(place);
+    if (markOf(kinds, slot) === mark && equals(large, ids.get(slot, 0), words)) return slot;
+  }
+}
+
+function equals(large: WordTable, row: number, words: Uint32Array): boolean {
+  for (let w = 0; w < 8; w++) if (large.get(row, w) !== ((words[w] as number) | 0)) return false;
+  return true;
+}

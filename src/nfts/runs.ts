@@ -1,0 +1,93 @@
+/**
+ * Ids that came in order: most collections mint 1, 2, 3 and so on, so that a token's slot is its id less a number, and
+ * no index has to be kept or searched. A run begins with a collection's first id, or where ids have come in order for
+ * a while; ids are of two signed words here, and no run crosses a change of sign.
+ */
+
+export interface Run {
+  readonly kind: number;
+  readonly low: number;
+  readonly high: number;
+  readonly firstSlot: number;
+  count: number;
+}
+
+/** Ids in order before a run begins: one that is hit seldom costs more than it saves. */
+const MIN_STREAK = 64;
+const MAX_RUNS = 1_024;
+
+export class IdRuns {
+  /** In order of slots. */
+  readonly #runs: Run[] = [];
+  /** In order of kind and id; runs never overlap. */
+  #byId: Run[] = [];
+  /** The id after the one added last, and how many came in order up to it. */
+  #next = { kind: -1, low: 0, high: 0 };
+  #streak = 0;
+
+  get bytes(): number {
+    return this.#runs.length * 96;
+  }
+
+  get count(): number {
+    return this.#runs.length;
+  }
+
+  /** The one that may still grow. */
+  get last(): Run | undefined {
+    return this.#runs.at(-1);
+  }
+
+  /** The slot of an id, or -1 when no run has it. */
+  find(kind: number, low: number, high: number): number {
+    let least = 0;
+    let most = this.#byId.length;
+    while (least < most) {
+      const middle = (least + most) >>> 1;
+      if (isAfter(this.#byId[middle] as Run, kind, low, high)) most = middle;
+      else least = middle + 1;
+    }
+    const run = this.#byId[least - 1];
+    if (run === undefined || run.kind !== kind || run.high !== high || low - run.low >= run.count) return -1;
+    return run.firstSlot + low - run.low;
+  }
+
+  /** Takes the id of a new slot when it goes on a run or begins one; whether it did. */
+  add(kind: number, low: number, high: number, slot: number): boolean {
+    const last = this.#runs.at(-1);
+    if (last !== undefined && goesOn(last, kind, low, high, slot)) {
+      last.count++;
+      return true;
+    }
+    const next = this.#next;
+    const isNext = kind === next.kind && low === next.low && high === next.high;
+    this.#streak = isNext ? this.#streak + 1 : 1;
+    this.#next = { kind, low: low + 1, high };
+    if ((slot > 0 && this.#streak <= MIN_STREAK) || this.#runs.length === MAX_RUNS) return false;
+    const run = { kind, low, high, firstSlot: slot, count: 1 };
+    this.#runs.push(run);
+    this.#byId = [...this.#byId, run].sort((a, b) => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1));
+    return true;
+  }
+
+  /** Forgets the newest slot; whether a run had it. */
+  remove(slot: number): boolean {
+    const last = this.#runs.at(-1);
+    if (last === undefined || last.firstSlot + last.count - 1 !== slot) return false;
+    last.count--;
+    if (last.count > 0) return true;
+    this.#runs.pop();
+    this.#byId = this.#byId.filter((run) => run !== last);
+    return true;
+  }
+}
+
+function goesOn(run: Run, kind: number, low: number, high: number, slot: number): boolean {
+  return run.low + run.count === low && run.high === high && run.kind === kind && run.firstSlot + run.count === slot;
+}
+
+/** Whether the run begins after an id. */
+function isAfter(run: Run, kind: number, low: number, high: number): boolean {
+  if (run.kind !== kind) return run.kind > kind;
+  return run.high === high ? run.low > low : run.high > high;
+}

@@ -1,0 +1,86 @@
+/**
+ * Rows of a few 32-bit words each, in chunks of a fixed number of rows: growth copies no more than a chunk, slack is less
+ * than one, and a row's words lie together, so that reaching it costs one miss of the processor's cache. Hot loops read
+ * `chunks` themselves; everybody else goes by `get` and `set`. Words are signed: an unsigned one above 2^31 is a double to
+ * the engine, which costs a call each time its bits are wanted.
+ */
+export const CHUNK_BITS = 14;
+/** Rows of a full chunk: 256 KiB at four words a row. */
+export const CHUNK_ROWS = 1 << CHUNK_BITS;
+export const CHUNK_MASK = CHUNK_ROWS - 1;
+const FIRST_ROWS = 64;
+
+export class WordTable {
+  /** Rows in use. */
+  count = 0;
+  /** All are full but the last. */
+  readonly chunks: Int32Array<ArrayBuffer>[] = [];
+  readonly width: number;
+  #bytes = 0;
+
+  constructor(width: number) {
+    this.width = width;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(row: number, word: number): number {
+    return (this.chunks[row >>> CHUNK_BITS] as Int32Array)[(row & CHUNK_MASK) * this.width + word] as number;
+  }
+
+  set(row: number, word: number, value: number): void {
+    (this.chunks[row >>> CHUNK_BITS] as Int32Array)[(row & CHUNK_MASK) * this.width + word] = value;
+  }
+
+  /** The chunk of `row`, which is at most the one after the last, made or grown to hold it. */
+  room(row: number): Int32Array<ArrayBuffer> {
+    const number = row >>> CHUNK_BITS;
+    const chunk = this.chunks[number];
+    const rows = (row & CHUNK_MASK) + 1;
+    if (chunk !== undefined && rows * this.width <= chunk.length) return chunk;
+    // Those of a large table start full: it will fill them.
+    if (chunk === undefined) return this.#resize(number, number === 0 ? FIRST_ROWS : CHUNK_ROWS);
+    return this.#resize(number, Math.min(CHUNK_ROWS, Math.max(rows, Math.ceil((chunk.length / this.width) * 1.5))));
+  }
+
+  /** A new row, not written yet. */
+  add(): number {
+    this.room(this.count);
+    return this.count++;
+  }
+
+  /** Index of the first row whose `word`, which never falls, is above `value`; both are unsigned. */
+  upperBound(word: number, value: number): number {
+    let low = 0;
+    let high = this.count;
+    // Most are asked for the newest block.
+    if (high > 0 && this.get(high - 1, word) >>> 0 <= value) return high;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.get(middle, word) >>> 0 <= value) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Gives back what rows in use do not need: at the end of a hydration. */
+  trim(): void {
+    const full = this.count >>> CHUNK_BITS;
+    const rest = this.count & CHUNK_MASK;
+    const needed = rest === 0 ? full : full + 1;
+    while (this.chunks.length > Math.max(1, needed)) this.#bytes -= this.chunks.pop()?.byteLength ?? 0;
+    const last = this.chunks[full];
+    if (last !== undefined && last.length > rest * this.width) this.#resize(full, Math.max(1, rest));
+  }
+
+  #resize(number: number, rows: number): Int32Array<ArrayBuffer> {
+    const old = this.chunks[number];
+    const resized = new Int32Array(rows * this.width);
+    if (old !== undefined) resized.set(old.length > resized.length ? old.subarray(0, resized.length) : old);
+    this.chunks[number] = resized;
+    this.#bytes += resized.byteLength - (old?.byteLength ?? 0);
+    return resized;
+  }
+}

@@ -5,6 +5,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
+import { type Position, readSlice, type Slice, START } from "../../src/nfts/listing.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 
 async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Promise<T> {
@@ -16,16 +17,23 @@ async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Prom
   }
 }
 
-/** A hash of who owned what, when: each token, its owners in order with their blocks. */
+const PAGE = 1_000;
+
+/** A hash of the listing: of every NFT with its owner and blocks, in the end and half-way there. */
 export function listingHash(logUrl: string, address: string): Promise<string> {
   return withLog(logUrl, async (log) => {
     const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 34 });
-    const { tokens, owners, addresses } = (await projections.get(1, address as Address)).ledger;
+    const { ledger, end, identified } = await projections.get(1, address as Address);
     const hasher = new Bun.CryptoHasher("sha256");
-    for (let slot = 0; slot < tokens.count; slot++) hasher.update(tokens.idText(slot));
-    for (let entry = 0; entry < owners.count; entry++) {
-      const to = owners.to[entry] as number;
-      hasher.update(`${owners.slot[entry]} ${to === 0 ? "" : addresses.hex(to)} ${owners.block[entry]}\n`);
+    const [first, last] = [identified?.startBlock ?? 0, end?.number ?? 0];
+    for (const block of [last, Math.floor((first + last) / 2)]) {
+      for (let from: Position | undefined = START; from !== undefined; ) {
+        const slice: Slice = readSlice(ledger, { block, holders: false, from, limit: PAGE });
+        for (const { id, owner, block, blockMinted } of slice.entries) {
+          hasher.update(`${id} ${ledger.addresses.hex(owner)} ${block} ${blockMinted}\n`);
+        }
+        from = slice.next;
+      }
     }
     projections.close();
     return hasher.digest("hex");

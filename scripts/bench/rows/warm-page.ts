@@ -29,7 +29,7 @@ const STEADY_PER_SECOND = 500;
 /** A turn at a fixed rate is so much longer than one of load: it has to hold enough requests for a percentile. */
 const STEADY_TURN = 2;
 /** Looks at the page, 100 ms apart, in which it does not change. */
-const SETTLED_LOOKS = 10;
+const SETTLED_LOOKS = 5;
 
 /** Resolves once the first page is whole and has stayed the same for a while: nothing is asked of its tokens any more. */
 async function untilSettled(service: BenchService): Promise<void> {

@@ -24,11 +24,14 @@ const transfers = transfersOf({ tokens, moves });
 const appends: number[] = [];
 const hydrations: number[] = [];
 const pages: number[] = [];
-for (let turn = 0; turn < turns; turn++) {
+// Where there is more than one turn the first is for the code to get warm.
+for (let turn = turns === 1 ? 0 : -1; turn < turns; turn++) {
   const filled = await filledLog({ tokens, moves });
-  appends.push(filled.appendMs);
   const { collection, ms } = await filled.hydrate();
-  hydrations.push(ms);
+  if (turn >= 0) {
+    appends.push(filled.appendMs);
+    hydrations.push(ms);
+  }
   const { chain } = stillChain(collection);
   const half = page(collection, FILLED_ADDRESS, chain, first({ part: { range: 1, totalRanges: 2 } }));
   const cursor = openCursor((JSON.parse(half) as { cursor: string }).cursor, SECRET);

@@ -2,6 +2,7 @@
 import { freemem } from "node:os";
 import { startChain } from "../chain/start.ts";
 import { runChild } from "../children.ts";
+import { transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
 import type { SizeResult } from "../parts/size.ts";
 import type { Plot } from "../plot.ts";
@@ -11,6 +12,8 @@ import { backfillOnce, denseCollection } from "./backfill.ts";
 const FLAT = 1.5;
 /** From here on one turn is enough, and a mint and little more: the listing's size is what matters. */
 const LARGE = 10_000_000;
+/** Up to here a turn is short, and there are more of them. */
+const SMALL = 100_000;
 const MOVES = 2;
 const LARGE_MOVES = 0.1;
 /** Memory of the node for a transfer. */
@@ -51,39 +54,34 @@ function lineRow({ plot, name, unit, of }: Line, points: readonly Point[], other
 /** What was measured of a size is not measured again for another line. */
 const known = new Map<string, Promise<SizeResult>>();
 
-function measureSize(tokens: number, turns: number): Promise<SizeResult> {
-  const moves = tokens >= LARGE ? LARGE_MOVES : MOVES;
-  const args = [tokens, moves, tokens >= LARGE ? 1 : turns].map(String);
+function measureSize(tokens: number, moves: number, turns: number): Promise<SizeResult> {
+  const transfers = transfersOf({ tokens, moves });
+  const args = [tokens, moves, transfers >= LARGE ? 1 : transfers <= SMALL ? turns * 3 : turns].map(String);
   const key = args.join(" ");
   const found = known.get(key) ?? runChild<SizeResult>({ script: "parts/size.ts", args });
   known.set(key, found);
   return found;
 }
 
-async function sizes(list: readonly number[], turns: number): Promise<SizeResult[]> {
-  const results: SizeResult[] = [];
-  for (const tokens of list) results.push(await measureSize(tokens, turns));
-  return results;
-}
-
 export const scalePages: Bench = {
   name: "scale-pages",
   measure: async ({ pageSizes, turns }) => {
-    const results = await sizes(pageSizes, turns);
-    const points = results.map(({ pageMicroseconds }, i) => [pageSizes[i] as number, pageMicroseconds] as const);
+    const points: Point[] = [];
+    for (const tokens of pageSizes) {
+      const { pageMicroseconds } = await measureSize(tokens, tokens >= LARGE ? LARGE_MOVES : MOVES, turns);
+      points.push([tokens, pageMicroseconds]);
+    }
     const name = "Page of 100 in the middle of a listing";
     const plot = { file: "pages", title: name, x: "NFTs", y: "µs a page" };
     return lineRow({ plot, name, unit: "µs", of: "NFTs" }, points);
   },
 };
 
-/** Sizes in transfers of histories with `MOVES` moves a token. */
-const tokensOf = ({ transferSizes }: Scale): number[] =>
-  transferSizes.map((size) => (size >= LARGE ? size : Math.round(size / (1 + MOVES))));
-
 async function rateRow(scale: Scale, pick: (result: SizeResult) => number, what: "Append" | "Hydrate"): Promise<Row> {
-  const results = await sizes(tokensOf(scale), scale.turns);
-  const points = results.map((result) => [result.transfers, pick(result)] as const);
+  const points: Point[] = [];
+  for (const size of scale.transferSizes) {
+    points.push([size, pick(await measureSize(Math.round(size / (1 + MOVES)), MOVES, scale.turns))]);
+  }
   const name = what === "Append" ? "Appending a history to the log" : "Hydrating a history from the log";
   const plot = { file: what.toLowerCase(), title: name, x: "transfers", y: "transfers/s" };
   return lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, points);

@@ -34,7 +34,7 @@ export class AddressTable {
     const rows = new Int32Array(count);
     const { chunks } = this.#table;
     glance(this.#index, words, hashes, rows);
-    compare(chunks, this.#index, words, rows);
+    compare(chunks, words, rows);
     for (let i = 0; i < count; i++) {
       if ((rows[i] as number) >= 0) continue;
       const hash = hashes[i] as number;
@@ -60,6 +60,5 @@ export class AddressTable {
   /** Gives back what growth left over. */
   trim(): void {
     this.#table.trim();
-    this.#index.trim(this.#hashOf);
   }
 }

@@ -1,222 +1,235 @@
 /**
- * Histories of ERC-1155 balances. A transfer costs 8 bytes and writes two entries of 16: the sender's and the receiver's
- * balance after it. The zero address is a holder like any other, whose "balance" is what is in circulation: a mint
- * raises it, a burn lowers it, so supply needs no history of its own.
+ * Histories of ERC-1155 balances: the lists of `entry-lists.ts`, an index entry a holding that leads to its newest
+ * entry, and what is alive now. The zero address has a list for each token: of what is in circulation, raised by mints
+ * and lowered by burns, so that supply has its history like any balance.
  */
 import { type Amount, addAmounts, isLess, subtractAmounts } from "./amount.ts";
-import { mix, roomI32, roomU32, upperBound } from "./grow.ts";
-import { HashIndex, homeOf } from "./hash-index.ts";
+import { EntryLists, NOBODY } from "./entry-lists.ts";
+import { mix } from "./grow.ts";
+import { HashIndex } from "./hash-index.ts";
+import type { TokenLinks } from "./links.ts";
+import { Marks } from "./marks.ts";
+import { WordTable } from "./word-table.ts";
 
-/** In the high word: the balance is in the side table, at the index in the low word. */
-const IN_TABLE = 0xffff_ffff;
 const ZERO_OWNER = 0;
 
+const hashPair = (slot: number, owner: number): number => {
+  const hash = Math.imul(mix(mix(1, slot), owner), 0x85ebca6b);
+  return hash ^ (hash >>> 16);
+};
+
 export class BalanceHistory {
-  // One row a transfer.
-  count = 0;
-  #blocks = new Uint32Array(64);
-  /** The token's transfer before, or -1. */
-  #prevs = new Int32Array(64);
-
-  // Two rows a transfer: 2t the sender's, 2t + 1 the receiver's.
-  #entryHolding = new Uint32Array(64);
-  #entryPrev = new Int32Array(64);
-  #low = new Uint32Array(64);
-  #high = new Uint32Array(64);
-  #table: bigint[] = [];
-
-  // One row a holding, in order of first appearance.
-  holdings = 0;
-  holdingSlot = new Uint32Array(64);
-  holdingOwner = new Uint32Array(64);
-  /** How many single-owner facts the collection had when the holding appeared: the order between both kinds. */
-  holdingAfter = new Uint32Array(64);
-  #holdingFirst = new Uint32Array(64);
-  #holdingTail = new Int32Array(64);
+  readonly #lists = new EntryLists();
+  /** Transfers that brought a holding. */
+  readonly #bringers = new Marks();
+  /** By (slot, owner): the newest entry of the list. */
   readonly #index = new HashIndex();
+  /** How many single-owner facts there were: from which transfer on, and the number. */
+  readonly #after = new WordTable(2);
+  readonly #links: TokenLinks;
 
   /** Tokens in circulation, and holdings above zero, at the newest block. */
   liveTokens = 0;
   liveHoldings = 0;
 
-  block(transfer: number): number {
-    return this.#blocks[transfer] as number;
+  /** @param links where each token keeps the newest entry of its circulation */
+  constructor(links: TokenLinks) {
+    this.#links = links;
   }
 
-  prev(transfer: number): number {
-    return this.#prevs[transfer] as number;
+  get count(): number {
+    return this.#lists.count;
   }
-
-  trim(): void {}
 
   get bytes(): number {
-    return (
-      this.#blocks.byteLength * 2 +
-      this.#low.byteLength * 4 +
-      this.holdingSlot.byteLength * 5 +
-      this.#table.length * 32 +
-      this.#index.bytes
-    );
+    return this.#lists.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes;
   }
 
-  readonly #hashOf = (holding: number): number =>
-    mix(mix(1, this.holdingSlot[holding] as number), this.holdingOwner[holding] as number);
+  block(transfer: number): number {
+    return this.#lists.block(transfer);
+  }
 
-  /** The holding of (slot, owner), or -1. */
-  find(slot: number, owner: number): number {
+  /** The token's transfer before, or -1. */
+  prev(transfer: number): number {
+    return this.#lists.prev(transfer);
+  }
+
+  holdingOwner(holding: number): number {
+    return this.#lists.holdingOwner(holding);
+  }
+
+  holdingSlot(holding: number): number {
+    return this.#lists.holdingSlot(holding);
+  }
+
+  readonly #hashOf = (entry: number): number => {
+    const holding = this.#lists.holdingOf(entry);
+    return hashPair(this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
+  };
+
+  /** Where the index has the holding of (slot, owner), or -1. */
+  #find(slot: number, owner: number, hash: number): number {
     const index = this.#index;
-    const hash = mix(mix(1, slot), owner);
-    for (let place = homeOf(hash, index.scale); ; place++) {
+    for (let place = index.home(hash); ; place++) {
       place = index.seek(hash, place);
       if (place < 0) return -1;
-      const holding = index.rowAt(place);
-      if (this.holdingSlot[holding] === slot && this.holdingOwner[holding] === owner) return holding;
+      const holding = this.#lists.holdingOf(index.rowAt(hash, place));
+      if (this.holdingSlot(holding) === slot && this.holdingOwner(holding) === owner) return place;
     }
   }
 
-  #holding(slot: number, owner: number, after: number): number {
-    const found = this.find(slot, owner);
-    if (found >= 0) return found;
-    const holding = this.holdings++;
-    this.holdingSlot = roomU32(this.holdingSlot, holding);
-    this.holdingOwner = roomU32(this.holdingOwner, holding);
-    this.holdingAfter = roomU32(this.holdingAfter, holding);
-    this.#holdingFirst = roomU32(this.#holdingFirst, holding);
-    this.#holdingTail = roomI32(this.#holdingTail, holding);
-    this.holdingSlot[holding] = slot;
-    this.holdingOwner[holding] = owner;
-    this.holdingAfter[holding] = after;
-    this.#holdingFirst[holding] = this.count;
-    this.#holdingTail[holding] = -1;
-    this.#index.add(mix(mix(1, slot), owner), holding, this.#hashOf);
-    return holding;
-  }
-
-  #read(entry: number): Amount {
-    if (entry < 0) return 0;
-    const low = this.#low[entry] as number;
-    const high = this.#high[entry] as number;
-    if (high === IN_TABLE) return this.#table[low] as bigint;
-    return high < 0x20_0000 ? high * 2 ** 32 + low : (BigInt(high) << 32n) | BigInt(low);
-  }
-
-  #write(entry: number, holding: number, balance: Amount): void {
-    this.#entryHolding = roomU32(this.#entryHolding, entry);
-    this.#entryPrev = roomI32(this.#entryPrev, entry);
-    this.#low = roomU32(this.#low, entry);
-    this.#high = roomU32(this.#high, entry);
-    this.#entryHolding[entry] = holding;
-    this.#entryPrev[entry] = this.#holdingTail[holding] as number;
-    if (typeof balance === "number") {
-      this.#low[entry] = balance % 2 ** 32;
-      this.#high[entry] = Math.floor(balance / 2 ** 32);
-    } else if (balance < BigInt(IN_TABLE) << 32n) {
-      this.#low[entry] = Number(balance & 0xffff_ffffn);
-      this.#high[entry] = Number(balance >> 32n);
-    } else {
-      this.#low[entry] = this.#table.push(balance) - 1;
-      this.#high[entry] = IN_TABLE;
-    }
-    this.#holdingTail[holding] = entry;
+  /** The newest entry of somebody's list, or -1. */
+  #tailOf(slot: number, owner: number): number {
+    if (owner === ZERO_OWNER) return this.#links.supplyTail(slot);
+    const hash = hashPair(slot, owner);
+    const place = this.#find(slot, owner, hash);
+    return place < 0 ? -1 : this.#index.rowAt(hash, place);
   }
 
   /** What the holder holds at the newest block; of the zero address: what is in circulation. */
   balance(slot: number, owner: number): Amount {
-    const holding = this.find(slot, owner);
-    return holding < 0 ? 0 : this.#read(this.#holdingTail[holding] as number);
+    return this.#lists.balance(this.#tailOf(slot, owner));
   }
 
   /**
    * Records a transfer of `amount` > 0 and returns its index. The sender must hold that much (the zero address always
    * does) and sender and receiver must not both be the zero address.
+   * @param after how many single-owner facts the collection has: the order between both kinds
    */
-  push(block: number, slot: number, from: number, to: number, amount: Amount, prev: number, after: number): number {
-    const sender = this.#holding(slot, from, after);
-    const receiver = this.#holding(slot, to, after);
-    const transfer = this.count++;
-    this.#blocks = roomU32(this.#blocks, transfer);
-    this.#prevs = roomI32(this.#prevs, transfer);
-    this.#blocks[transfer] = block;
-    this.#prevs[transfer] = prev;
-
-    const held = this.#read(this.#holdingTail[sender] as number);
-    const minted = from === ZERO_OWNER;
-    const left = minted ? addAmounts(held, amount) : subtractAmounts(held, amount);
-    this.#write(2 * transfer, sender, left);
-    // Read after the sender's entry: in a transfer to oneself both are the same holding.
-    const before = this.#read(this.#holdingTail[receiver] as number);
-    const burned = to === ZERO_OWNER;
-    const now = burned ? subtractAmounts(before, amount) : addAmounts(before, amount);
-    this.#write(2 * transfer + 1, receiver, now);
-
-    if (minted && held === 0) this.liveTokens++;
-    if (burned && now === 0) this.liveTokens--;
-    if (!minted && left === 0) this.liveHoldings--;
-    if (!burned && before === 0) this.liveHoldings++;
+  push(
+    { block, slot, from, to }: { block: number; slot: number; from: number; to: number },
+    amount: Amount,
+    { prev, after }: { prev: number; after: number },
+  ): number {
+    this.#index.reserve(2 * this.count + 1, this.#hashOf);
+    const transfer = this.#lists.add(block, prev, amount);
+    if (this.#after.count === 0 || this.#after.get(this.#after.count - 1, 1) !== after) {
+      const row = this.#after.add();
+      this.#after.set(row, 0, transfer);
+      this.#after.set(row, 1, after);
+    }
+    if (from === ZERO_OWNER) this.#mint(transfer, slot, amount);
+    else this.#send(transfer, slot, from, amount);
+    const brings = to !== ZERO_OWNER && this.#receive(transfer, slot, to, amount);
+    if (to === ZERO_OWNER) this.#burn(transfer, slot, amount);
+    this.#bringers.push(brings);
     return transfer;
+  }
+
+  #mint(transfer: number, slot: number, amount: Amount): void {
+    const before = this.#links.supplyTail(slot);
+    const supply = this.#lists.balance(before);
+    this.#lists.append(2 * transfer, { before, holding: NOBODY, balance: addAmounts(supply, amount) });
+    this.#links.setSupplyTail(slot, 2 * transfer);
+    if (supply === 0) this.liveTokens++;
+  }
+
+  #burn(transfer: number, slot: number, amount: Amount): void {
+    const before = this.#links.supplyTail(slot);
+    const left = subtractAmounts(this.#lists.balance(before), amount);
+    this.#lists.append(2 * transfer + 1, { before, holding: NOBODY, balance: left });
+    this.#links.setSupplyTail(slot, 2 * transfer + 1);
+    if (left === 0) this.liveTokens--;
+  }
+
+  #send(transfer: number, slot: number, from: number, amount: Amount): void {
+    const hash = hashPair(slot, from);
+    const place = this.#find(slot, from, hash);
+    const before = this.#index.rowAt(hash, place);
+    const left = subtractAmounts(this.#lists.balance(before), amount);
+    this.#lists.append(2 * transfer, { before, holding: this.#lists.holdingOf(before), balance: left });
+    this.#index.replace(hash, place, 2 * transfer);
+    if (left === 0) this.liveHoldings--;
+  }
+
+  /** Returns whether the transfer brought the holding. */
+  #receive(transfer: number, slot: number, to: number, amount: Amount): boolean {
+    const hash = hashPair(slot, to);
+    const place = this.#find(slot, to, hash);
+    if (place < 0) {
+      this.#lists.begin(transfer, slot, to);
+      this.#index.add(hash, 2 * transfer + 1, this.#hashOf);
+      this.liveHoldings++;
+      return true;
+    }
+    const before = this.#index.rowAt(hash, place);
+    const held = this.#lists.balance(before);
+    const holding = this.#lists.holdingOf(before);
+    this.#lists.append(2 * transfer + 1, { before, holding, balance: addAmounts(held, amount) });
+    this.#index.replace(hash, place, 2 * transfer + 1);
+    if (held === 0) this.liveHoldings++;
+    return false;
   }
 
   /** Undoes the newest transfer and returns its slot and what its token's tail was before. */
   pop(): { slot: number; prev: number } {
-    const transfer = --this.count;
-    const receiver = this.#entryHolding[2 * transfer + 1] as number;
-    const sender = this.#entryHolding[2 * transfer] as number;
-    const slot = this.holdingSlot[receiver] as number;
-    const minted = this.holdingOwner[sender] === ZERO_OWNER;
-    const burned = this.holdingOwner[receiver] === ZERO_OWNER;
-    const now = this.#read(2 * transfer + 1);
-    const before = this.#read(this.#entryPrev[2 * transfer + 1] as number);
-    const left = this.#read(2 * transfer);
-    const held = this.#read(this.#entryPrev[2 * transfer] as number);
-    if (minted && held === 0) this.liveTokens--;
-    if (burned && now === 0) this.liveTokens++;
-    if (!minted && left === 0) this.liveHoldings++;
-    if (!burned && before === 0) this.liveHoldings--;
-    for (const entry of [2 * transfer + 1, 2 * transfer]) {
-      if (this.#high[entry] === IN_TABLE) this.#table.pop();
-      this.#holdingTail[this.#entryHolding[entry] as number] = this.#entryPrev[entry] as number;
+    const lists = this.#lists;
+    const transfer = this.count - 1;
+    const [sent, received] = [2 * transfer, 2 * transfer + 1];
+    const receiver = lists.holdingOf(received);
+    const slot = lists.holdingSlot(receiver === NOBODY ? lists.holdingOf(sent) : receiver);
+    if (receiver === NOBODY) {
+      if (lists.balance(received) === 0) this.liveTokens++;
+    } else if (lists.balance(lists.before(received)) === 0) this.liveHoldings--;
+    this.#retract(received, slot);
+    if (lists.holdingOf(sent) === NOBODY) {
+      if (lists.balance(lists.before(sent)) === 0) this.liveTokens--;
+    } else if (lists.balance(sent) === 0) this.liveHoldings++;
+    this.#retract(sent, slot);
+    const prev = this.prev(transfer);
+    lists.pop();
+    this.#bringers.pop();
+    if (this.#after.get(this.#after.count - 1, 0) === transfer) this.#after.count--;
+    return { slot, prev };
+  }
+
+  /** Takes the newest entry off its list. */
+  #retract(entry: number, slot: number): void {
+    const holding = this.#lists.holdingOf(entry);
+    const before = this.#lists.before(entry);
+    if (holding === NOBODY) this.#links.setSupplyTail(slot, before);
+    else if (before < 0) this.#index.remove(entry, this.#hashOf);
+    else {
+      const hash = this.#hashOf(entry);
+      this.#index.replace(hash, this.#find(slot, this.holdingOwner(holding), hash), before);
     }
-    // Holdings appear in chain order, so those this transfer brought are the newest.
-    while (this.holdings > 0 && this.#holdingTail[this.holdings - 1] === -1) {
-      this.#index.remove(this.holdings - 1, this.#hashOf);
-      this.holdings--;
-    }
-    return { slot, prev: this.#prevs[transfer] as number };
+    this.#lists.retract(entry);
   }
 
   /** The token's newest transfer at or before `block`, walking from `tail`, or -1. */
   at(tail: number, block: number): number {
     let transfer = tail;
-    while (transfer >= 0 && (this.#blocks[transfer] as number) > block) transfer = this.#prevs[transfer] as number;
+    while (transfer >= 0 && this.block(transfer) > block) transfer = this.prev(transfer);
     return transfer;
   }
 
-  #entryAt(holding: number, block: number): number {
-    let entry = this.#holdingTail[holding] as number;
-    while (entry >= 0 && (this.#blocks[entry >> 1] as number) > block) entry = this.#entryPrev[entry] as number;
-    return entry;
+  #holdingAt(holding: number, block: number): number {
+    return this.#lists.at(this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding)), block);
+  }
+
+  /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
+  nextHolding(holding: number): number {
+    return this.#bringers.next(holding);
+  }
+
+  /** How many single-owner facts the collection had when the holding appeared. */
+  holdingAfter(holding: number): number {
+    return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
   }
 
   /** The holding's amount after `block`. */
   heldAt(holding: number, block: number): Amount {
-    return this.#read(this.#entryAt(holding, block));
+    return this.#lists.balance(this.#holdingAt(holding, block));
   }
 
-  /** Blocks of the holding's first transfer and of its last at or before `block`. */
-  blocksOf(holding: number, block: number): { first: number; last: number } {
-    const first = this.#blocks[this.#holdingFirst[holding] as number] as number;
-    const entry = this.#entryAt(holding, block);
-    return { first, last: entry < 0 ? first : (this.#blocks[entry >> 1] as number) };
-  }
-
-  firstBlockOf(holding: number): number {
-    return this.#blocks[this.#holdingFirst[holding] as number] as number;
+  /** Block of the holding's last transfer at or before `block`, which it had appeared by. */
+  lastBlockOf(holding: number, block: number): number {
+    return this.block(this.#holdingAt(holding, block) >>> 1);
   }
 
   /** What is in circulation of the token after `block`. */
   supplyAt(slot: number, block: number): Amount {
-    const holding = this.find(slot, ZERO_OWNER);
-    return holding < 0 ? 0 : this.heldAt(holding, block);
+    return this.#lists.balance(this.#lists.at(this.#links.supplyTail(slot), block));
   }
 
   /**
@@ -227,19 +240,18 @@ export class BalanceHistory {
   soleHolder(from: number, supply: Amount): number {
     // Holders met that hold nothing; back in time they did.
     let empty: Set<number> | undefined;
-    for (let transfer = from; transfer >= 0; transfer = this.#prevs[transfer] as number) {
+    for (let transfer = from; transfer >= 0; transfer = this.prev(transfer)) {
       for (const entry of [2 * transfer + 1, 2 * transfer]) {
-        const holding = this.#entryHolding[entry] as number;
-        const owner = this.holdingOwner[holding] as number;
-        if (owner === ZERO_OWNER || empty?.has(holding) === true) continue;
+        const holding = this.#lists.holdingOf(entry);
+        if (holding === NOBODY || empty?.has(holding) === true) continue;
         // Met for the first time, so this is what the holder was left with.
-        const held = this.#read(entry);
+        const held = this.#lists.balance(entry);
         if (held === 0) {
           empty ??= new Set();
           empty.add(holding);
           continue;
         }
-        return isLess(held, supply) ? -1 : owner;
+        return isLess(held, supply) ? -1 : this.holdingOwner(holding);
       }
     }
     return -1;
@@ -247,10 +259,15 @@ export class BalanceHistory {
 
   /** Whether the transfer was a mint. */
   isMint(transfer: number): boolean {
-    return this.holdingOwner[this.#entryHolding[2 * transfer] as number] === ZERO_OWNER;
+    return this.#lists.holdingOf(2 * transfer) === NOBODY;
   }
 
   countAt(block: number): number {
-    return upperBound(this.#blocks, this.count, block);
+    return this.#lists.countAt(block);
+  }
+
+  /** Gives back what growth left over. */
+  trim(): void {
+    for (const part of [this.#lists, this.#bringers, this.#after]) part.trim();
   }
 }

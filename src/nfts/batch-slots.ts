@@ -5,7 +5,7 @@
  */
 import type { TransferColumns, TransferKind } from "../events/columns.ts";
 import { hashId } from "./find-token.ts";
-import { homeOf } from "./hash-index.ts";
+import { homeIn } from "./hash-index.ts";
 import type { Run } from "./runs.ts";
 import type { TokenTable } from "./tokens.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
@@ -63,7 +63,7 @@ function searchRuns({ kinds, words, values }: Ids, { runs }: TokenTable, slots: 
 }
 
 function searchIndex({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32Array): void {
-  const { places, scale, bits } = tokens.index;
+  const { shards, mask, bits } = tokens.index;
   const hashes = new Int32Array(slots.length);
   for (let i = 0; i < slots.length; i++) {
     if (slots[i] !== UNKNOWN) continue;
@@ -72,21 +72,26 @@ function searchIndex({ kinds, words, values }: Ids, tokens: TokenTable, slots: I
   }
   let touched = 0;
   for (let i = 0; i < slots.length; i++) {
-    if (slots[i] === UNKNOWN) touched |= places[homeOf(hashes[i] as number, scale)] as number;
+    if (slots[i] !== UNKNOWN) continue;
+    const hash = hashes[i] as number;
+    const places = shards[(hash >>> 24) & mask] as Int32Array;
+    touched |= places[homeIn(places, hash)] as number;
   }
   SINK[0] = touched;
-  const mask = (1 << bits) - 1;
+  const rowMask = (1 << bits) - 1;
   for (let i = 0; i < slots.length; i++) {
     if (slots[i] !== UNKNOWN) continue;
-    const tag = (hashes[i] as number) << bits;
-    let place = homeOf(hashes[i] as number, scale);
+    const hash = hashes[i] as number;
+    const tag = hash << bits;
+    const places = shards[(hash >>> 24) & mask] as Int32Array;
+    let place = homeIn(places, hash);
     let stored = places[place] as number;
     while (stored !== 0 && (stored ^ tag) >>> bits !== 0) {
       if (++place === places.length) place = 0;
       stored = places[place] as number;
     }
     // The first whose kept hash is right; the id is compared below.
-    slots[i] = stored === 0 ? -1 : ~(stored & mask) - 1;
+    slots[i] = stored === 0 ? -1 : ~(stored & rowMask) - 1;
   }
   verify({ kinds, words, values }, tokens, slots);
 }

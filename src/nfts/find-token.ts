@@ -3,7 +3,7 @@
  * no closures, no objects, signed words only.
  */
 import { mix } from "./grow.ts";
-import { type HashIndex, homeOf } from "./hash-index.ts";
+import type { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
 
 /** What is looked through: see `TokenTable`. */
@@ -31,10 +31,10 @@ const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3
 export function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): number {
   if (index.count === 0) return -1;
   const hash = hashId(kind, low, high);
-  for (let place = homeOf(hash, index.scale); ; place++) {
+  for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
     if (place < 0) return -1;
-    const slot = index.rowAt(place);
+    const slot = index.rowAt(hash, place);
     const chunk = ids.chunks[slot >>> CHUNK_BITS] as Int32Array;
     const at = (slot & CHUNK_MASK) * 2;
     if (chunk[at] === low && chunk[at + 1] === high && markOf(kinds, slot) === kind) return slot;
@@ -49,10 +49,10 @@ export function findStoredLarge(
   words: Uint32Array,
   hash: number,
 ): number {
-  for (let place = homeOf(hash, index.scale); ; place++) {
+  for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
     if (place < 0) return -1;
-    const slot = index.rowAt(place);
+    const slot = index.rowAt(hash, place);
     if (markOf(kinds, slot) === mark && equals(large, ids.get(slot, 0), words)) return slot;
   }
 }

@@ -1,46 +1,64 @@
 /**
  * An open-addressing index from keys that live in tables to their row numbers: 4 bytes a place, no object a key. A
  * place holds row + 1 in its low bits and as much of the hash as fits above, so that nearly every key looked at is the
- * right one. There may be any number of places: it grows by half and can be trimmed. Removal shifts back, so that
- * reverts leave no tombstones.
+ * right one. A large index is many small ones, by the hash's high bits, each of which grows by half at a time of its
+ * own: no growth takes longer than the event loop can wait. Removal shifts back, so that reverts leave no tombstones.
  */
 
 /** Full to three quarters at most: linear probing stays short. */
 const MAX_FILL = 0.75;
+const GROWTH = 1.5;
 const FIRST_PLACES = 64;
-const FIRST_BITS = 12;
-/** Rows of 31 bits leave one bit of the hash. */
+/** For the row: 67 million rows, beside six bits of the hash. Beyond, all places are written anew with one bit of it. */
+const FIRST_BITS = 26;
 const MAX_BITS = 31;
+const SHARDS = 256;
+/** Keys of an index that is not cut into shards yet. */
+const MAX_WHOLE = 12_288;
 
-/** Where the search for a hash starts: its high bits, spread over as many places as there are. */
-export const homeOf = (hash: number, scale: number): number => ((hash >>> 0) * scale) | 0;
-
-/** What a place holds for a row; its low bits are kept in places, so a search compares the others. */
-const wordOf = (hash: number, row: number, bits: number): number => (hash << bits) | (row + 1);
+/** Where a search starts in a shard: high bits of the hash, spread over as many places as there are. */
+export const homeIn = (places: Int32Array, hash: number): number =>
+  (((hash << 8) >>> 0) * (places.length / 2 ** 32)) | 0;
 
 export class HashIndex {
-  /** 0 for an empty one. */
-  places = new Int32Array(FIRST_PLACES);
-  /** Places a hash: what `homeOf` takes. */
-  scale = FIRST_PLACES / 2 ** 32;
+  /** Places by the hash's highest eight bits; one for all while there are few. 0 stands in an empty place. */
+  shards = [new Int32Array(FIRST_PLACES)];
+  /** Of the number of a shard. */
+  mask = 0;
   /** Of a place, those for the row. */
   bits = FIRST_BITS;
   #count = 0;
+  #counts = new Int32Array(1);
+  #bytes = FIRST_PLACES * 4;
 
   get count(): number {
     return this.#count;
   }
 
   get bytes(): number {
-    return this.places.byteLength;
+    return this.#bytes;
+  }
+
+  #places(hash: number): Int32Array {
+    return this.shards[(hash >>> 24) & this.mask] as Int32Array;
+  }
+
+  /** What a place holds for a row. */
+  #wordOf(hash: number, row: number): number {
+    return (hash << this.bits) | (row + 1);
+  }
+
+  home(hash: number): number {
+    return homeIn(this.#places(hash), hash);
   }
 
   /**
-   * The first row from `place` on whose kept hash is `hash`'s, as its place, or -1 when there is none. To look on, ask
-   * again from the place after.
+   * The first place from `place` on whose kept hash is `hash`'s, or -1 when there is none. To look on, ask again from the
+   * place after.
    */
   seek(hash: number, place: number): number {
-    const { places, bits } = this;
+    const { bits } = this;
+    const places = this.#places(hash);
     for (let at = place === places.length ? 0 : place; ; ) {
       const stored = places[at] as number;
       if (stored === 0) return -1;
@@ -50,65 +68,102 @@ export class HashIndex {
   }
 
   /** The row at a place that is not empty. */
-  rowAt(place: number): number {
-    return ((this.places[place] as number) & ((1 << this.bits) - 1)) - 1;
+  rowAt(hash: number, place: number): number {
+    return ((this.#places(hash)[place] as number) & ((1 << this.bits) - 1)) - 1;
+  }
+
+  /** Makes places wide enough for row numbers up to `row`. */
+  reserve(row: number, hashOf: (row: number) => number): void {
+    if ((row + 1) >>> this.bits === 0) return;
+    const mask = (1 << this.bits) - 1;
+    this.bits = MAX_BITS;
+    for (const places of this.shards) {
+      for (let place = 0; place < places.length; place++) {
+        const old = ((places[place] as number) & mask) - 1;
+        if (old >= 0) places[place] = this.#wordOf(hashOf(old), old);
+      }
+    }
   }
 
   /** Adds a row that is not there yet; `hashOf` gives the hash of any row, for when the index grows. */
   add(hash: number, row: number, hashOf: (row: number) => number): void {
-    if (this.#count + 1 > this.places.length * MAX_FILL || (row + 1) >>> this.bits !== 0) {
-      const isFull = this.#count + 1 > this.places.length * MAX_FILL;
-      let { bits } = this;
-      while ((row + 1) >>> bits !== 0 && bits < MAX_BITS) bits = Math.min(MAX_BITS, bits + 4);
-      this.#resize(isFull ? Math.ceil(this.places.length * 1.5) : this.places.length, bits, hashOf);
+    this.reserve(row, hashOf);
+    if (this.mask === 0 && this.#count === MAX_WHOLE) this.#split(hashOf);
+    const shard = (hash >>> 24) & this.mask;
+    const { length } = this.shards[shard] as Int32Array;
+    if ((this.#counts[shard] as number) + 1 > length * MAX_FILL) {
+      const old = this.shards[shard] as Int32Array;
+      this.#replace(shard, new Int32Array(Math.ceil(length * GROWTH)));
+      this.#refill(old, hashOf);
     }
     this.#place(hash, row);
+    this.#counts[shard] = (this.#counts[shard] as number) + 1;
     this.#count++;
   }
 
   #place(hash: number, row: number): void {
-    const { places } = this;
-    let place = homeOf(hash, this.scale);
+    const places = this.#places(hash);
+    let place = homeIn(places, hash);
     while (places[place] !== 0) if (++place === places.length) place = 0;
-    places[place] = wordOf(hash, row, this.bits);
+    places[place] = this.#wordOf(hash, row);
   }
 
-  #resize(length: number, bits: number, hashOf: (row: number) => number): void {
-    const old = this.places;
+  #replace(shard: number, places: Int32Array<ArrayBuffer>): void {
+    this.#bytes += places.byteLength - (this.shards[shard]?.byteLength ?? 0);
+    this.shards[shard] = places;
+  }
+
+  /** Places what stood in `old` anew. */
+  #refill(old: Int32Array, hashOf: (row: number) => number): void {
     const mask = (1 << this.bits) - 1;
-    this.places = new Int32Array(length);
-    this.scale = length / 2 ** 32;
-    this.bits = bits;
     for (let place = 0; place < old.length; place++) {
       const row = ((old[place] as number) & mask) - 1;
       if (row >= 0) this.#place(hashOf(row), row);
     }
   }
 
-  /** As few places as its rows need. */
-  trim(hashOf: (row: number) => number): void {
-    const needed = Math.max(FIRST_PLACES, Math.ceil(this.#count / MAX_FILL) + 1);
-    if (needed < this.places.length) this.#resize(needed, this.bits, hashOf);
+  #split(hashOf: (row: number) => number): void {
+    const whole = this.shards[0] as Int32Array;
+    this.mask = SHARDS - 1;
+    this.#counts = new Int32Array(SHARDS);
+    for (let shard = 0; shard < SHARDS; shard++) {
+      // Sizes that differ, so that shards which fill alike do not grow at once.
+      const least = (MAX_WHOLE / SHARDS / MAX_FILL) * 1.5;
+      this.#replace(shard, new Int32Array(Math.ceil(least * GROWTH ** (shard / SHARDS))));
+    }
+    const mask = (1 << this.bits) - 1;
+    for (const stored of whole) if (stored !== 0) this.#recount(hashOf((stored & mask) - 1));
+    this.#refill(whole, hashOf);
   }
 
-  /** Has the place of a row of the same key hold another row. */
-  replace(place: number, hash: number, row: number): void {
-    this.places[place] = wordOf(hash, row, this.bits);
+  #recount(hash: number): void {
+    const shard = hash >>> 24;
+    this.#counts[shard] = (this.#counts[shard] as number) + 1;
+    const places = this.shards[shard] as Int32Array;
+    if ((this.#counts[shard] as number) > places.length * MAX_FILL) {
+      this.#replace(shard, new Int32Array(Math.ceil(places.length * GROWTH)));
+    }
+  }
+
+  /** Has the place of a key hold another row, for which there is room. */
+  replace(hash: number, place: number, row: number): void {
+    this.#places(hash)[place] = this.#wordOf(hash, row);
   }
 
   /** Removes a row that is there. */
   remove(row: number, hashOf: (row: number) => number): void {
-    const { places, scale, bits } = this;
-    const { length } = places;
     const hash = hashOf(row);
-    const word = wordOf(hash, row, bits);
-    let hole = homeOf(hash, scale);
+    const places = this.#places(hash);
+    const { length } = places;
+    const word = this.#wordOf(hash, row);
+    const mask = (1 << this.bits) - 1;
+    let hole = homeIn(places, hash);
     while (places[hole] !== word) if (++hole === length) hole = 0;
     for (let next = hole; ; ) {
       if (++next === length) next = 0;
       const stored = places[next] as number;
       if (stored === 0) break;
-      const home = homeOf(hashOf(this.rowAt(next)), scale);
+      const home = homeIn(places, hashOf((stored & mask) - 1));
       // `stored` may move into the hole when its home is not between the hole and where it stands.
       if ((next - home + length) % length >= (next - hole + length) % length) {
         places[hole] = stored;
@@ -116,6 +171,8 @@ export class HashIndex {
       }
     }
     places[hole] = 0;
+    const shard = (hash >>> 24) & this.mask;
+    this.#counts[shard] = (this.#counts[shard] as number) - 1;
     this.#count--;
   }
 }

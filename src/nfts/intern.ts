@@ -2,7 +2,7 @@
  * Hashing and finding addresses among those of a collection. A file of its own since nearly every transfer of a replay
  * brings two addresses to look up: no closures, no objects, signed words only.
  */
-import { type HashIndex, homeOf } from "./hash-index.ts";
+import { type HashIndex, homeIn } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK } from "./word-table.ts";
 
 type Words = Int32Array;
@@ -18,32 +18,31 @@ export function hashAddress(words: Words, at: number): number {
   return h ^ (h >>> 16);
 }
 
-/** Where to begin to compare: the place of the row that is most likely the address's, -1 when there is none. */
-export function glance({ places, scale, bits }: HashIndex, words: Words, hashes: Words, seen: Words): void {
+/** The hash of each address, and the row that is most likely its own, or -1 when it has none. */
+export function glance({ shards, mask, bits }: HashIndex, words: Words, hashes: Words, seen: Words): void {
+  const rowMask = (1 << bits) - 1;
   for (let i = 0; i < hashes.length; i++) {
     const hash = hashAddress(words, i * 5);
     hashes[i] = hash;
-    let place = homeOf(hash, scale);
+    const places = shards[(hash >>> 24) & mask] as Words;
+    let place = homeIn(places, hash);
     let stored = places[place] as number;
     while (stored !== 0 && (stored ^ (hash << bits)) >>> bits !== 0) {
       if (++place === places.length) place = 0;
       stored = places[place] as number;
     }
-    seen[i] = stored === 0 ? -1 : place;
+    seen[i] = stored === 0 ? -1 : (stored & rowMask) - 1;
   }
 }
 
 /**
- * Places to rows: -1 where the row is not the address's after all. It does not branch, so that the processor reaches for
+ * Has -1 where the row is not the address's after all. It does not branch, so that the processor reaches for
  * many rows at once instead of one after the other.
  */
-export function compare(chunks: readonly Words[], index: HashIndex, words: Words, seen: Words): void {
-  const { places } = index;
-  const mask = (1 << index.bits) - 1;
+export function compare(chunks: readonly Words[], words: Words, seen: Words): void {
   for (let i = 0; i < seen.length; i++) {
-    const place = seen[i] as number;
-    if (place < 0) continue;
-    const row = ((places[place] as number) & mask) - 1;
+    const row = seen[i] as number;
+    if (row < 0) continue;
     const chunk = chunks[row >>> CHUNK_BITS] as Words;
     const here = (row & CHUNK_MASK) * 5;
     const at = i * 5;
@@ -66,10 +65,10 @@ export function findAddress(
   at: number,
   hash: number,
 ): number {
-  for (let place = homeOf(hash, index.scale); ; place++) {
+  for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
     if (place < 0) return -1;
-    const row = index.rowAt(place);
+    const row = index.rowAt(hash, place);
     const chunk = chunks[row >>> CHUNK_BITS] as Words;
     let w = 0;
     while (w < 5 && chunk[(row & CHUNK_MASK) * 5 + w] === words[at + w]) w++;

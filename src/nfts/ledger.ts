@@ -37,7 +37,7 @@ export class Ledger {
   readonly tokens = new TokenTable();
   readonly links = new TokenLinks();
   readonly owners = new OwnerHistory();
-  readonly balances = new BalanceHistory();
+  readonly balances = new BalanceHistory(this.links);
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
   /** The newest first; kept true here, filled by those who read. */
@@ -216,7 +216,7 @@ export class Ledger {
     let slot = tokens.find(TransferKind.erc1155, this.#id);
     if (slot < 0) {
       slot = tokens.add(TransferKind.erc1155, this.#id);
-      links.add(-1, ZERO_OWNER);
+      links.add(-1, -1);
       this.rows.addSlots(slot, 1);
     }
     if (from !== ZERO_OWNER) {
@@ -234,7 +234,7 @@ export class Ledger {
     const { links, balances } = this;
     const after = this.owners.count + this.rows.ranges.length;
     const live = balances.liveTokens;
-    const transfer = balances.push(block, slot, from, to, amount, links.tail(slot), after);
+    const transfer = balances.push({ block, slot, from, to }, amount, { prev: links.tail(slot), after });
     links.setTail(slot, transfer);
     const change = balances.liveTokens - live;
     if (change !== 0 && links.first(slot) !== -1) this.#changeGaps(slot, block, change < 0, change > 0);

@@ -46,6 +46,15 @@ export class TokenLinks {
     this.setOwner(slot, owner);
   }
 
+  /** Of an ERC-1155 token, in the owner's place: the newest entry of what is in circulation, or -1. */
+  supplyTail(slot: number): number {
+    return this.owner(slot);
+  }
+
+  setSupplyTail(slot: number, entry: number): void {
+    this.setOwner(slot, entry);
+  }
+
   truncate(count: number): void {
     this.table.count = count;
   }

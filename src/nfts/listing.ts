@@ -152,17 +152,16 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
   for (;;) {
     const range = rows.ranges[r];
     const rangeIsNext = range !== undefined && range.block <= block && (offset > 0 || range.entryAt <= i);
-    if (offset === 0 && h < balances.holdings && (balances.holdingAfter[h] as number) <= i + r) {
-      if (balances.firstBlockOf(h) > block) return;
+    h = balances.nextHolding(h);
+    if (offset === 0 && h < balances.count && balances.holdingAfter(h) <= i + r) {
+      if (balances.block(h) > block) return;
       const holding = h++;
-      const owner = balances.holdingOwner[holding] as number;
-      if (owner === ZERO_OWNER) continue;
+      const owner = balances.holdingOwner(holding);
       const amount = balances.heldAt(holding, block);
       if (amount === 0) continue;
       const entry = () => {
-        const blocks = balances.blocksOf(holding, block);
-        const id = tokens.idText(balances.holdingSlot[holding] as number);
-        const [minted, last] = [blocks.first, blocks.last];
+        const id = tokens.idText(balances.holdingSlot(holding));
+        const [minted, last] = [balances.block(holding), balances.lastBlockOf(holding, block)];
         return { kind: TransferKind.erc1155, id, owner, amount, block: last, blockMinted: minted, minter: -1 };
       };
       if (!visit([i, r, 0, holding], entry)) return;

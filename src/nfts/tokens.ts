@@ -150,6 +150,5 @@ export class TokenTable {
   /** Gives back what growth left over. */
   trim(): void {
     for (const table of [this.ids, this.kinds, this.#large]) table.trim();
-    this.index.trim(this.#hashOf);
   }
 }

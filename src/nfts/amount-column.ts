@@ -1,0 +1,80 @@
+/**
+ * A column of amounts, added and taken back at its end: 4 bytes each, 8 from the first of a chunk that does not fit 32
+ * bits, and a bigint where 64 are not enough.
+ */
+import type { Amount } from "./amount.ts";
+import { CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS, WordTable } from "./word-table.ts";
+
+/** As the high word: the amount is a bigint, at the index in the low word. */
+const IN_TABLE = 0xffff_ffff;
+
+export class AmountColumn {
+  readonly #low = new WordTable(1);
+  /** High words, of chunks that need any; as long as they have to be. */
+  readonly #high: (Int32Array<ArrayBuffer> | undefined)[] = [];
+  readonly #table: bigint[] = [];
+  #highBytes = 0;
+
+  get bytes(): number {
+    return this.#low.bytes + this.#highBytes + this.#table.length * 48;
+  }
+
+  get count(): number {
+    return this.#low.count;
+  }
+
+  get(row: number): Amount {
+    const low = this.#low.get(row, 0) >>> 0;
+    const high = (this.#high[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0) >>> 0;
+    if (high === 0) return low;
+    if (high === IN_TABLE) return this.#table[low] as bigint;
+    return high < 0x20_0000 ? high * 2 ** 32 + low : (BigInt(high) << 32n) | BigInt(low);
+  }
+
+  push(amount: Amount): number {
+    const row = this.#low.add();
+    if (typeof amount === "number") this.#write(row, amount, amount >= 2 ** 32 ? Math.floor(amount / 2 ** 32) : 0);
+    else if (amount < BigInt(IN_TABLE) << 32n) this.#write(row, Number(amount & 0xffff_ffffn), Number(amount >> 32n));
+    else this.#write(row, this.#table.push(amount) - 1, IN_TABLE);
+    return row;
+  }
+
+  /** Only the lowest 32 bits of `low` are written. */
+  #write(row: number, low: number, high: number): void {
+    this.#low.set(row, 0, low);
+    const at = row & CHUNK_MASK;
+    const chunk = this.#high[row >>> CHUNK_BITS];
+    // What a row that was taken back left there must go.
+    if (high === 0 && (chunk === undefined || at >= chunk.length)) return;
+    const wide = chunk !== undefined && at < chunk.length ? chunk : this.#widen(row >>> CHUNK_BITS, at + 1);
+    wide[at] = high;
+  }
+
+  #widen(number: number, rows: number): Int32Array<ArrayBuffer> {
+    const old = this.#high[number];
+    const wide = new Int32Array(Math.min(CHUNK_ROWS, Math.max(64, rows, (old?.length ?? 0) * 2)));
+    if (old !== undefined) wide.set(old);
+    this.#replace(number, wide);
+    return wide;
+  }
+
+  #replace(number: number, chunk: Int32Array<ArrayBuffer>): void {
+    this.#highBytes += chunk.byteLength - (this.#high[number]?.byteLength ?? 0);
+    this.#high[number] = chunk;
+  }
+
+  /** Forgets the newest. */
+  pop(): void {
+    const row = --this.#low.count;
+    if ((this.#high[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0) >>> 0 === IN_TABLE) this.#table.pop();
+  }
+
+  /** Gives back what growth left over. */
+  trim(): void {
+    this.#low.trim();
+    for (const [number, chunk] of this.#high.entries()) {
+      const rows = Math.max(0, Math.min(CHUNK_ROWS, this.count - number * CHUNK_ROWS));
+      if (chunk !== undefined && chunk.length > rows) this.#replace(number, chunk.slice(0, rows));
+    }
+  }
+}

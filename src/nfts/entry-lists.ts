@@ -1,0 +1,173 @@
+/**
+ * The rows behind ERC-1155 balances: 28 bytes a transfer whose amount fits 32 bits. A transfer is an entry of two lists,
+ * its sender's and its receiver's; each leads back through all that its holder gave and got, and what was held after an
+ * entry follows from the amounts on the way. Where the way is long, an entry keeps its balance.
+ *
+ * A holding is the pair (slot, owner), known by the transfer that brought it. Entry 2t is of the sender of transfer t,
+ * entry 2t + 1 of the receiver.
+ */
+import { type Amount, addAmounts, subtractAmounts } from "./amount.ts";
+import { AmountColumn } from "./amount-column.ts";
+import { WordTable } from "./word-table.ts";
+
+/** In a holding's place: the zero address, whose lists are of what is in circulation of a token. */
+export const NOBODY = -1;
+/** Entries looked at for a balance, at most. */
+const MAX_WALK = 8;
+
+/** Words of a transfer. */
+const BLOCK = 0;
+/** The token's transfer before, or -1. */
+const PREV = 1;
+/** The sender's holding, or `NOBODY`. */
+const FROM = 2;
+/** Link to the entry before in the sender's list: an entry, -1, or -(2 + k) for what kept balance k says. */
+const FROM_PREV = 3;
+/** The receiver's holding, `NOBODY`, or ~owner where the transfer brings the holding. */
+const TO = 4;
+/** Link to the entry before in the receiver's list; where the transfer brings the holding, the slot. */
+const TO_PREV = 5;
+const WIDTH = 6;
+
+export class EntryLists {
+  readonly #table = new WordTable(WIDTH);
+  readonly #amounts = new AmountColumn();
+  /** Balances that entries keep, and the entry before each. */
+  readonly #kept = new AmountColumn();
+  readonly #keptPrev = new WordTable(1);
+  /** Entries that the last balance was made of. */
+  #walked = 0;
+
+  get count(): number {
+    return this.#table.count;
+  }
+
+  get bytes(): number {
+    return this.#table.bytes + this.#amounts.bytes + this.#kept.bytes + this.#keptPrev.bytes;
+  }
+
+  block(transfer: number): number {
+    return this.#table.get(transfer, BLOCK) >>> 0;
+  }
+
+  /** The token's transfer before, or -1. */
+  prev(transfer: number): number {
+    return this.#table.get(transfer, PREV);
+  }
+
+  countAt(block: number): number {
+    return this.#table.upperBound(BLOCK, block);
+  }
+
+  /** The holding whose list an entry is in, or `NOBODY`. */
+  holdingOf(entry: number): number {
+    const transfer = entry >>> 1;
+    if ((entry & 1) === 0) return this.#table.get(transfer, FROM);
+    const to = this.#table.get(transfer, TO);
+    return to < NOBODY ? transfer : to;
+  }
+
+  holdingOwner(holding: number): number {
+    return ~this.#table.get(holding, TO);
+  }
+
+  holdingSlot(holding: number): number {
+    return this.#table.get(holding, TO_PREV);
+  }
+
+  #linkOf(entry: number): number {
+    return this.#table.get(entry >>> 1, (entry & 1) === 0 ? FROM_PREV : TO_PREV);
+  }
+
+  /** Whether the entry's transfer brought the holding. */
+  isFirst(entry: number): boolean {
+    return (entry & 1) === 1 && this.#table.get(entry >>> 1, TO) < NOBODY;
+  }
+
+  /** The entry before in the same list, or -1. */
+  before(entry: number): number {
+    if (this.isFirst(entry)) return -1;
+    const link = this.#linkOf(entry);
+    return link < -1 ? this.#keptPrev.get(-2 - link, 0) : link;
+  }
+
+  /** The newest entry of a list at or before `block`, walking from its tail, or -1. */
+  at(tail: number, block: number): number {
+    let entry = tail;
+    while (entry >= 0 && this.block(entry >>> 1) > block) entry = this.before(entry);
+    return entry;
+  }
+
+  /** What was held, or in circulation, after an entry; 0 for none. */
+  balance(entry: number): Amount {
+    this.#walked = 0;
+    let [plus, minus]: [Amount, Amount] = [0, 0];
+    for (let at = entry; at >= 0; ) {
+      this.#walked++;
+      const isFirst = this.isFirst(at);
+      const link = isFirst ? -1 : this.#linkOf(at);
+      if (link < -1) {
+        plus = addAmounts(plus, this.#kept.get(-2 - link));
+        break;
+      }
+      // The receiver gets, the sender gives; of what is in circulation it is the other way round.
+      const amount = this.#amounts.get(at >>> 1);
+      if (isFirst || ((at & 1) === 1) !== (this.holdingOf(at) === NOBODY)) plus = addAmounts(plus, amount);
+      else minus = addAmounts(minus, amount);
+      at = link;
+    }
+    return subtractAmounts(plus, minus);
+  }
+
+  /** The link to `before` for an entry with `balance`, after `before`'s balance was asked for. */
+  #linkTo(before: number, balance: Amount): number {
+    if (before < 0 || this.#walked < MAX_WALK) return before;
+    const row = this.#keptPrev.add();
+    this.#keptPrev.set(row, 0, before);
+    this.#kept.push(balance);
+    return -2 - row;
+  }
+
+  /** A new transfer, whose entries still have to be put into lists. */
+  add(block: number, prev: number, amount: Amount): number {
+    const transfer = this.#table.add();
+    this.#table.set(transfer, BLOCK, block);
+    this.#table.set(transfer, PREV, prev);
+    this.#amounts.push(amount);
+    return transfer;
+  }
+
+  /** The transfer brings its receiver's holding. */
+  begin(transfer: number, slot: number, owner: number): void {
+    this.#table.set(transfer, TO, ~owner);
+    this.#table.set(transfer, TO_PREV, slot);
+  }
+
+  /**
+   * Puts the newest entry into a holding's list, or a token's circulation, after `before`, whose balance must have been
+   * the last that was asked for.
+   */
+  append(entry: number, { before, holding, balance }: { before: number; holding: number; balance: Amount }): void {
+    const [word, linkWord] = (entry & 1) === 0 ? [FROM, FROM_PREV] : [TO, TO_PREV];
+    this.#table.set(entry >>> 1, word, holding);
+    this.#table.set(entry >>> 1, linkWord, this.#linkTo(before, balance));
+  }
+
+  /** Forgets the balance that the newest entry keeps. */
+  retract(entry: number): void {
+    if (this.isFirst(entry) || this.#linkOf(entry) >= -1) return;
+    this.#kept.pop();
+    this.#keptPrev.count--;
+  }
+
+  /** Forgets the newest transfer, whose entries were retracted. */
+  pop(): void {
+    this.#amounts.pop();
+    this.#table.count--;
+  }
+
+  /** Gives back what growth left over. */
+  trim(): void {
+    for (const part of [this.#table, this.#amounts, this.#kept, this.#keptPrev]) part.trim();
+  }
+}

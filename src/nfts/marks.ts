@@ -1,0 +1,40 @@
+/** Which rows of a growing table are marked: a bit each, and a quick way to the next one. */
+import { WordTable } from "./word-table.ts";
+
+export class Marks {
+  readonly #words = new WordTable(1);
+  #count = 0;
+
+  get bytes(): number {
+    return this.#words.bytes;
+  }
+
+  /** Says of the next row whether it is marked. */
+  push(isMarked: boolean): void {
+    const row = this.#count++;
+    const bit = row & 31;
+    if (bit === 0) this.#words.set(this.#words.add(), 0, 0);
+    const word = this.#words.get(row >>> 5, 0);
+    // What a row that was taken back left there is overwritten.
+    this.#words.set(row >>> 5, 0, isMarked ? word | (1 << bit) : word & ~(1 << bit));
+  }
+
+  /** Forgets the newest row. */
+  pop(): void {
+    this.#count--;
+    this.#words.count = (this.#count + 31) >>> 5;
+  }
+
+  /** The first marked row from `row` on, or the number of rows. */
+  next(row: number): number {
+    for (let at = row >>> 5; at < this.#words.count; at++) {
+      const word = this.#words.get(at, 0) & (at === row >>> 5 ? -1 << (row & 31) : -1);
+      if (word !== 0) return Math.min(this.#count, at * 32 + 31 - Math.clz32(word & -word));
+    }
+    return this.#count;
+  }
+
+  trim(): void {
+    this.#words.trim();
+  }
+}

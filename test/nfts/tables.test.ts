@@ -1,0 +1,220 @@
+/**
+ * What the columns of a collection are made of, across the borders of their chunks and shards: tables of words, indexes,
+ * runs of ids, amounts of any size and marks equal naive ones, also after rows were taken back and slack was given back.
+ */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { TransferKind } from "../../src/events/columns.ts";
+import { AddressTable } from "../../src/nfts/addresses.ts";
+import type { Amount } from "../../src/nfts/amount.ts";
+import { AmountColumn } from "../../src/nfts/amount-column.ts";
+import { HashIndex } from "../../src/nfts/hash-index.ts";
+import { Marks } from "../../src/nfts/marks.ts";
+import { bigIntToId, TokenTable } from "../../src/nfts/tokens.ts";
+import { CHUNK_ROWS, WordTable } from "../../src/nfts/word-table.ts";
+import { addressBytes } from "./model.ts";
+
+describe("a table of words", () => {
+  test("rows on both sides of a chunk's border are kept, over growth, trimming and growing again", () => {
+    const table = new WordTable(3);
+    const fill = (from: number, to: number) => {
+      for (let row = from; row < to; row++) {
+        expect(table.add()).toBe(row);
+        for (let word = 0; word < 3; word++) table.set(row, word, row * 3 + word);
+      }
+    };
+    fill(0, CHUNK_ROWS + 5);
+    table.trim();
+    expect(table.bytes).toBe((CHUNK_ROWS + 5) * 12);
+    fill(CHUNK_ROWS + 5, 2 * CHUNK_ROWS);
+    table.trim();
+    fill(2 * CHUNK_ROWS, 2 * CHUNK_ROWS + 1);
+    // A reorg takes the last chunk and a part of the one before.
+    table.count = CHUNK_ROWS + 1;
+    table.trim();
+    expect(table.bytes).toBe((CHUNK_ROWS + 1) * 12);
+    fill(CHUNK_ROWS + 1, 2 * CHUNK_ROWS + 2);
+    for (let row = 0; row < table.count; row++) expect(table.get(row, 2)).toBe(row * 3 + 2);
+    expect(table.bytes).toBe(table.chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0));
+    for (const row of [0, CHUNK_ROWS - 1, CHUNK_ROWS, 2 * CHUNK_ROWS + 1]) {
+      expect(table.upperBound(0, row * 3)).toBe(row + 1);
+      expect(table.upperBound(0, row * 3 - 1)).toBe(row);
+    }
+  });
+
+  test("what is given back when nothing is left does not keep it from growing", () => {
+    const table = new WordTable(1);
+    for (let row = 0; row < 100; row++) table.set(table.add(), 0, row);
+    table.count = 0;
+    table.trim();
+    for (let row = 0; row < 100; row++) table.set(table.add(), 0, -row);
+    expect(table.get(99, 0)).toBe(-99);
+  });
+});
+
+describe("an index", () => {
+  // Hashes that collide in all their bits, in what a place keeps, and in neither.
+  const hashes: { readonly [what: string]: (row: number) => number } = {
+    "that spread": (row) => Math.imul(row + 1, 0x9e3779b1),
+    "that come in sevens": (row) => Math.imul(Math.floor(row / 7), 0x9e3779b1),
+    "of one shard": (row) => Math.imul(row, 0x9e3779b1) >>> 8,
+  };
+  test.each(Object.keys(hashes))("of hashes %s finds what was added and not removed, at any size", (what) => {
+    const hashOf = (row: number) => (hashes[what] as (row: number) => number)(row) | 0;
+    const index = new HashIndex();
+    const has = (row: number) => {
+      const hash = hashOf(row);
+      for (let place = index.home(hash); ; place++) {
+        place = index.seek(hash, place);
+        if (place < 0) return false;
+        if (index.rowAt(hash, place) === row) return true;
+      }
+    };
+    const rows = 20_000;
+    for (let row = 0; row < rows; row++) index.add(hashOf(row), row, hashOf);
+    expect(index.count).toBe(rows);
+    expect(index.bytes).toBe(index.shards.reduce((sum, places) => sum + places.byteLength, 0));
+    for (let row = 0; row < rows; row++) if (!has(row)) throw new Error(`row ${row} is not found`);
+    expect(has(rows)).toBe(false);
+    for (let row = rows - 1; row >= 9_000; row--) index.remove(row, hashOf);
+    for (let row = 0; row < rows; row++) if (has(row) !== row < 9_000) throw new Error(`row ${row}`);
+    // A row number that no longer fits beside six bits of the hash.
+    const far = 2 ** 27;
+    index.add(hashOf(far), far, hashOf);
+    expect(has(far)).toBe(true);
+    for (let row = 0; row < 9_000; row++) if (!has(row)) throw new Error(`row ${row} is lost`);
+    index.remove(far, hashOf);
+    expect(has(far)).toBe(false);
+  });
+});
+
+describe("tokens", () => {
+  /** Stretches of ids in and out of order, of any width. */
+  const stretch = fc.record({
+    kind: fc.constantFrom(TransferKind.erc721, TransferKind.erc1155),
+    first: fc.oneof(
+      fc.bigInt(0n, 500n),
+      fc.constantFrom(2n ** 31n - 100n, 2n ** 32n - 100n, 2n ** 63n - 100n, 2n ** 64n - 100n, 2n ** 255n),
+    ),
+    count: fc.constantFrom(1, 2, 63, 64, 65, 200),
+    step: fc.constantFrom(1n, 1n, 1n, -1n, 3n),
+  });
+  test("are found by their ids, whether those came in order or not, also after the newest were forgotten", () => {
+    const steps = fc.array(fc.oneof({ weight: 4, arbitrary: stretch }, fc.nat(150)), { maxLength: 12 });
+    fc.assert(
+      fc.property(steps, (list) => {
+        const table = new TokenTable();
+        const known: { kind: TransferKind; id: bigint }[] = [];
+        const words = new Uint32Array(8);
+        for (const step of list) {
+          if (typeof step === "number") {
+            known.length = Math.max(0, known.length - step);
+            table.truncate(known.length);
+            continue;
+          }
+          const { kind, first, count } = step;
+          for (let i = 0n; i < BigInt(count); i++) {
+            const id = first + i * step.step;
+            if (id < 0n || known.some((token) => token.kind === kind && token.id === id)) continue;
+            bigIntToId(id, words);
+            expect(table.find(kind, words)).toBe(-1);
+            expect(table.add(kind, words)).toBe(known.push({ kind, id }) - 1);
+          }
+          table.trim();
+        }
+        for (const [slot, { kind, id }] of known.entries()) {
+          bigIntToId(id, words);
+          expect([table.find(kind, words), table.kind(slot), table.id(slot), table.idText(slot)]).toEqual([
+            slot,
+            kind,
+            id,
+            String(id),
+          ]);
+        }
+        expect(table.count).toBe(known.length);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("whose ids came in order cost no index", () => {
+    const table = new TokenTable();
+    const count = 4 * CHUNK_ROWS;
+    for (let i = 0; i < count; i++) table.addSmall(TransferKind.erc721, i + 1, 0);
+    table.trim();
+    expect(table.bytes).toBeLessThan(count * 8.5 + 1_000);
+  });
+});
+
+describe("addresses", () => {
+  test("each keeps its index and is there once, over chunks and in one call or many", () => {
+    const table = new AddressTable();
+    const count = CHUNK_ROWS + 1_000;
+    const source = new Uint8Array(count * 20);
+    for (let n = 0; n < count; n++) source.set(addressBytes(n), n * 20);
+    const first = table.intern(source.subarray(0, 20 * 5_000));
+    const all = table.intern(source);
+    // Twice in one call, as no writer does.
+    const twice = new Uint8Array([...addressBytes(count), ...addressBytes(count)]);
+    expect(table.intern(twice)).toEqual(Int32Array.of(count, count));
+    table.trim();
+    expect(table.count).toBe(count + 1);
+    expect(all.subarray(0, 5_000)).toEqual(first);
+    for (const n of [0, 1, 4_999, CHUNK_ROWS - 1, CHUNK_ROWS, count - 1]) {
+      expect(table.hex(all[n] as number)).toBe(`0x${Buffer.from(addressBytes(n)).toString("hex")}`);
+    }
+  });
+});
+
+describe("a column of amounts", () => {
+  const amount = fc.oneof(
+    fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+    fc.constantFrom<Amount>(2 ** 32, 2 ** 53 - 1, 2n ** 53n, 2n ** 64n - 2n ** 32n - 1n, 2n ** 64n - 1n, 2n ** 255n),
+  );
+  test("gives back what was put in, whatever was there before", () => {
+    const steps = fc.array(
+      fc.oneof({ weight: 3, arbitrary: amount }, fc.constant("pop" as const), fc.constant("trim" as const)),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(0, CHUNK_ROWS - 3), steps, (before, list) => {
+        const column = new AmountColumn();
+        const kept: Amount[] = [];
+        for (let i = 0; i < before; i++) kept.push(column.push(i));
+        for (const step of list) {
+          if (step === "trim") column.trim();
+          else if (step !== "pop") {
+            column.push(step);
+            kept.push(step);
+          } else if (kept.length > 0) {
+            column.pop();
+            kept.pop();
+          }
+        }
+        expect(column.count).toBe(kept.length);
+        for (let row = Math.max(0, kept.length - 200); row < kept.length; row++)
+          expect(column.get(row)).toBe(kept[row]!);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("marks", () => {
+  test("the next one is found over any distance, also after rows were taken back", () => {
+    const marks = new Marks();
+    const marked = new Set([0, 31, 32, 63, 200, 1_000, 1_023]);
+    for (let row = 0; row < 1_024; row++) marks.push(marked.has(row));
+    const walk = () => {
+      const found: number[] = [];
+      for (let row = marks.next(0); row < count; row = marks.next(row + 1)) found.push(row);
+      return found;
+    };
+    let count = 1_024;
+    expect(walk()).toEqual([...marked]);
+    for (; count > 200; count--) marks.pop();
+    expect(marks.next(64)).toBe(200);
+    for (; count < 240; count++) marks.push(count === 210);
+    expect(walk()).toEqual([0, 31, 32, 63, 210]);
+    expect(marks.next(211)).toBe(240);
+  });
+});

@@ -193,20 +193,29 @@ class Reader {
   }
 }
 
+// One loop a width: over arrays of different kinds it would be many times slower.
+
+function widen1(source: Uint8Array, base: number, values: Uint32Array): void {
+  for (let i = 0; i < values.length; i++) values[i] = (source[i] as number) + base;
+}
+
+function widen2(source: Uint8Array, base: number, values: Uint32Array): void {
+  for (let i = 0; i < values.length; i++) {
+    values[i] = ((source[2 * i] as number) | ((source[2 * i + 1] as number) << 8)) + base;
+  }
+}
+
+function widen4(source: Uint32Array, base: number, values: Uint32Array): void {
+  for (let i = 0; i < values.length; i++) values[i] = (source[i] as number) + base;
+}
+
 function widen(width: number, base: number, count: number, reader: Reader): Uint32Array {
   if (width === 4 && base === 0) return new Uint32Array(reader.copy(count * 4));
   const values = new Uint32Array(count);
-  if (width === 0) {
-    if (base !== 0) values.fill(base);
-    return values;
-  }
-  const source =
-    width === 1
-      ? reader.raw(count)
-      : width === 2
-        ? new Uint16Array(reader.copy(count * 2))
-        : new Uint32Array(reader.copy(count * 4));
-  for (let i = 0; i < count; i++) values[i] = (source[i] as number) + base;
+  if (width === 1) widen1(reader.raw(count), base, values);
+  else if (width === 2) widen2(reader.raw(count * 2), base, values);
+  else if (width === 4) widen4(new Uint32Array(reader.copy(count * 4)), base, values);
+  else if (base !== 0) values.fill(base);
   return values;
 }
 

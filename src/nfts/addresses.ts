@@ -4,6 +4,9 @@ import { compare, findAddress, glance, hashAddress } from "./intern.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
 const WORDS = 5;
+/** Room for what is made of a dictionary, used again for the next one: a replay has thousands. */
+let wordsLeft = new Int32Array(0);
+let hashesLeft = new Int32Array(0);
 
 export class AddressTable {
   readonly #table = new WordTable(WORDS);
@@ -27,10 +30,14 @@ export class AddressTable {
   /** The indexes of all addresses of `source`, 20 bytes each; new ones are added. */
   intern(source: Uint8Array): Int32Array {
     const count = source.length / 20;
-    const words = new Int32Array(count * WORDS);
+    if (count > hashesLeft.length) {
+      hashesLeft = new Int32Array(count * 2);
+      wordsLeft = new Int32Array(count * 2 * WORDS);
+    }
+    const words = wordsLeft;
     // Aligned, so that words can be read.
     new Uint8Array(words.buffer).set(source);
-    const hashes = new Int32Array(count);
+    const hashes = hashesLeft.subarray(0, count);
     const rows = new Int32Array(count);
     const { chunks } = this.#table;
     glance(this.#index, words, hashes, rows);

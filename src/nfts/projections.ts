@@ -29,7 +29,7 @@ export interface ProjectionsOptions {
 }
 
 /** Bytes of one read while hydrating: a slice of the event loop of a few milliseconds. */
-const SLICE_BYTES = 512 * 1024;
+const SLICE_BYTES = 256 * 1024;
 
 export class CollectionProjections {
   readonly #log: EventLog;
@@ -164,6 +164,7 @@ export class CollectionProjections {
       this.#heard.delete(stream);
       while ((await this.#readOn(hot)) > 0);
     } while ((this.#heard.get(stream) ?? 0) > hot.collection.version);
+    hot.collection.ledger.trim();
     // A stream nobody wrote is not worth a place: anybody could fill the cache with made-up addresses.
     if (hot.collection.version > 0) this.#hot.set(stream, hot);
     return hot;

@@ -2,6 +2,7 @@
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
+import { openCursor } from "../../src/nfts/cursor.ts";
 import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/nfts/pages.ts";
 import type { TokenFacts } from "../../src/nfts/record.ts";
 
@@ -34,6 +35,15 @@ export function page(
   const plan = planPage(collection, chain, from);
   const facts = plan.entries.map(() => FACTS);
   return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
+}
+
+/** Where the page after this one starts, as its reader asks for it; undefined after the last. */
+export function after(body: string): Parameters<typeof planPage>[2] | undefined {
+  const at = body.indexOf('"cursor":') + '"cursor":'.length;
+  if (body.startsWith("null", at)) return undefined;
+  const cursor = openCursor(body.slice(at + 1, body.indexOf('"', at + 1)), SECRET);
+  if (cursor === undefined) throw new Error("the cursor does not open");
+  return { cursor };
 }
 
 /** A first page of `LIMIT` records, with some parameters of its own. */

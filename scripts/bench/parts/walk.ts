@@ -3,9 +3,8 @@
  * stretch of pages their records, ready as objects, are serialised with `JSON.stringify`. In: the number of NFTs. Out: the
  * ms of both for each stretch, as JSON.
  */
-import { openCursor } from "../../../src/nfts/cursor.ts";
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
-import { first, LIMIT, page, SECRET, stillChain } from "../listing-page.ts";
+import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";
 
 export interface WalkResult {
   readonly pages: number;
@@ -21,15 +20,13 @@ const { collection } = await filled.hydrate();
 const { chain } = stillChain(collection);
 const result = { pages: 0, ours: [] as number[], floor: [] as number[] };
 let serialised = 0;
-for (let cursor: string | null = ""; cursor !== null; ) {
+for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
   const bodies: string[] = [];
   const started = performance.now();
-  while (bodies.length < PAGES_A_STRETCH && cursor !== null) {
-    const opened: ReturnType<typeof openCursor> = cursor === "" ? undefined : openCursor(cursor, SECRET);
-    const body: string = page(collection, FILLED_ADDRESS, chain, opened === undefined ? first() : { cursor: opened });
+  while (bodies.length < PAGES_A_STRETCH && next !== undefined) {
+    const body: string = page(collection, FILLED_ADDRESS, chain, next);
     bodies.push(body);
-    const at: number = body.indexOf('"cursor":') + 9;
-    cursor = body.startsWith("null", at) ? null : body.slice(at + 1, body.indexOf('"', at + 1));
+    next = after(body);
   }
   const made = performance.now();
   const ready = bodies.map((body) => JSON.parse(body) as unknown);

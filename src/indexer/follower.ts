@@ -34,6 +34,9 @@ const MIN_POLL_MS = 1_000;
 /** Newest block times whose median is taken. */
 const GAPS_LOOKED_AT = 8;
 const RETRY_MAX_MS = 15_000;
+/** How often, and over how many least waits, the final block must be missed before the chain is taken to be halted. */
+const VIOLATION_LOOKS = 3;
+const VIOLATION_POLLS = 30;
 /** A halted chain is looked at again this often: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
 
@@ -77,6 +80,8 @@ export class Follower {
   #polledMs = 0;
   /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
   #writing = false;
+  /** Looks in a row at which nobody had the final block, and when the first was, on the monotonic clock. */
+  #violations: { readonly since: number; readonly looks: number } | undefined;
   /** Cancels the poll that an announced block has set for later. */
   #announced: (() => void) | undefined;
 
@@ -147,6 +152,7 @@ export class Follower {
         await this.#flag();
         const head = await reader.head();
         await this.#advance(state, head, lease);
+        this.#violations = undefined;
         await this.#join(state);
         wait = this.#waitAfter(state, head);
         failures = 0;
@@ -362,7 +368,7 @@ export class Follower {
       }
       if (ancestor === undefined && low <= finalized.number) {
         const found = { number: finalized.number, hash: theirs.at(-1)!.hash };
-        await this.#halt(state, new FinalityViolation(chain.name, finalized, found));
+        await this.#violated(state, new FinalityViolation(chain.name, finalized, found));
       }
       high = low - 1;
     }
@@ -383,9 +389,22 @@ export class Follower {
     this.#nudged = true;
   }
 
-  /** Says in the log, once, that the chain cannot be followed; then gives up. */
-  async #halt(state: ChainState, violation: FinalityViolation): Promise<never> {
+  /**
+   * A node without the final block is mostly one that is behind, on a branch that lost. That the chain broke its rule is
+   * believed when nobody has the block, at each of several looks over a while; it is said in the log, once.
+   */
+  async #violated(state: ChainState, violation: FinalityViolation): Promise<never> {
     const { finalized, found } = violation;
+    const isHeld = await this.#options.reader.anyHolds(finalized);
+    const now = this.#options.clock.monotonic();
+    const before = isHeld ? undefined : this.#violations;
+    const seen = { since: before?.since ?? now, looks: (before?.looks ?? 0) + 1 };
+    this.#violations = isHeld ? undefined : seen;
+    if (isHeld || seen.looks < VIOLATION_LOOKS || now - seen.since < this.#minPoll * VIOLATION_POLLS) {
+      throw new RpcError("transient", "the endpoint is on a branch without the final block", {
+        meta: { block: finalized.number },
+      });
+    }
     if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
     throw violation;
   }

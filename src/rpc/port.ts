@@ -64,6 +64,12 @@ export interface ChainReader {
   headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
 
   /**
+   * Whether any endpoint that answers has this block on its branch. Where one has, those with another block in its place
+   * rest for a while: they are behind on a branch that lost.
+   */
+  anyHolds(block: { readonly number: number; readonly hash: Hash }): Promise<boolean>;
+
+  /**
    * All matching logs in chain order. Splits the range as the provider demands; one `eth_getLogs` when it does not.
    * Small ranges only: the backfill has a path of its own that decodes off this thread.
    */

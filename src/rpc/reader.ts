@@ -4,7 +4,7 @@
  */
 import { Interface } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
-import { type Address, parseQuantity, quantity } from "../core/hex.ts";
+import { type Address, type Hash, parseQuantity, quantity } from "../core/hex.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
@@ -213,6 +213,22 @@ export class RpcChainReader implements ChainReader {
     return parseQuantity(
       await this.#run((endpoint) => endpoint.request("eth_getTransactionCount", [address, "latest"])),
     );
+  }
+
+  async anyHolds({ number, hash }: { number: number; hash: Hash }): Promise<boolean> {
+    const hashes = await Promise.all(
+      this.#pool.endpoints.map((endpoint) =>
+        this.#headerBy(endpoint, number).then(
+          (header) => header?.hash,
+          () => undefined,
+        ),
+      ),
+    );
+    if (!hashes.includes(hash)) return false;
+    for (const [index, endpoint] of this.#pool.endpoints.entries()) {
+      if (hashes[index] !== undefined && hashes[index] !== hash) this.#pool.benchLiar(endpoint);
+    }
+    return true;
   }
 
   /** Headers by this very endpoint, in one round trip. @throws RpcError */

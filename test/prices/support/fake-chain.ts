@@ -215,6 +215,10 @@ export class FakeChain implements ChainReader {
     return numbers.map((number) => this.blocks[number]);
   }
 
+  async anyHolds({ number, hash }: { number: number; hash: string }): Promise<boolean> {
+    return this.blocks[number]?.hash === hash;
+  }
+
   completeLogs(filter: LogFilter): Promise<ChainLog[]> {
     return this.logs(filter);
   }

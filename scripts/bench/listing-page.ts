@@ -9,6 +9,10 @@ import type { TokenFacts } from "../../src/nfts/record.ts";
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";
 
+/** More than a page says before its first record. */
+const HEAD_BYTES = 1_024;
+const decoder = new TextDecoder();
+
 const FACTS: TokenFacts = {
   tokenUri: "null",
   metadata: "null",
@@ -31,17 +35,18 @@ export function page(
   address: Address,
   chain: PageChain,
   from: Parameters<typeof planPage>[2],
-): string {
+): Uint8Array {
   const plan = planPage(collection, chain, from);
   const facts = plan.entries.map(() => FACTS);
   return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
 }
 
 /** Where the page after this one starts, as its reader asks for it; undefined after the last. */
-export function after(body: string): Parameters<typeof planPage>[2] | undefined {
-  const at = body.indexOf('"cursor":') + '"cursor":'.length;
-  if (body.startsWith("null", at)) return undefined;
-  const cursor = openCursor(body.slice(at + 1, body.indexOf('"', at + 1)), SECRET);
+export function after(body: Uint8Array): Parameters<typeof planPage>[2] | undefined {
+  const start = decoder.decode(body.subarray(0, HEAD_BYTES));
+  const text = /"cursor":(?:null|"([^"]+)")/.exec(start)?.[1];
+  if (text === undefined) return undefined;
+  const cursor = openCursor(text, SECRET);
   if (cursor === undefined) throw new Error("the cursor does not open");
   return { cursor };
 }

@@ -31,7 +31,7 @@ const say = (text = ""): boolean => process.stdout.write(`${text}\n`);
 /** The page in the middle of the listing, as a walk comes to it. */
 function deep(collection: Collection, chain: PageChain, fields: Partial<FirstPage>) {
   const half = first({ ...fields, part: { range: 1, totalRanges: 2 } });
-  const { cursor } = JSON.parse(page(collection, address, chain, half)) as { cursor: string };
+  const { cursor } = JSON.parse(new TextDecoder().decode(page(collection, address, chain, half))) as { cursor: string };
   const opened = openCursor(cursor, SECRET);
   if (opened === undefined) throw new Error("the cursor does not open");
   return { cursor: opened };

@@ -10,7 +10,11 @@ export interface RouteAnswer {
 }
 
 /** A JSON answer from ready text. */
-export function json(body: string, headers: Record<string, string> = {}, status = 200): Response {
+export function json(
+  body: string | Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+  status = 200,
+): Response {
   return new Response(body, { status, headers: { "content-type": JSON_TYPE, ...headers } });
 }
 

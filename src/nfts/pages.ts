@@ -2,6 +2,7 @@
  * One page of a listing: query in, envelope out, in two steps. The first decides the snapshot and walks the ledger, the
  * second puts in what is known of the tokens beside it and signs the cursor. Both read memory only.
  */
+import { ByteText } from "../core/byte-text.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
@@ -9,7 +10,7 @@ import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
 import { type Entry, type Position, readSlice, START } from "./listing.ts";
 import { countEntries, positionAfter } from "./places.ts";
-import { encodeRecords, type TokenFacts } from "./record.ts";
+import { addRecords, type TokenFacts } from "./record.ts";
 
 /** A page asked for by parameters. */
 export interface FirstPage {
@@ -39,7 +40,8 @@ export interface PageChain {
 }
 
 export interface Page {
-  readonly body: string;
+  /** JSON in UTF-8. */
+  readonly body: Uint8Array<ArrayBuffer>;
   readonly block: number | undefined;
   readonly hash: Hash | "";
   readonly finalized: boolean;
@@ -168,18 +170,24 @@ function cutPlan(plan: PagePlan, count: number): PagePlan {
   return { ...plan, ...readSlice(collection.ledger, { block, holders, from: position, limit: count }) };
 }
 
+/** Where pages are written: one after the other, none while another is. */
+const out = new ByteText();
+
 /** The page's body, with as many records as there are facts. @throws AppError `chain_moved`, to be tried again */
 export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], options: PageOptions): Page {
   const plan = cutPlan(whole, facts.length);
   const { collection, limit, walk, entries, next, finalized } = plan;
   const status = plan.status === "syncing" ? "SYNCING" : "SYNCED";
   const number = (value: number) => (options.native ? String(value) : `"${value}"`);
-  const envelope = (fields: { total: string; page: number; cursor: string; result: string }) =>
-    `{"status":"${status}","total":${fields.total},"page":${number(fields.page)},"page_size":${number(limit)},"cursor":${fields.cursor},"result":${fields.result}}`;
+  out.start();
+  const begin = (total: string, page: number, cursor: string) =>
+    out.text(
+      `{"status":"${status}","total":${total},"page":${number(page)},"page_size":${number(limit)},"cursor":${cursor},"result":`,
+    );
   if (walk === undefined) {
-    const total = plan.withTotal ? number(0) : "null";
-    const body = envelope({ total, page: 0, cursor: "null", result: "[]" });
-    return { body, block: undefined, hash: "", finalized };
+    begin(plan.withTotal ? number(0) : "null", 0, "null");
+    out.ascii("[]}");
+    return { body: out.take(), block: undefined, hash: "", finalized };
   }
   const left = walk.left === undefined ? undefined : walk.left - entries.length;
   const { chainId, address, cursorSecret } = options;
@@ -188,7 +196,8 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
       ? "null"
       : `"${signCursor({ ...walk, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
   const style = { hex: walk.hex, native: options.native };
-  const result = encodeRecords({ address, collection }, entries, facts, style);
-  const total = walk.total === undefined ? "null" : number(walk.total);
-  return { body: envelope({ total, page: walk.page, cursor, result }), block: walk.block, hash: walk.hash, finalized };
+  begin(walk.total === undefined ? "null" : number(walk.total), walk.page, cursor);
+  addRecords(out, { address, collection }, entries, facts, style);
+  out.ascii("}");
+  return { body: out.take(), block: walk.block, hash: walk.hash, finalized };
 }

@@ -1,7 +1,8 @@
 /**
- * Entries of a listing as JSON text, in the field order of the contract. Text is put together from ready parts: nothing
- * is parsed or serialised that is the same on every row.
+ * Entries of a listing as JSON, in the field order of the contract, straight to bytes: nothing is parsed or serialised
+ * that is the same on every row, and no row is a string of its own.
  */
+import { type ByteText, type Piece, piece } from "../core/byte-text.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { Collection } from "./collection.ts";
 import type { Entry } from "./listing.ts";
@@ -13,12 +14,6 @@ export interface RecordStyle {
   readonly native: boolean;
 }
 
-const TYPE_NAMES: { readonly [kind: number]: string } = {
-  [TransferKind.erc721]: "ERC721",
-  [TransferKind.erc1155]: "ERC1155",
-  [TransferKind.cryptopunks]: "CRYPTOPUNKS",
-};
-
 /** What is known beside the chain's own facts, each as JSON text; "" where it was not asked for. */
 export interface TokenFacts {
   readonly tokenUri: string;
@@ -29,30 +24,103 @@ export interface TokenFacts {
   readonly metadataSync: string;
 }
 
-/** md5 of the lower-case contract address followed by the decimal id. */
-export function tokenHash(address: string, id: string): string {
-  return new Bun.CryptoHasher("md5").update(address).update(id).digest("hex");
+/** From the block of the mint on to the URI. */
+const TYPED: { readonly [kind: number]: Piece } = {
+  [TransferKind.erc721]: piece('","contract_type":"ERC721","token_uri":'),
+  [TransferKind.erc1155]: piece('","contract_type":"ERC1155","token_uri":'),
+  [TransferKind.cryptopunks]: piece('","contract_type":"CRYPTOPUNKS","token_uri":'),
+};
+const OWNER = piece('","owner_of":"');
+const HASH = piece('","token_hash":"');
+const BLOCK = piece('","block_number":"');
+const BLOCK_MINTED = piece('","block_number_minted":"');
+const METADATA = piece(',"metadata":');
+const NORMALIZED = piece(',"normalized_metadata":');
+const MEDIA = piece(',"media":');
+const MINTER = piece(',"minter_address":"');
+const NO_MINTER = piece("ERC1155 tokens don't have a single minter");
+const AMOUNT = piece('","amount":"');
+const SYNCED = piece(',"last_metadata_sync":');
+const [NULL, EMPTY, COMMA, END] = [piece("null"), piece('""'), piece(","), piece("}")];
+
+/** The token's hash: md5 of the lower-case contract address followed by the decimal id. */
+class TokenHash {
+  readonly #input: Uint8Array;
+  readonly #start: number;
+  readonly digest = new Uint8Array(16);
+
+  constructor(address: string) {
+    // 78 digits are the longest id.
+    this.#input = new TextEncoder().encode(address.padEnd(address.length + 78));
+    this.#start = address.length;
+  }
+
+  /** Writes the hash of an id to `digest`. */
+  update(id: string): void {
+    for (let i = 0; i < id.length; i++) this.#input[this.#start + i] = id.charCodeAt(i);
+    Bun.MD5.hash(this.#input.subarray(0, this.#start + id.length), this.digest);
+  }
 }
 
-/** The records of a page as a JSON list: one for each of `facts`, in the entries' order. */
-export function encodeRecords(
+/** Adds JSON text that mostly is one of few. */
+function addFact(out: ByteText, text: string): void {
+  if (text === "null") out.add(NULL);
+  else if (text === "") out.add(EMPTY);
+  else out.text(text);
+}
+
+/** Adds the records of a page as a JSON list: one for each of `facts`, in the entries' order. */
+export function addRecords(
+  out: ByteText,
   { address, collection }: { address: string; collection: Collection },
   entries: readonly Entry[],
   facts: readonly TokenFacts[],
   style: RecordStyle,
-): string {
-  const { ledger, identified } = collection;
+): void {
+  const { identified, ledger } = collection;
+  const { addresses } = ledger;
   const flag = (value: boolean) => (style.native ? String(value) : `"${value}"`);
   const name = JSON.stringify(identified?.name ?? "");
   const symbol = JSON.stringify(identified?.symbol ?? "");
-  const head = `{"token_address":"${address}","token_id":"`;
-  const tail = `,"name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
-  const parts = facts.map((known, index) => {
-    const entry = entries[index] as Entry;
-    const id = style.hex ? `0x${BigInt(entry.id).toString(16)}` : entry.id;
-    const owner = entry.owner < 0 ? "" : ledger.addresses.hex(entry.owner);
-    const minter = entry.minter < 0 ? "ERC1155 tokens don't have a single minter" : ledger.addresses.hex(entry.minter);
-    return `${head}${id}","owner_of":"${owner}","token_hash":"${tokenHash(address, entry.id)}","block_number":"${entry.block}","block_number_minted":"${entry.blockMinted}","contract_type":"${TYPE_NAMES[entry.kind]}","token_uri":${known.tokenUri},"metadata":${known.metadata},"normalized_metadata":${known.normalized || '""'},"media":${known.media || '""'},"minter_address":"${minter}","amount":"${entry.amount}"${tail}${known.uriSync},"last_metadata_sync":${known.metadataSync}}`;
-  });
-  return `[${parts.join(",")}]`;
+  const head = piece(`{"token_address":"${address}","token_id":"`);
+  const tail = piece(
+    `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`,
+  );
+  const hash = new TokenHash(address);
+  out.ascii("[");
+  for (let i = 0; i < facts.length; i++) {
+    const { kind, id, owner, block, blockMinted, minter, amount } = entries[i] as Entry;
+    const known = facts[i] as TokenFacts;
+    if (i > 0) out.add(COMMA);
+    out.add(head);
+    out.ascii(style.hex ? `0x${BigInt(id).toString(16)}` : id);
+    out.add(OWNER);
+    if (owner >= 0) out.ascii(addresses.hex(owner));
+    out.add(HASH);
+    hash.update(id);
+    out.hex(hash.digest, 0, 16);
+    out.add(BLOCK);
+    out.integer(block);
+    out.add(BLOCK_MINTED);
+    out.integer(blockMinted);
+    out.add(TYPED[kind] as Piece);
+    addFact(out, known.tokenUri);
+    out.add(METADATA);
+    addFact(out, known.metadata);
+    out.add(NORMALIZED);
+    addFact(out, known.normalized);
+    out.add(MEDIA);
+    addFact(out, known.media);
+    out.add(MINTER);
+    if (minter < 0) out.add(NO_MINTER);
+    else out.ascii(addresses.hex(minter));
+    out.add(AMOUNT);
+    out.ascii(String(amount));
+    out.add(tail);
+    addFact(out, known.uriSync);
+    out.add(SYNCED);
+    addFact(out, known.metadataSync);
+    out.add(END);
+  }
+  out.ascii("]");
 }

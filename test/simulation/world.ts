@@ -303,7 +303,10 @@ class World implements ProcessWorld, EndpointWorld {
 
   /** Holds a page, and the walk before it, against the truth; returns the walk so far. */
   #checkPage(page: Page, address: Address, holders: boolean, before: readonly Row[]): Walk {
-    const { result, cursor } = JSON.parse(page.body) as { result: Record<string, string>[]; cursor: string | null };
+    const { result, cursor } = JSON.parse(new TextDecoder().decode(page.body)) as {
+      result: Record<string, string>[];
+      cursor: string | null;
+    };
     const records = [...before, ...result.map(rowOf)];
     if (page.block === undefined) {
       check(records.length === 0, "a page of no block has records");

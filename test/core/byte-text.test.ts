@@ -1,0 +1,71 @@
+/** Text as bytes: whatever it is put together from, it is what the pieces say, one after the other. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { ByteText, piece } from "../../src/core/byte-text.ts";
+
+const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+
+type Step = readonly ["piece" | "text" | "ascii", string] | readonly ["integer", number] | readonly ["hex", Uint8Array];
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.tuple(fc.constantFrom("piece", "text"), fc.string({ unit: "grapheme", maxLength: 300 })),
+  fc.tuple(fc.constant("ascii"), fc.string({ unit: "grapheme-ascii", maxLength: 90 })),
+  fc.tuple(fc.constant("integer"), fc.oneof(fc.maxSafeNat(), fc.nat(1_100))),
+  fc.tuple(fc.constant("hex"), fc.uint8Array({ maxLength: 40 })),
+) as fc.Arbitrary<Step>;
+
+function add(out: ByteText, [kind, value]: Step): string {
+  switch (kind) {
+    case "piece":
+      out.add(piece(value));
+      return value;
+    case "text":
+      out.text(value);
+      return value;
+    case "ascii":
+      out.ascii(value);
+      return value;
+    case "integer":
+      out.integer(value);
+      return String(value);
+    case "hex":
+      out.hex(value, 0, value.length);
+      return Buffer.from(value).toString("hex");
+  }
+}
+
+test("it is the pieces one after the other, also beyond its first room", () => {
+  const out = new ByteText();
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(1, 1, 40), (steps, times) => {
+      out.start();
+      let expected = "";
+      for (let i = 0; i < times; i++) for (const one of steps) expected += add(out, one);
+      expect(decode(out.take())).toBe(expected);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("powers of ten and their neighbours", () => {
+  const out = new ByteText();
+  for (let power = 1; power < 2 ** 53; power *= 10) {
+    for (const value of [power - 1, power, power + 1]) {
+      out.start();
+      out.integer(value);
+      expect(decode(out.take())).toBe(String(value));
+    }
+  }
+});
+
+test("what was taken stays, and what failed half-way is forgotten", () => {
+  const out = new ByteText();
+  out.start();
+  out.ascii("first");
+  const first = out.take();
+  out.start();
+  out.ascii("half of someth");
+  out.start();
+  out.ascii("second");
+  expect([decode(first), decode(out.take())]).toEqual(["first", "second"]);
+});

@@ -47,6 +47,8 @@ const [NULL, EMPTY, COMMA, END] = [piece("null"), piece('""'), piece(","), piece
 class TokenHash {
   readonly #input: Uint8Array;
   readonly #start: number;
+  /** The input of ids of each length: making one costs as much as hashing it. */
+  readonly #inputs: (Uint8Array | undefined)[] = [];
   readonly digest = new Uint8Array(16);
 
   constructor(address: string) {
@@ -58,7 +60,8 @@ class TokenHash {
   /** Writes the hash of an id to `digest`. */
   update(id: string): void {
     for (let i = 0; i < id.length; i++) this.#input[this.#start + i] = id.charCodeAt(i);
-    Bun.MD5.hash(this.#input.subarray(0, this.#start + id.length), this.digest);
+    this.#inputs[id.length] ??= this.#input.subarray(0, this.#start + id.length);
+    Bun.MD5.hash(this.#inputs[id.length] as Uint8Array, this.digest);
   }
 }
 

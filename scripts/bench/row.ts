@@ -33,7 +33,7 @@ export interface Scale {
   /** Collections in the log of the start. */
   readonly collections: number;
   readonly sockets: number;
-  /** One turn of load in ms; there are twice as many turns of it, and one. */
+  /** Load in ms, for what is measured under load. */
   readonly loadMs: number;
   /** Sizes of the plots: NFTs, and transfers. */
   readonly pageSizes: readonly number[];

@@ -203,8 +203,14 @@ export class BalanceHistory {
     return transfer;
   }
 
-  #holdingAt(holding: number, block: number): number {
+  /** The newest entry of a holding at or before `block`, or -1. */
+  entryAt(holding: number, block: number): number {
     return this.#lists.at(this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding)), block);
+  }
+
+  /** What was held after an entry; 0 for none. */
+  heldAfter(entry: number): Amount {
+    return this.#lists.balance(entry);
   }
 
   /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
@@ -215,16 +221,6 @@ export class BalanceHistory {
   /** How many single-owner facts the collection had when the holding appeared. */
   holdingAfter(holding: number): number {
     return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
-  }
-
-  /** The holding's amount after `block`. */
-  heldAt(holding: number, block: number): Amount {
-    return this.#lists.balance(this.#holdingAt(holding, block));
-  }
-
-  /** Block of the holding's last transfer at or before `block`, which it had appeared by. */
-  lastBlockOf(holding: number, block: number): number {
-    return this.block(this.#holdingAt(holding, block) >>> 1);
   }
 
   /** What is in circulation of the token after `block`. */

@@ -81,7 +81,7 @@ export class Ledger {
       const kind = kinds[i] as TransferKind;
       loadId(ids, i, this.#id);
       if (kind === TransferKind.erc1155) {
-        this.#transferAmount(block, sender, receiver, amountAt(amounts.values, amounts.words, i));
+        this.#transferAmount(slots?.[i] ?? -1, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
       } else if (kind === TransferKind.range) {
         this.#transferRange(block, sender, receiver, Number(amountAt(amounts.values, amounts.words, i)));
       } else this.#transferSingle(kind, block, sender, receiver);
@@ -205,15 +205,15 @@ export class Ledger {
     return false;
   }
 
-  /** An amount of an ERC-1155 token; its id is in `#id`. A transfer of nothing changes nothing and leaves no trace. */
-  #transferAmount(block: number, from: number, to: number, amount: Amount): void {
+  /** An amount of an ERC-1155 token; its id is in `#id`, its slot is `known` unless that is -1. A transfer of nothing changes nothing and leaves no trace. */
+  #transferAmount(known: number, block: number, from: number, to: number, amount: Amount): void {
     if (amount === 0) return;
     if (from === ZERO_OWNER && to === ZERO_OWNER) {
       this.anomalies++;
       return;
     }
     const { tokens, links, balances } = this;
-    let slot = tokens.find(TransferKind.erc1155, this.#id);
+    let slot = known >= 0 ? known : tokens.find(TransferKind.erc1155, this.#id);
     if (slot < 0) {
       slot = tokens.add(TransferKind.erc1155, this.#id);
       links.add(-1, -1);

@@ -157,12 +157,13 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       if (balances.block(h) > block) return;
       const holding = h++;
       const owner = balances.holdingOwner(holding);
-      const amount = balances.heldAt(holding, block);
+      const last = balances.entryAt(holding, block);
+      const amount = balances.heldAfter(last);
       if (amount === 0) continue;
       const entry = () => {
         const id = tokens.idText(balances.holdingSlot(holding));
-        const [minted, last] = [balances.block(holding), balances.lastBlockOf(holding, block)];
-        return { kind: TransferKind.erc1155, id, owner, amount, block: last, blockMinted: minted, minter: -1 };
+        const [minted, newest] = [balances.block(holding), balances.block(last >>> 1)];
+        return { kind: TransferKind.erc1155, id, owner, amount, block: newest, blockMinted: minted, minter: -1 };
       };
       if (!visit([i, r, 0, holding], entry)) return;
     } else if (rangeIsNext) {

@@ -11,6 +11,7 @@ import { BalanceHistory } from "./balances.ts";
 import { slotsOf } from "./batch-slots.ts";
 import { type Batch, foldPlain } from "./fold-plain.ts";
 import { RowGaps } from "./gaps.ts";
+import { LateMints } from "./late-mints.ts";
 import { TokenLinks } from "./links.ts";
 import { OwnerHistory } from "./owners.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
@@ -46,8 +47,7 @@ export class Ledger {
   liveSingles = 0;
   /** Transfers the contract should not have been able to make. */
   anomalies = 0;
-  /** First mint of the tokens whose first transfer was none: an entry (or ERC-1155 transfer), or -1 for no mint yet. */
-  readonly #lateMints = new Map<number, number>();
+  readonly #lateMints = new LateMints();
   readonly #id = new Uint32Array(8);
   #newestBlock = -1;
 
@@ -60,7 +60,7 @@ export class Ledger {
       this.balances.bytes +
       this.rows.bytes +
       this.gaps.bytes +
-      this.#lateMints.size * 48
+      this.#lateMints.bytes
     );
   }
 
@@ -129,14 +129,13 @@ export class Ledger {
     const entry = owners.push(block, slot, to, links.tail(slot));
     links.setTail(slot, entry);
     links.setOwner(slot, to);
-    if (links.first(slot) === -1) {
-      links.setFirst(slot, entry);
-      if (from !== ZERO_OWNER) this.#lateMints.set(slot, -1);
-    } else if (from === ZERO_OWNER && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, entry);
+    const isFirst = links.first(slot) === -1;
+    if (isFirst) links.setFirst(slot, entry);
+    this.#lateMints.note(slot, entry, { isFirst, isMint: from === ZERO_OWNER });
     if (owner === ZERO_OWNER && to !== ZERO_OWNER) this.liveSingles++;
     else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
     // A row appears as an entry; only what its first transfer burns is a gap from the start.
-    this.#changeGaps(slot, block, links.first(slot) === entry || owner !== ZERO_OWNER, to !== ZERO_OWNER);
+    this.#changeGaps(slot, block, isFirst || owner !== ZERO_OWNER, to !== ZERO_OWNER);
   }
 
   /** A token went from being listed or not to being listed or not. */
@@ -237,11 +236,10 @@ export class Ledger {
     const transfer = balances.push({ block, slot, from, to }, amount, { prev: links.tail(slot), after });
     links.setTail(slot, transfer);
     const change = balances.liveTokens - live;
-    if (change !== 0 && links.first(slot) !== -1) this.#changeGaps(slot, block, change < 0, change > 0);
-    if (links.first(slot) === -1) {
-      links.setFirst(slot, transfer);
-      if (!minted) this.#lateMints.set(slot, -1);
-    } else if (minted && this.#lateMints.get(slot) === -1) this.#lateMints.set(slot, transfer);
+    const isFirst = links.first(slot) === -1;
+    if (isFirst) links.setFirst(slot, transfer);
+    else if (change !== 0) this.#changeGaps(slot, block, change < 0, change > 0);
+    this.#lateMints.note(slot, transfer, { isFirst, isMint: minted });
   }
 
   /** Forgets what was summed up of blocks above `block`. */
@@ -264,13 +262,13 @@ export class Ledger {
       links.setOwner(slot, before);
       if (before === ZERO_OWNER && owner !== ZERO_OWNER) this.liveSingles--;
       else if (before !== ZERO_OWNER && owner === ZERO_OWNER) this.liveSingles++;
-      this.#forgetMint(slot, entry);
+      this.#lateMints.retract(slot, entry);
     }
     while (balances.count > 0 && balances.block(balances.count - 1) > block) {
       const transfer = balances.count - 1;
       const { slot, prev } = balances.pop();
       links.setTail(slot, prev);
-      this.#forgetMint(slot, transfer);
+      this.#lateMints.retract(slot, transfer);
     }
     for (let last = rows.ranges.length - 1; last >= 0; last--) {
       const range = rows.ranges[last] as IdRange;
@@ -281,7 +279,7 @@ export class Ledger {
     let slots = tokens.count;
     while (slots > 0 && links.tail(slots - 1) < 0) {
       slots--;
-      this.#lateMints.delete(slots);
+      this.#lateMints.forget(slots);
     }
     this.gaps.revert(block);
     rows.truncate(block, slots);
@@ -290,19 +288,14 @@ export class Ledger {
     this.#newestBlock = Math.min(this.#newestBlock, block);
   }
 
-  #forgetMint(slot: number, entry: number): void {
-    if (this.#lateMints.get(slot) === entry) this.#lateMints.set(slot, -1);
-  }
-
   /**
    * The token's first mint at or before `block`, as an entry (or transfer) of its history; its first appearance when
    * the contract never told of a mint.
    */
   mintOf(slot: number, block: number): number {
     const first = this.links.first(slot);
-    const late = this.#lateMints.get(slot);
-    if (late === undefined || late === -1) return first;
-    return this.#blockOf(slot, late) <= block ? late : first;
+    const late = this.#lateMints.of(slot);
+    return late !== undefined && this.#blockOf(slot, late) <= block ? late : first;
   }
 
   /** Gives back what growth left over: at the end of a hydration. */

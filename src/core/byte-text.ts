@@ -99,6 +99,22 @@ export class ByteText {
     this.#length = start + count * 2;
   }
 
+  /** Adds `count` words from `from` on as digits of hex; the bytes of a word are in the order they lie in memory. */
+  hexWords(source: Int32Array, from: number, count: number): void {
+    this.#reserve(count * 8);
+    const view = this.#view;
+    let at = this.#length;
+    for (let i = from; i < from + count; i++) {
+      const word = source[i] as number;
+      view.setUint16(at, DIGITS[word & 0xff] as number);
+      view.setUint16(at + 2, DIGITS[(word >>> 8) & 0xff] as number);
+      view.setUint16(at + 4, DIGITS[(word >>> 16) & 0xff] as number);
+      view.setUint16(at + 6, DIGITS[word >>> 24] as number);
+      at += 8;
+    }
+    this.#length = at;
+  }
+
   /** Starts a text; what was left of one that failed half-way is gone. */
   start(): void {
     this.#length = 0;

@@ -1,4 +1,5 @@
 /** Addresses of one collection, each once: 20 bytes and an index, read back as hex. Index 0 is the zero address. */
+import type { ByteText } from "../core/byte-text.ts";
 import { HashIndex } from "./hash-index.ts";
 import { compare, findAddress, glance, hashAddress } from "./intern.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
@@ -62,6 +63,12 @@ export class AddressTable {
   hex(row: number): string {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;
     return `0x${Buffer.from(chunk.buffer, (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
+  }
+
+  /** As `hex`, added to a text. */
+  addHex(out: ByteText, row: number): void {
+    out.ascii("0x");
+    out.hexWords(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS, WORDS);
   }
 
   /** Gives back what growth left over. */

@@ -24,6 +24,7 @@ export interface TokenFacts {
   readonly metadataSync: string;
 }
 
+const encoder = new TextEncoder();
 /** From the block of the mint on to the URI. */
 const TYPED: { readonly [kind: number]: Piece } = {
   [TransferKind.erc721]: piece('","contract_type":"ERC721","token_uri":'),
@@ -45,23 +46,24 @@ const [NULL, EMPTY, COMMA, END] = [piece("null"), piece('""'), piece(","), piece
 
 /** The token's hash: md5 of the lower-case contract address followed by the decimal id. */
 class TokenHash {
-  readonly #input: Uint8Array;
-  readonly #start: number;
-  /** The input of ids of each length: making one costs as much as hashing it. */
-  readonly #inputs: (Uint8Array | undefined)[] = [];
+  readonly #address: string;
+  /** The input of ids of each length: to make one costs as much as to hash it. */
+  readonly #inputs: Uint8Array[] = [];
   readonly digest = new Uint8Array(16);
 
   constructor(address: string) {
-    // 78 digits are the longest id.
-    this.#input = new TextEncoder().encode(address.padEnd(address.length + 78));
-    this.#start = address.length;
+    this.#address = address;
   }
 
   /** Writes the hash of an id to `digest`. */
   update(id: string): void {
-    for (let i = 0; i < id.length; i++) this.#input[this.#start + i] = id.charCodeAt(i);
-    this.#inputs[id.length] ??= this.#input.subarray(0, this.#start + id.length);
-    Bun.MD5.hash(this.#inputs[id.length] as Uint8Array, this.digest);
+    while (this.#inputs.length <= id.length) {
+      this.#inputs.push(encoder.encode(this.#address.padEnd(this.#address.length + this.#inputs.length)));
+    }
+    const input = this.#inputs[id.length] as Uint8Array;
+    const start = input.length - id.length;
+    for (let i = 0; i < id.length; i++) input[start + i] = id.charCodeAt(i);
+    Bun.MD5.hash(input, this.digest);
   }
 }
 
@@ -98,7 +100,7 @@ export function addRecords(
     out.add(head);
     out.ascii(style.hex ? `0x${BigInt(id).toString(16)}` : id);
     out.add(OWNER);
-    if (owner >= 0) out.ascii(addresses.hex(owner));
+    if (owner >= 0) addresses.addHex(out, owner);
     out.add(HASH);
     hash.update(id);
     out.hex(hash.digest, 0, 16);
@@ -116,7 +118,7 @@ export function addRecords(
     addFact(out, known.media);
     out.add(MINTER);
     if (minter < 0) out.add(NO_MINTER);
-    else out.ascii(addresses.hex(minter));
+    else addresses.addHex(out, minter);
     out.add(AMOUNT);
     out.ascii(String(amount));
     out.add(tail);

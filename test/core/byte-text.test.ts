@@ -5,13 +5,17 @@ import { ByteText, piece } from "../../src/core/byte-text.ts";
 
 const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 
-type Step = readonly ["piece" | "text" | "ascii", string] | readonly ["integer", number] | readonly ["hex", Uint8Array];
+type Step =
+  | readonly ["piece" | "text" | "ascii", string]
+  | readonly ["integer", number]
+  | readonly ["hex" | "words", Uint8Array];
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.tuple(fc.constantFrom("piece", "text"), fc.string({ unit: "grapheme", maxLength: 300 })),
   fc.tuple(fc.constant("ascii"), fc.string({ unit: "grapheme-ascii", maxLength: 90 })),
   fc.tuple(fc.constant("integer"), fc.oneof(fc.maxSafeNat(), fc.nat(1_100))),
   fc.tuple(fc.constant("hex"), fc.uint8Array({ maxLength: 40 })),
+  fc.tuple(fc.constant("words"), fc.uint8Array({ minLength: 20, maxLength: 20 })),
 ) as fc.Arbitrary<Step>;
 
 function add(out: ByteText, [kind, value]: Step): string {
@@ -31,6 +35,9 @@ function add(out: ByteText, [kind, value]: Step): string {
     case "hex":
       out.hex(value, 0, value.length);
       return Buffer.from(value).toString("hex");
+    case "words":
+      out.hexWords(new Int32Array(value.slice().buffer), 1, 4);
+      return Buffer.from(value.subarray(4)).toString("hex");
   }
 }
 

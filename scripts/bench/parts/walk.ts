@@ -23,8 +23,6 @@ const decoder = new TextDecoder();
 let serialised = 0;
 for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
   const bodies: Uint8Array[] = [];
-  // Neither pays for collecting what the other left.
-  Bun.gc(true);
   const started = performance.now();
   while (bodies.length < PAGES_A_STRETCH && next !== undefined) {
     const body = page(collection, FILLED_ADDRESS, chain, next);
@@ -33,7 +31,6 @@ for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
   }
   const made = performance.now();
   const ready = bodies.map((body) => JSON.parse(decoder.decode(body)) as unknown);
-  Bun.gc(true);
   const parsed = performance.now();
   // Kept as the pages are: memory that was never touched costs both alike.
   const texts = ready.map((one) => JSON.stringify(one));

@@ -57,20 +57,23 @@ export function createApp(deps: AppDeps): App {
   };
 
   /** What a route makes of the request, kept where it says how long it holds. */
-  const make = async (request: Request, question: string): Promise<Response> => {
+  const make = async (request: Request, question: string, id: string): Promise<Response> => {
     const response = await elysia.handle(request);
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    if (!isJson) return response;
+    if (!isJson) {
+      response.headers.set("x-request-id", id);
+      return response;
+    }
     const body = new Uint8Array(await response.arrayBuffer());
     const answer = readyAnswer(body, response.status, response.headers);
     const isCurrent = freshness.get(request);
     if (isCurrent?.() === true) ready.keep(question, answer, isCurrent);
-    return ready.respond(question, answer, request);
+    return ready.respond(question, answer, request, id);
   };
 
-  const head = async (original: Request, question: string): Promise<Response> => {
+  const head = async (original: Request, question: string, id: string): Promise<Response> => {
     const request = new Request(original.url, { method: "GET", headers: original.headers });
-    return withoutBody(await make(request, question));
+    return withoutBody(await make(request, question, id));
   };
 
   /** Answers; throws or rejects with what went wrong. */
@@ -78,9 +81,9 @@ export function createApp(deps: AppDeps): App {
     admit(request, path, deps);
     const question = questionOf(request.url);
     const known = request.method === "GET" ? ready.get(question) : undefined;
-    if (known !== undefined) return ready.respond(question, known, request);
+    if (known !== undefined) return ready.respond(question, known, request, id);
     requestIds.set(request, id);
-    return request.method === "HEAD" ? head(request, question) : make(request, question);
+    return request.method === "HEAD" ? head(request, question, id) : make(request, question, id);
   };
 
   return {
@@ -89,11 +92,14 @@ export function createApp(deps: AppDeps): App {
       const id = crypto.randomUUID();
       const path = pathOf(request.url);
       const done = (response: Response): Response => {
-        response.headers.set("x-request-id", id);
         metrics.answered(routeLabel(path), response.status, (performance.now() - started) / 1_000);
         return response;
       };
-      const failed = (error: unknown): Response => done(failure(error, id, logger));
+      const failed = (error: unknown): Response => {
+        const response = failure(error, id, logger);
+        response.headers.set("x-request-id", id);
+        return done(response);
+      };
       try {
         const response = answer(request, path, id);
         return response instanceof Promise ? response.then(done, failed) : done(response);

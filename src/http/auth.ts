@@ -26,11 +26,11 @@ export class KeyRing {
 
   /** The index of the key, or -1. Every hash is compared, so that time says nothing. */
   find(key: string): number {
-    const hash = new Bun.CryptoHasher("sha256").update(key.slice(0, 256)).digest();
+    const hash = Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array;
     let found = -1;
-    this.#hashes.forEach((known, index) => {
-      if (timingSafeEqual(known, hash)) found = index;
-    });
+    for (let index = 0; index < this.#hashes.length; index++) {
+      if (timingSafeEqual(this.#hashes[index] as Buffer, hash)) found = index;
+    }
     return found;
   }
 }

@@ -15,14 +15,15 @@ const ENTRY_BYTES = 2_048;
 
 type Encoding = "zstd" | "gzip";
 
-/** A body ready to be sent, and what is sent with it. */
+/** A body ready to be sent, and what is sent with it. Blobs, since a response shares theirs and copies any other bytes. */
 export interface ReadyAnswer {
   readonly status: number;
-  readonly body: Uint8Array<ArrayBuffer>;
+  readonly body: Blob;
+  /** With `x-request-id`, of whichever request was answered last: a response copies them when it is made. */
   readonly headers: Headers;
   /** "" where the answer has none. */
   readonly etag: string;
-  readonly compressed: Partial<Record<Encoding, Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>>>>;
+  readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
 interface Kept {
@@ -37,7 +38,7 @@ export function readyAnswer(body: Uint8Array<ArrayBuffer>, status: number, heade
   const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
   if (isTagged) headers.set("etag", etag);
   headers.append("vary", "accept-encoding");
-  return { status, body, headers, etag, compressed: {} };
+  return { status, body: new Blob([body]), headers, etag, compressed: {} };
 }
 
 export class ReadyAnswers {
@@ -72,25 +73,29 @@ export class ReadyAnswers {
   }
 
   /** The answer as this request takes it: as it is, compressed, or as a 304. At once, unless it has to be compressed. */
-  respond(question: string, answer: ReadyAnswer, request: Request): Response | Promise<Response> {
+  respond(question: string, answer: ReadyAnswer, request: Request, id: string): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
+    headers.set("x-request-id", id);
     if (etag !== "" && matches(request.headers.get("if-none-match"), etag)) return notModified(headers);
-    const encoding = body.length >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
+    const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
     if (encoding === undefined) return new Response(body, { status, headers });
     const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
-    if (known instanceof Uint8Array) return encoded(answer, encoding, known);
-    return known.then((bytes) => encoded(answer, encoding, bytes));
+    if (known instanceof Blob) return encoded(answer, encoding, known);
+    return known.then((form) => {
+      // Others may have been answered meanwhile.
+      headers.set("x-request-id", id);
+      return encoded(answer, encoding, form);
+    });
   }
 
   /** Off this thread, once however many ask for it meanwhile. */
-  #compress(question: string, answer: ReadyAnswer, encoding: Encoding): Promise<Uint8Array<ArrayBuffer>> {
-    const { body, compressed } = answer;
-    const work = (encoding === "zstd" ? Bun.zstdCompress(body) : gzipAsync(body, { level: 5 })).then(
-      (bytes) => {
-        const ready = new Uint8Array(bytes);
-        compressed[encoding] = ready;
+  #compress(question: string, answer: ReadyAnswer, encoding: Encoding): Promise<Blob> {
+    const { compressed } = answer;
+    const work = compress(answer.body, encoding).then(
+      (form) => {
+        compressed[encoding] = form;
         this.#grown(question, answer);
-        return ready;
+        return form;
       },
       (error: unknown) => {
         delete compressed[encoding];
@@ -103,13 +108,19 @@ export class ReadyAnswers {
 }
 
 function bytesOf({ body, compressed }: ReadyAnswer): number {
-  let bytes = ENTRY_BYTES + body.length;
-  for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Uint8Array) bytes += form.length;
+  let bytes = ENTRY_BYTES + body.size;
+  for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Blob) bytes += form.size;
   return bytes;
 }
 
-function encoded({ status, headers }: ReadyAnswer, encoding: Encoding, bytes: Uint8Array<ArrayBuffer>): Response {
-  const response = new Response(bytes, { status, headers });
+async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
+  const bytes = new Uint8Array(await body.arrayBuffer());
+  const form = encoding === "zstd" ? await Bun.zstdCompress(bytes) : await gzipAsync(bytes, { level: 5 });
+  return new Blob([new Uint8Array(form)]);
+}
+
+function encoded({ status, headers }: ReadyAnswer, encoding: Encoding, form: Blob): Response {
+  const response = new Response(form, { status, headers });
   response.headers.set("content-encoding", encoding);
   return response;
 }

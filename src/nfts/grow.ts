@@ -2,6 +2,7 @@
  * Growable typed columns. Growth is by half, so that slack stays below a third; `length` is the caller's count, kept
  * outside so that columns of one table share it.
  */
+export { mix } from "../core/mix.ts";
 
 const FIRST_CAPACITY = 64;
 
@@ -29,14 +30,6 @@ export function roomU8(column: Uint8Array<ArrayBuffer>, index: number): Uint8Arr
   const grown = new Uint8Array(capacityFor(index + 1, column.length));
   grown.set(column);
   return grown;
-}
-
-/** Mixes a word into a hash (murmur3's finaliser steps): cheap, and spreads sequential ids. */
-export function mix(hash: number, word: number): number {
-  let h = Math.imul(hash ^ word, 0x85ebca6b);
-  h ^= h >>> 13;
-  h = Math.imul(h, 0xc2b2ae35);
-  return h ^ (h >>> 16);
 }
 
 /** Index of the first of `column[0..count)` that is above `value`; the column never falls. */

@@ -2,7 +2,7 @@
  * The addresses of one answer, each once, read from their digits: five words and an open-addressing table, no string an
  * address. Numbered in order of first appearance.
  */
-import { mix } from "../nfts/grow.ts";
+import { mix } from "../core/mix.ts";
 import { word } from "./hex-bytes.ts";
 
 const WORDS = 5;

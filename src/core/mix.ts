@@ -1,0 +1,7 @@
+/** Mixes a word into a hash (murmur3's finaliser steps): cheap, and spreads sequential ids. */
+export function mix(hash: number, word: number): number {
+  let h = Math.imul(hash ^ word, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}

@@ -2,9 +2,12 @@
  * The decode worker: raw `eth_getLogs` answers in, columns out, off the request thread; buffers are transferred, not
  * copied.
  */
+import { yieldToRequests } from "../core/own-thread.ts";
 import { type DecodeRequest, decodeAnswer } from "./decode-answer.ts";
 
 declare const self: Worker;
+
+yieldToRequests();
 
 self.onmessage = (message: MessageEvent<DecodeRequest>) => {
   const reply = decodeAnswer(message.data);

@@ -92,7 +92,7 @@ export function createApp(deps: AppDeps): App {
       const id = crypto.randomUUID();
       const path = pathOf(request.url);
       const done = (response: Response): Response => {
-        metrics.answered(routeLabel(path), response.status, (performance.now() - started) / 1_000);
+        metrics.requestSeconds.count(routeLabel(path), response.status, (performance.now() - started) / 1_000);
         return response;
       };
       const failed = (error: unknown): Response => {

@@ -92,6 +92,8 @@ const MOVED_ATTEMPTS = 3;
 const MAX_WANTED = 1_000;
 /** Newest events of a chain's stream in which a head is looked for. */
 const HEAD_WITHIN = 16;
+/** That a token is asked for is noted this often, however often it is. */
+const ASKED_EVERY_MS = 1_000;
 /** Streams read side by side when memory is restored. */
 const LOAD_BATCH = 32;
 
@@ -221,13 +223,17 @@ class PriceService {
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
-    const { view } = this.#context;
+    const { view, clock } = this.#context;
     const head = view.head()?.hash;
     // What was read ahead of the head that is shown is not what the next question finds kept.
     const isKept = head === asOf.hash || (request.toBlock === asOf.number && asOf.number <= this.#finalized());
     if (head === undefined || !isKept) return undefined;
+    let askedMs = clock.monotonic();
     return () => {
       if (view.head()?.hash !== head) return false;
+      const now = clock.monotonic();
+      if (now - askedMs < ASKED_EVERY_MS) return true;
+      askedMs = now;
       this.#markets.known(request.address);
       return true;
     };

@@ -226,6 +226,16 @@ describe("beside the contract", () => {
     expect(response.status).toBe(200);
     const text = await response.text();
     expect(text).toContain("http_request_duration_seconds_bucket");
+    // Buckets add up: each holds those below it, the last is the count.
+    const series = (suffix: string) => [
+      ...text.matchAll(
+        new RegExp(`^http_request_duration_seconds_${suffix}\\{(.*)route="nft",status="401"\\} (\\S+)$`, "gm"),
+      ),
+    ];
+    const buckets = series("bucket").map(([, , value]) => Number(value));
+    expect(buckets).toEqual([...buckets].sort((a, b) => a - b));
+    expect(buckets.at(-1)).toBe(Number(series("count")[0]?.[2]));
+    expect(Number(series("sum")[0]?.[2])).toBeGreaterThan(0);
     expect(text).toContain('rpc_requests_total{endpoint="eth#1"');
     expect(text).not.toMatch(/secret-path|127\.0\.0\.1/);
   });

@@ -35,13 +35,15 @@ const CHECKED_SPAN = 500;
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted> {
   const queue: ReadAhead<TransfersCommitted>[] = [];
   let next = task.fromBlock;
+  // The first range goes alone: how dense the logs lie is not known before, and eight too large answers are half a gigabyte.
+  let ahead = 1;
   // Requests are abandoned together when one of them fails for good or the consumer stops.
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
   const read = task.verify === "sample" ? readRange : readCheckedRange;
   try {
     while (next <= task.final.number || queue.length > 0) {
-      while (next <= task.final.number && queue.length < READ_AHEAD) {
+      while (next <= task.final.number && queue.length < ahead) {
         const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
         const to = Math.min(task.final.number, next + span - 1);
         queue.push(new ReadAhead(read({ ...task, signal }, next, to)));
@@ -50,6 +52,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
       const head = queue.shift();
       if (head === undefined) return;
       yield* head;
+      ahead = READ_AHEAD;
     }
   } finally {
     abandon.abort(new DOMException("the backfill stopped", "AbortError"));

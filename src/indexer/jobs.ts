@@ -171,7 +171,8 @@ export class IndexingJobs {
   }
 
   async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
-    const { reader, chain, clock, logger } = this.#options;
+    const { reader, decoder, chain, clock, logger } = this.#options;
+    decoder.prepare();
     const identified = await identify(reader, address, signal);
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };

@@ -10,6 +10,8 @@ export interface Decoder {
    * @throws RpcError as classified, when the answer is an error or in doubt
    */
   decode(raw: Uint8Array, job: DecodeJob, meta: ErrorMeta): Promise<DecodedRange>;
+  /** Gets ready for answers that will come soon. */
+  prepare(): void;
 }
 
 /** A worker's reply as the caller wants it. @throws RpcError */
@@ -52,20 +54,27 @@ export class DecodePool implements Decoder {
     });
   }
 
+  /** Starts a worker where there is none: it takes longer than the first answer does to come. */
+  prepare(): void {
+    if (!this.#closed && this.#workers.length === 0) this.#start();
+  }
+
+  #start(): { worker: Worker; load: number } {
+    const worker = new Worker(new URL("./decode-worker.ts", import.meta.url).href);
+    const slot = { worker, load: 0 };
+    worker.onmessage = (message: MessageEvent<DecodeReply>) => {
+      slot.load--;
+      this.#settle(message.data);
+    };
+    worker.onerror = (event: ErrorEvent) => this.#lose(worker, event.message);
+    this.#workers.push(slot);
+    return slot;
+  }
+
   #slot(): { worker: Worker; load: number } {
     const idle = this.#workers.find((slot) => slot.load === 0);
     if (idle !== undefined) return idle;
-    if (this.#workers.length < this.#size) {
-      const worker = new Worker(new URL("./decode-worker.ts", import.meta.url).href);
-      const slot = { worker, load: 0 };
-      worker.onmessage = (message: MessageEvent<DecodeReply>) => {
-        slot.load--;
-        this.#settle(message.data);
-      };
-      worker.onerror = (event: ErrorEvent) => this.#lose(worker, event.message);
-      this.#workers.push(slot);
-      return slot;
-    }
+    if (this.#workers.length < this.#size) return this.#start();
     return this.#workers.reduce((least, slot) => (slot.load < least.load ? slot : least));
   }
 

@@ -6,8 +6,10 @@ import type { RangeHint } from "../rpc/errors.ts";
 
 /** Logs wanted in one answer: about 6 MB of JSON. */
 const TARGET_LOGS = 10_000;
-const FIRST_SPAN = 2_000;
+const FIRST_SPAN = 1_000;
 const MAX_SPAN = 5_000_000;
+/** How far one answer lets the next request grow: further where it held enough logs to know how dense they lie. */
+const [GROWTH, KNOWN_GROWTH, KNOWN_LOGS] = [4, 16, 50] as const;
 /** After so many answers without a refusal the limit learned is tried again, a little above. */
 const PATIENCE = 50;
 
@@ -29,8 +31,9 @@ export class SpanController {
     }
     // A request cut short by its range's end says little about larger ones.
     if (blocks < this.#span / 2 && logs < TARGET_LOGS / 2) return;
-    const fitting = logs === 0 ? blocks * 4 : (blocks * TARGET_LOGS) / logs;
-    const wanted = Math.min(fitting, blocks * 4, this.#limit);
+    const growth = logs < KNOWN_LOGS ? GROWTH : KNOWN_GROWTH;
+    const fitting = logs === 0 ? blocks * growth : (blocks * TARGET_LOGS) / logs;
+    const wanted = Math.min(fitting, blocks * growth, this.#limit);
     this.#span = Math.max(1, Math.floor(Math.max(wanted, this.#span / 2)));
     if (this.#span > this.#limit) this.#span = this.#limit;
   }

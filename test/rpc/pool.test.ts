@@ -161,7 +161,7 @@ describe("bulk reading", () => {
         return span;
       }, 100_000);
     expect(await settle(read(700, 700))).toBe(700);
-    expect(asked).toEqual([2_000, 700]);
+    expect(asked).toEqual([1_000, 700]);
     asked.length = 0;
     // The limit is now lower than the hint says: it halves from there.
     expect(await settle(read(200, 700))).toBe(175);

@@ -28,6 +28,7 @@ const SECRET = "the simulation's cursor secret";
 /** Decodes in line, as the worker does. */
 const inline: Decoder = {
   decode: async (raw, job, meta) => unwrapReply(decodeAnswer({ ...job, id: 1, raw }), meta),
+  prepare: () => undefined,
 };
 
 export interface ProcessWorld extends EndpointWorld, SimLogWorld {

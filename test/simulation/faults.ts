@@ -33,6 +33,7 @@ export const FAULTS = [
   "crash before an append",
   "crash after an append",
   "pause",
+  "pause before an append",
   "clock jump",
   // log
   "append fails",

@@ -72,6 +72,8 @@ export interface SimLogWorld {
   readonly logFault: number;
   /** Chance that the process dies at an append. */
   readonly crashAtAppend: number;
+  /** Chance that the process is held up at an append, for longer than a lease lives. */
+  readonly pauseAtAppend: number;
 }
 
 /** The process a client of the log belongs to. */
@@ -148,8 +150,14 @@ export class SimLog implements EventLog {
   }
 
   async append(append: Append): Promise<number> {
-    const { faults, logFault, crashAtAppend } = this.#world;
+    const { faults, logFault, crashAtAppend, pauseAtAppend, scheduler } = this.#world;
     await this.#latency();
+    if (this.#strikes(pauseAtAppend)) {
+      faults.hit("pause before an append");
+      // Beyond the life of its leases: whoever took them over has written by then.
+      this.#clock.pause(2_000 + scheduler.random.below(12_000));
+      await this.#latency();
+    }
     if (this.#strikes(crashAtAppend)) {
       faults.hit("crash before an append");
       this.#crash();

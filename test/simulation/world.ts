@@ -68,6 +68,7 @@ class World implements ProcessWorld, EndpointWorld {
   readonly logger = process.env["SIMULATION_LOG"] === undefined ? silentLogger : createLogger("debug");
   readonly logFault: number;
   readonly crashAtAppend: number;
+  readonly pauseAtAppend: number;
   isHostile = true;
   readonly #processes: SimProcess[] = [];
   readonly #witness: Witness;
@@ -105,6 +106,7 @@ class World implements ProcessWorld, EndpointWorld {
     this.verify = random.pick(["sample", "headers", "receipts"] as const);
     this.logFault = random.pick([0, 0.002, 0.01]);
     this.crashAtAppend = random.pick([0, 0.002, 0.01]);
+    this.pauseAtAppend = random.pick([0, 0.01, 0.03]);
     this.nodes = this.#drawNodes();
     this.#witness = new Witness(this.chain);
     this.disk = new SimDisk(({ stream, events, version, writer }) => {

@@ -5,7 +5,7 @@
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
 import type { Ledger } from "./ledger.ts";
-import { rangeOfCode } from "./rows.ts";
+import { type IdRange, rangeOfCode } from "./rows.ts";
 
 /** One line of a listing. Owners and minters are indexes of the address table. */
 export interface Entry {
@@ -69,12 +69,56 @@ function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
   return ledger.tokens.find(TransferKind.erc721, words);
 }
 
+/** What stands in a row: enough to make its entry of. One object serves a whole scan; pages visit thousands of rows. */
+export interface FoundRow {
+  row: number;
+  /** -1: a token of an id range that never moved. */
+  slot: number;
+  /** The token's owner entry, or what stands for one. */
+  at: number;
+  range: number;
+  offset: number;
+  /** Of an ERC-1155 token. */
+  supply: Amount;
+}
+
+function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, block: number): Entry {
+  const { tokens, links, balances, rows } = ledger;
+  if (slot < 0) {
+    const minted = rows.ranges[range] as IdRange;
+    return {
+      kind: TransferKind.erc721,
+      id: (minted.id + BigInt(offset)).toString(),
+      owner: minted.to,
+      amount: 1,
+      block: minted.block,
+      blockMinted: minted.block,
+      minter: minted.to,
+    };
+  }
+  if (tokens.kind(slot) !== TransferKind.erc1155) return singleEntry(ledger, slot, at, block);
+  const last = balances.at(links.tail(slot), block);
+  return {
+    kind: TransferKind.erc1155,
+    id: tokens.idText(slot),
+    owner: balances.soleHolder(last, supply),
+    amount: supply,
+    block: balances.block(last),
+    blockMinted: balances.block(ledger.mintOf(slot, block)),
+    minter: -1,
+  };
+}
+
 /** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
-export function scanTokens(ledger: Ledger, block: number, from: number, visit: Visit): void {
+export function scanTokens(ledger: Ledger, block: number, from: number, visit: (found: FoundRow) => boolean): void {
   const { tokens, links, owners, balances, rows, gaps } = ledger;
   const words = new Uint32Array(8);
+  const found: FoundRow = { row: 0, slot: 0, at: 0, range: 0, offset: 0, supply: 0 };
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
     let slot = rowSlot;
+    found.row = row;
+    found.range = rangeIndex;
+    found.offset = offset;
     const range = rangeIndex >= 0 ? rows.ranges[rangeIndex] : undefined;
     if (range !== undefined) {
       // Ranges and slots lie in chain order: nothing behind the block is older than it.
@@ -82,40 +126,24 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: V
       const id = range.id + BigInt(offset);
       slot = touchedSlot(ledger, id, words);
       if (slot < 0) {
-        const entry = () => ({
-          kind: TransferKind.erc721,
-          id: id.toString(),
-          owner: range.to,
-          amount: 1,
-          block: range.block,
-          blockMinted: range.block,
-          minter: range.to,
-        });
-        return visit([row, 0, 0, 0], entry);
+        found.slot = -1;
+        return visit(found);
       }
     }
+    found.slot = slot;
     const first = links.first(slot);
     if (tokens.kind(slot) !== TransferKind.erc1155) {
       if (first >= 0 && owners.block(first) > block) return false;
       const at = owners.at(links.tail(slot), block);
       if (ownerAt(ledger, at) === ZERO_OWNER) return true;
-      return visit([row, 0, 0, 0], () => singleEntry(ledger, slot, at, block));
+      found.at = at;
+      return visit(found);
     }
     if (balances.block(first) > block) return false;
     const supply = balances.supplyAt(slot, block);
     if (supply === 0) return true;
-    return visit([row, 0, 0, 0], () => {
-      const last = balances.at(links.tail(slot), block);
-      return {
-        kind: TransferKind.erc1155,
-        id: tokens.idText(slot),
-        owner: balances.soleHolder(last, supply),
-        amount: supply,
-        block: balances.block(last),
-        blockMinted: balances.block(ledger.mintOf(slot, block)),
-        minter: -1,
-      };
-    });
+    found.supply = supply;
+    return visit(found);
   };
   rows.scan(from, visitRow, (row) => gaps.passFull(row, block));
 }
@@ -210,24 +238,30 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
   }
 }
 
-function scan(ledger: Ledger, block: number, holders: boolean, from: Position, visit: Visit): void {
-  if (holders) scanHolders(ledger, block, from, visit);
-  else scanTokens(ledger, block, from[0], visit);
-}
-
 /** Up to `limit` entries of the listing after `block`, from `from` on. */
 export function readSlice(
   ledger: Ledger,
-  options: { block: number; holders: boolean; from: Position; limit: number },
+  { block, holders, from, limit }: { block: number; holders: boolean; from: Position; limit: number },
 ): Slice {
   const entries: Entry[] = [];
   let next: Position | undefined;
-  scan(ledger, options.block, options.holders, options.from, (position, entry) => {
-    if (entries.length === options.limit) {
-      next = position;
+  if (holders) {
+    scanHolders(ledger, block, from, (position, entry) => {
+      if (entries.length === limit) {
+        next = position;
+        return false;
+      }
+      entries.push(entry());
+      return true;
+    });
+    return { entries, next };
+  }
+  scanTokens(ledger, block, from[0], (found) => {
+    if (entries.length === limit) {
+      next = [found.row, 0, 0, 0];
       return false;
     }
-    entries.push(entry());
+    entries.push(entryOf(ledger, found, block));
     return true;
   });
   return { entries, next };

@@ -113,7 +113,7 @@ function rowAfter(ledger: Ledger, block: number, skip: number): number | undefin
     const end = Math.min(firstRow + CHUNK_ROWS, rows);
     if (skip < end - gapsBefore - gaps) {
       let left = skip - (firstRow - gapsBefore);
-      scanTokens(ledger, block, firstRow, ([row]) => {
+      scanTokens(ledger, block, firstRow, ({ row }) => {
         found = row;
         return left-- > 0;
       });

@@ -24,9 +24,17 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "swap two ranges",
-    file: "src/indexer/backfill.ts",
-    find: "const head = queue.shift();",
-    replace: "const head = queue.pop();",
+    file: "src/indexer/jobs.ts",
+    find: "for await (const event of ranges) {",
+    replace: `const swapped = async function* () {
+      let held: TransfersCommitted | undefined;
+      for await (const range of ranges) {
+        if (held !== undefined) yield* [range, held];
+        held = held === undefined ? range : undefined;
+      }
+      if (held !== undefined) yield held;
+    };
+    for await (const event of swapped()) {`,
   },
   {
     name: "forget a lease",

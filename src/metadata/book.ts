@@ -8,8 +8,8 @@ import { bytesToHex, type Hash } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { decodeTokens, NO_HASH } from "../events/tokens.ts";
 import type { MetadataEvent, MetadataReason } from "../events/types.ts";
-import { roomI32, roomU8, roomU32 } from "../nfts/grow.ts";
 import { bigIntToId, loadId, TokenTable } from "../nfts/tokens.ts";
+import { roomI32, roomU8, roomU32 } from "./grow.ts";
 
 /** One attempt as readers see it. */
 export interface Outcome {

@@ -3,9 +3,10 @@
  * entry, and what is alive now. The zero address has a list for each token: of what is in circulation, raised by mints
  * and lowered by burns, so that supply has its history like any balance.
  */
+
+import { mix } from "../core/mix.ts";
 import { type Amount, addAmounts, isLess, subtractAmounts } from "./amount.ts";
 import { EntryLists, NOBODY } from "./entry-lists.ts";
-import { mix } from "./grow.ts";
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./links.ts";
 import { Marks } from "./marks.ts";

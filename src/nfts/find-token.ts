@@ -2,7 +2,7 @@
  * Hashing ids and finding them among those of a collection. A file of its own since every transfer goes through here:
  * no closures, no objects, signed words only.
  */
-import { mix } from "./grow.ts";
+import { mix } from "../core/mix.ts";
 import type { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
 
@@ -25,7 +25,8 @@ export function hashLargeId(kind: number, words: Uint32Array): number {
   return Math.imul(hash, 0x85ebca6b);
 }
 
-const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
+/** A slot's kind, and whether its id is in the side table. */
+export const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
 
 /** The slot of an id of two words, or -1. */
 export function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): number {

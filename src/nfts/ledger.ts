@@ -121,7 +121,7 @@ export class Ledger {
     } else {
       const range = kind === TransferKind.erc721 && rows.ranges.length > 0 ? rows.rangeOf(idToBigInt(this.#id)) : -1;
       slot = tokens.add(kind, this.#id);
-      if (range >= 0) owner = this.#ownerOfTail(rangeCode(range));
+      if (range >= 0) owner = this.ownerAt(rangeCode(range));
       links.add(range >= 0 ? rangeCode(range) : -1, owner);
       if (range < 0) rows.addSlots(slot, 1);
     }
@@ -163,9 +163,10 @@ export class Ledger {
     return tokens.kind(slot) === TransferKind.erc1155 ? balances.block(entry) : owners.block(entry);
   }
 
-  #ownerOfTail(tail: number): number {
-    if (tail >= 0) return this.owners.to(tail);
-    return tail === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(tail)]?.to ?? ZERO_OWNER);
+  /** The owner that an entry, or what stands for one, left a token with. */
+  ownerAt(entry: number): number {
+    if (entry >= 0) return this.owners.to(entry);
+    return entry === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(entry)]?.to ?? ZERO_OWNER);
   }
 
   /** An ERC-2309 event: `count` ids from `#id` on. A mint of ids nobody knows stays a range. */
@@ -256,7 +257,7 @@ export class Ledger {
       const slot = owners.slot(entry);
       const prev = owners.prev(entry);
       const owner = owners.to(entry);
-      const before = this.#ownerOfTail(prev);
+      const before = this.ownerAt(prev);
       owners.pop();
       links.setTail(slot, prev);
       links.setOwner(slot, before);

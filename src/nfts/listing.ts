@@ -6,6 +6,7 @@ import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
+import { bigIntToId } from "./tokens.ts";
 
 /** One line of a listing. Owners and minters are indexes of the address table. */
 export interface Entry {
@@ -53,19 +54,9 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
   };
 }
 
-/** The owner that an entry, or what stands for one, left a token with. */
-export function ownerAt(ledger: Ledger, at: number): number {
-  if (at >= 0) return ledger.owners.to(at);
-  return at === -1 ? ZERO_OWNER : (ledger.rows.ranges[rangeOfCode(at)]?.to ?? ZERO_OWNER);
-}
-
 /** The slot of a range's id when it ever moved, or -1. */
 function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
-  let rest = id;
-  for (let w = 0; w < 8; w++) {
-    words[w] = Number(rest & 0xffff_ffffn);
-    rest >>= 32n;
-  }
+  bigIntToId(id, words);
   return ledger.tokens.find(TransferKind.erc721, words);
 }
 
@@ -135,7 +126,7 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: (
     if (tokens.kind(slot) !== TransferKind.erc1155) {
       if (first >= 0 && owners.block(first) > block) return false;
       const at = owners.at(links.tail(slot), block);
-      if (ownerAt(ledger, at) === ZERO_OWNER) return true;
+      if (ledger.ownerAt(at) === ZERO_OWNER) return true;
       found.at = at;
       return visit(found);
     }
@@ -154,7 +145,7 @@ function isFirstOfPair(ledger: Ledger, at: number): boolean {
   const to = owners.to(at);
   let before = owners.prev(at);
   for (; before >= 0; before = owners.prev(before)) if (owners.to(before) === to) return false;
-  return before === -1 || ownerAt(ledger, before) !== to;
+  return before === -1 || ledger.ownerAt(before) !== to;
 }
 
 /**
@@ -210,7 +201,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       }
       const slot = touchedSlot(ledger, id, words);
       const at = slot < 0 ? -1 : entryAt(slot);
-      if (slot >= 0 && ownerAt(ledger, at) !== range.to) continue;
+      if (slot >= 0 && ledger.ownerAt(at) !== range.to) continue;
       const last = slot >= 0 && at >= 0 ? owners.block(at) : range.block;
       const entry = () => ({
         kind: TransferKind.erc721,
@@ -228,7 +219,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       const to = owners.to(at);
       if (to === ZERO_OWNER) continue;
       const current = entryAt(slot);
-      if (ownerAt(ledger, current) !== to || !isFirstOfPair(ledger, at)) continue;
+      if (ledger.ownerAt(current) !== to || !isFirstOfPair(ledger, at)) continue;
       const entry = () => ({
         ...singleEntry(ledger, slot, current, block),
         blockMinted: owners.block(at),

@@ -4,7 +4,7 @@
  */
 import { CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger, PairIndex } from "./ledger.ts";
-import { ownerAt, type Position, START, scanHolders, scanTokens, type Visit } from "./listing.ts";
+import { type Position, START, scanHolders, scanTokens, type Visit } from "./listing.ts";
 import { rangeOfCode } from "./rows.ts";
 
 /**
@@ -21,7 +21,7 @@ function gapsOfRanges(ledger: Ledger, block: number): Map<number, number[]> {
     const index = rangeOfCode(first);
     const range = rows.ranges[index];
     if (range === undefined) continue;
-    const owner = ownerAt(ledger, owners.at(links.tail(slot), block));
+    const owner = ledger.ownerAt(owners.at(links.tail(slot), block));
     if (owner === range.to) continue;
     const list = gaps.get(index) ?? [];
     list.push(Number(tokens.id(slot) - range.id));

@@ -48,7 +48,7 @@ const [NULL, EMPTY, COMMA, END] = [piece("null"), piece('""'), piece(","), piece
 class TokenHash {
   readonly #address: string;
   /** The input of ids of each length: to make one costs as much as to hash it. */
-  readonly #inputs: Uint8Array[] = [];
+  readonly #inputs = new Map<number, Uint8Array>();
   readonly digest = new Uint8Array(16);
 
   constructor(address: string) {
@@ -57,12 +57,11 @@ class TokenHash {
 
   /** Writes the hash of an id to `digest`. */
   update(id: string): void {
-    while (this.#inputs.length <= id.length) {
-      this.#inputs.push(encoder.encode(this.#address.padEnd(this.#address.length + this.#inputs.length)));
-    }
-    const input = this.#inputs[id.length] as Uint8Array;
-    const start = input.length - id.length;
-    for (let i = 0; i < id.length; i++) input[start + i] = id.charCodeAt(i);
+    const { length } = id;
+    const input = this.#inputs.get(length) ?? encoder.encode(this.#address.padEnd(this.#address.length + length));
+    this.#inputs.set(length, input);
+    const start = input.length - length;
+    for (let i = 0; i < length; i++) input[start + i] = id.charCodeAt(i);
     Bun.MD5.hash(input, this.digest);
   }
 }

@@ -4,7 +4,7 @@
  * index elsewhere.
  */
 import type { TransferKind, WordColumn } from "../events/columns.ts";
-import { findStored, findStoredLarge, hashId, hashLargeId } from "./find-token.ts";
+import { findStored, findStoredLarge, hashId, hashLargeId, markOf } from "./find-token.ts";
 import { HashIndex } from "./hash-index.ts";
 import { IdRuns } from "./runs.ts";
 import { WordTable } from "./word-table.ts";
@@ -62,7 +62,7 @@ export class TokenTable {
 
   /** Its kind, and whether its id is in the side table. */
   mark(slot: number): number {
-    return (this.kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
+    return markOf(this.kinds, slot);
   }
 
   kind(slot: number): TransferKind {

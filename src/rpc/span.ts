@@ -2,7 +2,7 @@
  * How many blocks to ask for at once. Grows while answers are small, halves on a refusal, follows a provider's hint and
  * remembers what was refused; aims at answers of a size that decodes in a slice.
  */
-import type { RangeHint } from "../rpc/errors.ts";
+import type { RangeHint } from "./errors.ts";
 
 /** Logs wanted in one answer: about 6 MB of JSON. */
 const TARGET_LOGS = 10_000;

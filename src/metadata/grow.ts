@@ -2,7 +2,6 @@
  * Growable typed columns. Growth is by half, so that slack stays below a third; `length` is the caller's count, kept
  * outside so that columns of one table share it.
  */
-export { mix } from "../core/mix.ts";
 
 const FIRST_CAPACITY = 64;
 
@@ -30,16 +29,4 @@ export function roomU8(column: Uint8Array<ArrayBuffer>, index: number): Uint8Arr
   const grown = new Uint8Array(capacityFor(index + 1, column.length));
   grown.set(column);
   return grown;
-}
-
-/** Index of the first of `column[0..count)` that is above `value`; the column never falls. */
-export function upperBound(column: Uint32Array, count: number, value: number): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((column[middle] as number) <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

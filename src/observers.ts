@@ -69,10 +69,10 @@ export function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {
 
 /** What is cheaper to ask at a scrape than to follow. */
 export function observe(metrics: Metrics, projections: CollectionProjections): void {
-  metrics.onScrape = () => {
+  metrics.onScrape(() => {
     const { bytes, collections } = projections.stats();
     metrics.cacheBytes.set(bytes);
     metrics.cacheCollections.set(collections);
     metrics.anomalies.set(projections.anomalies());
-  };
+  });
 }

@@ -263,14 +263,12 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
     const [, id, address] = stream.split("/");
     channel.metadataMoved(Number(id), address as Address, { resolved, failed });
   });
-  const before = metrics.onScrape;
-  metrics.onScrape = () => {
-    before();
+  metrics.onScrape(() => {
     metrics.metadataCacheBytes.set(metadata.books.bytes);
     for (const { chain, metadata: own } of runtimes.values()) {
       metrics.metadataInFlight.set({ chain: chain.name }, own.inFlight());
     }
-  };
+  });
 }
 
 interface MetadataWatch extends Watch {

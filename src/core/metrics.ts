@@ -168,18 +168,23 @@ export class Metrics {
     help: "Bytes of answers that are ready to be sent again",
     registers: [this.registry],
   });
-  /** Called before each scrape, to set what is cheaper to ask than to follow. */
-  onScrape: () => void = () => undefined;
   readonly residentBytes = new Gauge({
     name: "process_resident_memory_bytes",
     help: "Memory of the process",
     registers: [this.registry],
   });
 
+  readonly #measures: (() => void)[] = [];
+
+  /** Has `measure` called before each scrape, to set what is cheaper to ask than to follow. */
+  onScrape(measure: () => void): void {
+    this.#measures.push(measure);
+  }
+
   /** The text of a scrape. */
   async text(): Promise<string> {
     this.residentBytes.set(process.memoryUsage.rss());
-    this.onScrape();
+    for (const measure of this.#measures) measure();
     return this.registry.metrics();
   }
 }

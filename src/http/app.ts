@@ -50,11 +50,9 @@ export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
   const ready = new ReadyAnswers(LIMITS.pageCacheBytes);
-  const before = metrics.onScrape;
-  metrics.onScrape = () => {
-    before();
+  metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
-  };
+  });
 
   /** What a route makes of the request, kept where it says how long it holds. */
   const make = async (request: Request, question: string, id: string): Promise<Response> => {

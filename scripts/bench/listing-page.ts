@@ -4,7 +4,7 @@ import type { BlockRef } from "../../src/events/types.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
 import { openCursor } from "../../src/nfts/cursor.ts";
 import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/nfts/pages.ts";
-import type { TokenFacts } from "../../src/nfts/record.ts";
+import { NOTHING } from "../../src/nfts/record.ts";
 
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";
@@ -13,15 +13,6 @@ export const SECRET = "a secret of the bench";
 const HEAD_BYTES = 1_024;
 const decoder = new TextDecoder();
 
-const FACTS: TokenFacts = {
-  tokenUri: "null",
-  metadata: "null",
-  normalized: "",
-  media: "",
-  uriSync: "null",
-  metadataSync: "null",
-};
-
 /** A chain whose head is where the collection ends. */
 export function stillChain({ end }: Collection): { chain: PageChain; end: BlockRef } {
   if (end === undefined) throw new Error("the collection is empty");
@@ -29,17 +20,20 @@ export function stillChain({ end }: Collection): { chain: PageChain; end: BlockR
   return { chain, end };
 }
 
-/** The body of one page. */
+/** The body of one page, in memory that the next one is written to. */
 export function page(
   collection: Collection,
   address: Address,
   chain: PageChain,
   from: Parameters<typeof planPage>[2],
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   const plan = planPage(collection, chain, from);
-  const facts = plan.entries.map(() => FACTS);
+  const facts = plan.entries.map(() => NOTHING);
   return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
 }
+
+/** A body as it is kept and sent: a copy. */
+export const keep = (body: Uint8Array<ArrayBuffer>): Blob => new Blob([body]);
 
 /** Where the page after this one starts, as its reader asks for it; undefined after the last. */
 export function after(body: Uint8Array): Parameters<typeof planPage>[2] | undefined {

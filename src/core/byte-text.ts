@@ -13,27 +13,51 @@ const DIGITS = Uint16Array.from({ length: 256 }, (_, byte) => {
   return (digits.charCodeAt(0) << 8) | digits.charCodeAt(1);
 });
 
-/** A text that is the same every time, as big-endian words; the last is filled up with zeros. */
+/** The two decimal digits of each number below 100, likewise. */
+const DECIMAL = Uint16Array.from({ length: 100 }, (_, number) => {
+  const digits = number.toString().padStart(2, "0");
+  return (digits.charCodeAt(0) << 8) | digits.charCodeAt(1);
+});
+const MAX_INT32 = 2 ** 31 - 1;
+
+/** From so many bytes on, one call that copies a piece beats writing it four bytes at a time. */
+const LONG_PIECE = 64;
+
+/** A text that is the same every time. */
 export interface Piece {
-  readonly length: number;
-  readonly words: Uint32Array;
+  readonly bytes: Uint8Array;
+  /** The same as big-endian words, the last filled up with zeros; empty for a long one. */
+  readonly words: Int32Array;
 }
+
+const NO_WORDS = new Int32Array(0);
 
 export function piece(text: string): Piece {
   const bytes = encoder.encode(text);
-  const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4);
-  padded.set(bytes);
-  const view = new DataView(padded.buffer);
-  return {
-    length: bytes.length,
-    words: Uint32Array.from({ length: padded.length / 4 }, (_, i) => view.getUint32(i * 4)),
-  };
+  const { length } = bytes;
+  if (length >= LONG_PIECE) return { bytes, words: NO_WORDS };
+  const words = new Int32Array(Math.ceil(length / 4));
+  for (let i = 0; i < length; i++)
+    words[i >>> 2] = (words[i >>> 2] as number) | ((bytes[i] as number) << (24 - (i & 3) * 8));
+  return { bytes, words };
+}
+
+/** Decimal digits of a whole number below 2^31. */
+function digitsOf(value: number): number {
+  if (value < 10_000) return value < 100 ? (value < 10 ? 1 : 2) : value < 1_000 ? 3 : 4;
+  if (value < 100_000_000) return value < 1_000_000 ? (value < 100_000 ? 5 : 6) : value < 10_000_000 ? 7 : 8;
+  return value < 1_000_000_000 ? 9 : 10;
 }
 
 export class ByteText {
   #bytes = new Uint8Array(FIRST_BYTES);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
+
+  /** Bytes of the text so far. */
+  get length(): number {
+    return this.#length;
+  }
 
   /** Makes room for `extra` bytes. */
   #reserve(extra: number): void {
@@ -49,29 +73,42 @@ export class ByteText {
     this.#view = new DataView(bytes.buffer);
   }
 
-  /** Adds a ready piece: four bytes at once, which for pieces this short beats copying them by one call. */
-  add({ length, words }: Piece): void {
+  /** Adds a ready piece. */
+  add({ bytes, words }: Piece): void {
+    const { length } = bytes;
     this.#reserve(length + 3);
-    const view = this.#view;
     const start = this.#length;
-    // What the last word is filled up with is written over by what comes next.
-    for (let i = 0; i < words.length; i++) view.setUint32(start + i * 4, words[i] as number);
     this.#length = start + length;
+    if (length >= LONG_PIECE) {
+      this.#bytes.set(bytes, start);
+      return;
+    }
+    const view = this.#view;
+    // What the last word is filled up with is written over by what comes next.
+    for (let i = 0; i < words.length; i++) view.setInt32(start + i * 4, words[i] as number);
   }
 
   /** Adds a whole number below 2^53 in decimal. */
   integer(value: number): void {
-    let digits = 1;
-    for (let bound = 10; bound <= value; bound *= 10) digits++;
+    if (value > MAX_INT32) {
+      this.ascii(String(value));
+      return;
+    }
+    const digits = digitsOf(value);
     this.#reserve(digits);
-    const bytes = this.#bytes;
+    const view = this.#view;
     let at = this.#length + digits;
     this.#length = at;
-    for (let rest = value; digits > 0; digits--) {
-      const next = Math.floor(rest / 10);
-      bytes[--at] = 0x30 + (rest - next * 10);
+    let rest = value;
+    while (rest >= 10) {
+      // Exact: what a quotient has behind the point is 0 or at least 0.01, far more than the product is off.
+      const next = (rest * 0.01) | 0;
+      at -= 2;
+      view.setUint16(at, DECIMAL[rest - next * 100] as number);
       rest = next;
     }
+    // Of an odd number of digits one is left; of an even one all are there, and nothing is.
+    if (at > this.#length - digits) view.setUint8(at - 1, 0x30 + rest);
   }
 
   /** Adds a short text of ASCII characters. */
@@ -115,14 +152,28 @@ export class ByteText {
     this.#length = at;
   }
 
+  /** Writes the last `count` bytes of the text to the end of `target`. */
+  copyEnd(target: Uint8Array, count: number): void {
+    const bytes = this.#bytes;
+    const from = this.#length - count;
+    const to = target.length - count;
+    for (let i = 0; i < count; i++) target[to + i] = bytes[from + i] as number;
+  }
+
+  /** Puts a short text of ASCII characters in the place of all that was added after the first `length` bytes. */
+  replaceEnd(length: number, text: string): void {
+    this.#length = length;
+    this.ascii(text);
+  }
+
   /** Starts a text; what was left of one that failed half-way is gone. */
   start(): void {
     this.#length = 0;
   }
 
-  /** The text, which is a copy. */
-  take(): Uint8Array<ArrayBuffer> {
-    const text = this.#bytes.slice(0, this.#length);
+  /** The text, in memory that the next one is written to: who keeps it makes a copy before that is begun. */
+  view(): Uint8Array<ArrayBuffer> {
+    const text = this.#bytes.subarray(0, this.#length);
     if (this.#bytes.length > KEPT_BYTES) this.#hold(new Uint8Array(FIRST_BYTES));
     return text;
   }

@@ -26,8 +26,8 @@ import {
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
-import { ReadyAnswers, readyAnswer } from "./ready.ts";
-import { errorResponse, json, type RouteAnswer, toApiError, withoutBody } from "./respond.ts";
+import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
+import { errorResponse, json, toApiError, withoutBody } from "./respond.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -57,16 +57,18 @@ export function createApp(deps: AppDeps): App {
   /** What a route makes of the request, kept where it says how long it holds. */
   const make = async (request: Request, question: string, id: string): Promise<Response> => {
     const response = await elysia.handle(request);
+    const routed = answers.get(request);
+    if (routed !== undefined) {
+      if (routed.isCurrent?.() === true) ready.keep(question, routed.answer, routed.isCurrent);
+      return ready.respond(question, routed.answer, request, id);
+    }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     if (!isJson) {
       response.headers.set("x-request-id", id);
       return response;
     }
     const body = new Uint8Array(await response.arrayBuffer());
-    const answer = readyAnswer(body, response.status, response.headers);
-    const isCurrent = freshness.get(request);
-    if (isCurrent?.() === true) ready.keep(question, answer, isCurrent);
-    return ready.respond(question, answer, request, id);
+    return ready.respond(question, readyAnswer(body, response.status, response.headers), request, id);
   };
 
   const head = async (original: Request, question: string, id: string): Promise<Response> => {
@@ -108,14 +110,13 @@ export function createApp(deps: AppDeps): App {
   };
 }
 
-/** Until when what a route answered holds, for requests under way. */
-const freshness = new WeakMap<Request, () => boolean>();
+/** What a route answered a request under way: a response would copy its bytes only for them to be read back out. */
+const answers = new WeakMap<Request, RouteAnswer>();
 
-/** A route's response; how long it holds is remembered beside it. */
+/** Keeps a route's answer for who asked the router, and gives that what it may answer with instead. */
 async function respondTo(request: Request, answering: Promise<RouteAnswer>): Promise<Response> {
-  const { response, isCurrent } = await answering;
-  if (isCurrent !== undefined) freshness.set(request, isCurrent);
-  return response;
+  answers.set(request, await answering);
+  return new Response(null);
 }
 
 /** Ids of requests under way, for the log line of one that fails. */

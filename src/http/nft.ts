@@ -12,7 +12,8 @@ import type { Entry } from "../nfts/listing.ts";
 import { finishPage, planPage } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
-import { json, type RouteAnswer } from "./respond.ts";
+import { type RouteAnswer, readyAnswer } from "./ready.ts";
+import { jsonHeaders } from "./respond.ts";
 
 /** An enabled chain, as the listing needs it. */
 export interface NftChain {
@@ -109,13 +110,14 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const chainVersion = runtime.view.version;
     const metadataVersion = runtime.metadataVersion(address);
     const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
+    const { walk, finalized } = plan;
+    const hash = walk?.hash === "" ? ((await runtime.hashOf(walk.block)) ?? "") : (walk?.hash ?? "");
+    const asOf = walk === undefined ? undefined : { block: walk.block, hash, finalized };
     const native = deps.wireTypes === "native";
+    // Nothing is awaited between a page and the copy of its bytes.
     const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret });
-    const halted = runtime.isHalted();
-    if (page.block === undefined) return { response: json(page.body, answerHeaders(undefined, halted)) };
-    const hash = page.hash === "" ? ((await runtime.hashOf(page.block)) ?? "") : page.hash;
-    const response = json(page.body, answerHeaders({ block: page.block, hash, finalized: page.finalized }, halted));
-    if (hash === "") return { response };
+    const answer = readyAnswer(page.body, 200, jsonHeaders(answerHeaders(asOf, runtime.isHalted())));
+    if (hash === "") return { answer };
     const stream = nftStream(chainId, address);
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
     const isCurrent = (): boolean =>
@@ -123,6 +125,6 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
       runtime.view.version === chainVersion &&
       runtime.metadataVersion(address) === metadataVersion &&
       clock.monotonic() < until;
-    return { response, isCurrent };
+    return { answer, isCurrent };
   };
 }

@@ -4,7 +4,8 @@ import { parsePriceQuery } from "../prices/query.ts";
 import type { Prices } from "../prices/service.ts";
 import { answerHeaders, notEnabled } from "./nft.ts";
 import { addressOf, chainOf, parseQueryString } from "./query.ts";
-import { json, type RouteAnswer } from "./respond.ts";
+import { type RouteAnswer, readyAnswer } from "./ready.ts";
+import { jsonHeaders } from "./respond.ts";
 
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
@@ -22,8 +23,8 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     const { body, asOf, finality } = await prices.answer({ address, ...parameters });
     const facts = { block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" };
     const isHalted = deps.isHalted(chain);
-    const response = json(body, answerHeaders(facts, isHalted));
+    const answer = readyAnswer(body, 200, jsonHeaders(answerHeaders(facts, isHalted)));
     const still = prices.stillCurrent({ address, ...parameters }, asOf);
-    return { response, isCurrent: still && (() => deps.isHalted(chain) === isHalted && still()) };
+    return { answer, isCurrent: still && (() => deps.isHalted(chain) === isHalted && still()) };
   };
 }

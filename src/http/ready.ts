@@ -32,8 +32,17 @@ interface Kept {
   readonly isCurrent: () => boolean;
 }
 
-/** An entity tag for answers that may be kept by clients. Weak: the same answer compressed is the same answer. */
-export function readyAnswer(body: Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
+/** What a route answers, and how to know that it would answer the same again; undefined: it might not. */
+export interface RouteAnswer {
+  readonly answer: ReadyAnswer;
+  readonly isCurrent?: (() => boolean) | undefined;
+}
+
+/**
+ * An answer of a text, or of its bytes, which are copied. With an entity tag where it may be kept by clients; a weak one: the same answer
+ * compressed is the same answer.
+ */
+export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
   const isTagged = status === 200 && headers.has("cache-control");
   const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
   if (isTagged) headers.set("etag", etag);

@@ -3,20 +3,14 @@ import { ApiError, AppError } from "../core/errors.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
-/** What a route answers, and how to know that it would answer the same again; undefined: it might not. */
-export interface RouteAnswer {
-  readonly response: Response;
-  readonly isCurrent?: (() => boolean) | undefined;
+/** A JSON answer from ready text. */
+export function json(body: string, headers: Record<string, string> = {}, status = 200): Response {
+  return new Response(body, { status, headers: jsonHeaders(headers) });
 }
 
-/** A JSON answer from ready text. */
-export function json(
-  body: string | Uint8Array<ArrayBuffer>,
-  headers: Record<string, string> = {},
-  status = 200,
-): Response {
-  return new Response(body, { status, headers: { "content-type": JSON_TYPE, ...headers } });
-}
+/** The headers of a JSON answer. */
+export const jsonHeaders = (headers: Record<string, string>): Headers =>
+  new Headers({ "content-type": JSON_TYPE, ...headers });
 
 /** The answer to anything thrown. Faults of ours tell nothing internal. */
 export function errorResponse(error: unknown): Response {

@@ -7,7 +7,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Entry } from "../nfts/listing.ts";
-import type { TokenFacts } from "../nfts/record.ts";
+import { NOTHING, type TokenFacts } from "../nfts/record.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import { type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
@@ -138,6 +138,7 @@ export class FactsReader {
     picture: MediaDocument | undefined,
     { normalizeMetadata, mediaItems }: PageFactsOptions,
   ): TokenFacts {
+    if (newest === undefined && good === undefined && !normalizeMetadata && !mediaItems) return NOTHING;
     // A failed attempt may still have brought a newer URI.
     const uriText = newestText ?? text;
     const uriTime = newestText === undefined ? good?.time : newest?.time;

@@ -7,12 +7,13 @@ import type { Amount } from "./amount.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
 import { bigIntToId } from "./tokens.ts";
+import { touchTails } from "./touch.ts";
 
 /** One line of a listing. Owners and minters are indexes of the address table. */
 export interface Entry {
   readonly kind: TransferKind;
-  /** Decimal. */
-  readonly id: string;
+  /** A number where that is exact. */
+  readonly id: Amount;
   /** -1: several holders. */
   readonly owner: number;
   readonly amount: Amount;
@@ -45,7 +46,7 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
   const mintRange = mint < -1 ? rows.ranges[rangeOfCode(mint)] : undefined;
   return {
     kind: tokens.kind(slot),
-    id: tokens.idText(slot),
+    id: tokens.idAmount(slot),
     owner: range?.to ?? owners.to(at),
     amount: 1,
     block: range?.block ?? owners.block(at),
@@ -79,7 +80,7 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
     const minted = rows.ranges[range] as IdRange;
     return {
       kind: TransferKind.erc721,
-      id: (minted.id + BigInt(offset)).toString(),
+      id: minted.id + BigInt(offset),
       owner: minted.to,
       amount: 1,
       block: minted.block,
@@ -91,7 +92,7 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
   const last = balances.at(links.tail(slot), block);
   return {
     kind: TransferKind.erc1155,
-    id: tokens.idText(slot),
+    id: tokens.idAmount(slot),
     owner: balances.soleHolder(last, supply),
     amount: supply,
     block: balances.block(last),
@@ -180,7 +181,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       const amount = balances.heldAfter(last);
       if (amount === 0) continue;
       const entry = () => {
-        const id = tokens.idText(balances.holdingSlot(holding));
+        const id = tokens.idAmount(balances.holdingSlot(holding));
         const [minted, newest] = [balances.block(holding), balances.block(last >>> 1)];
         return { kind: TransferKind.erc1155, id, owner, amount, block: newest, blockMinted: minted, minter: -1 };
       };
@@ -205,7 +206,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
       const last = slot >= 0 && at >= 0 ? owners.block(at) : range.block;
       const entry = () => ({
         kind: TransferKind.erc721,
-        id: id.toString(),
+        id,
         owner: range.to,
         amount: 1,
         block: last,
@@ -229,6 +230,13 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
   }
 }
 
+/** Has the entries of single-owner tokens of a page near before they are wanted. */
+function touchAhead({ rows, tokens, links, owners }: Ledger, row: number, limit: number): void {
+  const { slot, count } = rows.slotsAt(row);
+  if (count === 0 || tokens.kind(slot) === TransferKind.erc1155) return;
+  touchTails(links, owners.table, slot, Math.min(count, limit));
+}
+
 /** Up to `limit` entries of the listing after `block`, from `from` on. */
 export function readSlice(
   ledger: Ledger,
@@ -247,6 +255,7 @@ export function readSlice(
     });
     return { entries, next };
   }
+  touchAhead(ledger, from[0], limit);
   scanTokens(ledger, block, from[0], (found) => {
     if (entries.length === limit) {
       next = [found.row, 0, 0, 0];

@@ -40,7 +40,7 @@ export interface PageChain {
 }
 
 export interface Page {
-  /** JSON in UTF-8. */
+  /** JSON in UTF-8, in memory that the next page is written to: to be copied before anything is awaited. */
   readonly body: Uint8Array<ArrayBuffer>;
   readonly block: number | undefined;
   readonly hash: Hash | "";
@@ -187,7 +187,7 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
   if (walk === undefined) {
     begin(plan.withTotal ? number(0) : "null", 0, "null");
     out.ascii("[]}");
-    return { body: out.take(), block: undefined, hash: "", finalized };
+    return { body: out.view(), block: undefined, hash: "", finalized };
   }
   const left = walk.left === undefined ? undefined : walk.left - entries.length;
   const { chainId, address, cursorSecret } = options;
@@ -199,5 +199,5 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
   begin(walk.total === undefined ? "null" : number(walk.total), walk.page, cursor);
   addRecords(out, { address, collection }, entries, facts, style);
   out.ascii("}");
-  return { body: out.take(), block: walk.block, hash: walk.hash, finalized };
+  return { body: out.view(), block: walk.block, hash: walk.hash, finalized };
 }

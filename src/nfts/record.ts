@@ -4,6 +4,7 @@
  */
 import { type ByteText, type Piece, piece } from "../core/byte-text.ts";
 import { TransferKind } from "../events/columns.ts";
+import type { Amount } from "./amount.ts";
 import type { Collection } from "./collection.ts";
 import type { Entry } from "./listing.ts";
 
@@ -24,13 +25,26 @@ export interface TokenFacts {
   readonly metadataSync: string;
 }
 
+/** Of a token that nobody looked at. A page of such is common, and put together from fewer pieces. */
+export const NOTHING: TokenFacts = {
+  tokenUri: "null",
+  metadata: "null",
+  normalized: "",
+  media: "",
+  uriSync: "null",
+  metadataSync: "null",
+};
+
 const encoder = new TextEncoder();
 /** From the block of the mint on to the URI. */
-const TYPED: { readonly [kind: number]: Piece } = {
-  [TransferKind.erc721]: piece('","contract_type":"ERC721","token_uri":'),
-  [TransferKind.erc1155]: piece('","contract_type":"ERC1155","token_uri":'),
-  [TransferKind.cryptopunks]: piece('","contract_type":"CRYPTOPUNKS","token_uri":'),
-};
+const typed = (rest: string): { readonly [kind: number]: Piece } => ({
+  [TransferKind.erc721]: piece(`","contract_type":"ERC721","token_uri":${rest}`),
+  [TransferKind.erc1155]: piece(`","contract_type":"ERC1155","token_uri":${rest}`),
+  [TransferKind.cryptopunks]: piece(`","contract_type":"CRYPTOPUNKS","token_uri":${rest}`),
+});
+const TYPED = typed("");
+/** As far as the minter. */
+const TYPED_NOTHING = typed('null,"metadata":null,"normalized_metadata":"","media":"","minter_address":"');
 const OWNER = piece('","owner_of":"');
 const HASH = piece('","token_hash":"');
 const BLOCK = piece('","block_number":"');
@@ -42,7 +56,7 @@ const MINTER = piece(',"minter_address":"');
 const NO_MINTER = piece("ERC1155 tokens don't have a single minter");
 const AMOUNT = piece('","amount":"');
 const SYNCED = piece(',"last_metadata_sync":');
-const [NULL, EMPTY, COMMA, END] = [piece("null"), piece('""'), piece(","), piece("}")];
+const [NULL, EMPTY, END] = [piece("null"), piece('""'), piece("}")];
 
 /** The token's hash: md5 of the lower-case contract address followed by the decimal id. */
 class TokenHash {
@@ -55,13 +69,11 @@ class TokenHash {
     this.#address = address;
   }
 
-  /** Writes the hash of an id to `digest`. */
-  update(id: string): void {
-    const { length } = id;
+  /** Writes the hash of the id to `digest` that ends `out`, `length` digits of it. */
+  update(out: ByteText, length: number): void {
     const input = this.#inputs.get(length) ?? encoder.encode(this.#address.padEnd(this.#address.length + length));
     this.#inputs.set(length, input);
-    const start = input.length - length;
-    for (let i = 0; i < length; i++) input[start + i] = id.charCodeAt(i);
+    out.copyEnd(input, length);
     Bun.MD5.hash(input, this.digest);
   }
 }
@@ -71,6 +83,25 @@ function addFact(out: ByteText, text: string): void {
   if (text === "null") out.add(NULL);
   else if (text === "") out.add(EMPTY);
   else out.text(text);
+}
+
+/** Adds an amount or an id in decimal. */
+function addAmount(out: ByteText, amount: Amount): void {
+  if (typeof amount === "number") out.integer(amount);
+  else out.ascii(amount.toString());
+}
+
+/** Adds what is known of a token, from its type on to its minter. */
+function addFacts(out: ByteText, kind: TransferKind, known: TokenFacts): void {
+  out.add(TYPED[kind] as Piece);
+  addFact(out, known.tokenUri);
+  out.add(METADATA);
+  addFact(out, known.metadata);
+  out.add(NORMALIZED);
+  addFact(out, known.normalized);
+  out.add(MEDIA);
+  addFact(out, known.media);
+  out.add(MINTER);
 }
 
 /** Adds the records of a page as a JSON list: one for each of `facts`, in the entries' order. */
@@ -87,44 +118,42 @@ export function addRecords(
   const name = JSON.stringify(identified?.name ?? "");
   const symbol = JSON.stringify(identified?.symbol ?? "");
   const head = piece(`{"token_address":"${address}","token_id":"`);
-  const tail = piece(
-    `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`,
-  );
+  const next = piece(`,{"token_address":"${address}","token_id":"`);
+  const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
+  const tail = piece(tailText);
+  const tailOfNothing = piece(`${tailText}null,"last_metadata_sync":null}`);
   const hash = new TokenHash(address);
   out.ascii("[");
   for (let i = 0; i < facts.length; i++) {
     const { kind, id, owner, block, blockMinted, minter, amount } = entries[i] as Entry;
     const known = facts[i] as TokenFacts;
-    if (i > 0) out.add(COMMA);
-    out.add(head);
-    out.ascii(style.hex ? `0x${BigInt(id).toString(16)}` : id);
+    out.add(i > 0 ? next : head);
+    const before = out.length;
+    addAmount(out, id);
+    hash.update(out, out.length - before);
+    if (style.hex) out.replaceEnd(before, `0x${id.toString(16)}`);
     out.add(OWNER);
     if (owner >= 0) addresses.addHex(out, owner);
     out.add(HASH);
-    hash.update(id);
     out.hex(hash.digest, 0, 16);
     out.add(BLOCK);
     out.integer(block);
     out.add(BLOCK_MINTED);
     out.integer(blockMinted);
-    out.add(TYPED[kind] as Piece);
-    addFact(out, known.tokenUri);
-    out.add(METADATA);
-    addFact(out, known.metadata);
-    out.add(NORMALIZED);
-    addFact(out, known.normalized);
-    out.add(MEDIA);
-    addFact(out, known.media);
-    out.add(MINTER);
+    if (known === NOTHING) out.add(TYPED_NOTHING[kind] as Piece);
+    else addFacts(out, kind, known);
     if (minter < 0) out.add(NO_MINTER);
     else addresses.addHex(out, minter);
     out.add(AMOUNT);
-    out.ascii(String(amount));
-    out.add(tail);
-    addFact(out, known.uriSync);
-    out.add(SYNCED);
-    addFact(out, known.metadataSync);
-    out.add(END);
+    addAmount(out, amount);
+    if (known === NOTHING) out.add(tailOfNothing);
+    else {
+      out.add(tail);
+      addFact(out, known.uriSync);
+      out.add(SYNCED);
+      addFact(out, known.metadataSync);
+      out.add(END);
+    }
   }
   out.ascii("]");
 }

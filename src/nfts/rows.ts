@@ -122,6 +122,14 @@ export class RowOrder {
     return low - 1;
   }
 
+  /** The slot in `row`, and how many rows from there on are of it and the slots that follow; none in an id range. */
+  slotsAt(row: number): { slot: number; count: number } {
+    const segment = this.#segments[this.#segmentOf(row)];
+    if (segment?.kind !== "slots") return { slot: -1, count: 0 };
+    const offset = row - segment.firstRow;
+    return { slot: segment.firstSlot + offset, count: Math.max(0, segment.count - offset) };
+  }
+
   /**
    * Visits rows from `from` on until `visit` returns false. `visit` gets slot and -1, or -1, range and offset: no object
    * a row. `pass`, asked at each row that starts a chunk, says from which row on to look.

@@ -4,6 +4,7 @@
  * index elsewhere.
  */
 import type { TransferKind, WordColumn } from "../events/columns.ts";
+import type { Amount } from "./amount.ts";
 import { findStored, findStoredLarge, hashId, hashLargeId, markOf } from "./find-token.ts";
 import { HashIndex } from "./hash-index.ts";
 import { IdRuns } from "./runs.ts";
@@ -76,12 +77,13 @@ export class TokenTable {
     return high === 0 ? BigInt(low) : (BigInt(high) << 32n) | BigInt(low);
   }
 
-  /** The id in decimal: without a bigint where it is an exact number. */
-  idText(slot: number): string {
+  /** The id, without a bigint where it is an exact number. */
+  idAmount(slot: number): Amount {
     const low = this.ids.get(slot, 0) >>> 0;
     const high = this.ids.get(slot, 1) >>> 0;
-    if ((this.mark(slot) & LARGE) === 0 && high < 0x20_0000) return String(high * 2 ** 32 + low);
-    return this.id(slot).toString();
+    if ((this.mark(slot) & LARGE) !== 0 || high >= 0x20_0000) return this.id(slot);
+    // Apart, since a product is a double to the engine, and so is then all that is done with it.
+    return high === 0 ? low : high * 2 ** 32 + low;
   }
 
   #loadLarge(row: number): IdWords {

@@ -93,10 +93,10 @@ describe.each(Object.keys(mints))("%s", (shape) => {
           for (let skip = 0; skip <= ids.length; skip += 211) {
             const from = positionAfter(ledger, block, holders, skip);
             const entries = from === undefined ? [] : readSlice(ledger, { block, holders, from, limit: 2 }).entries;
-            expect(entries.map((entry) => entry.id)).toEqual(ids.slice(skip, skip + 2));
+            expect(entries.map((entry) => entry.id.toString())).toEqual(ids.slice(skip, skip + 2));
           }
           const whole = readSlice(ledger, { block, holders, from: START, limit: TOKENS });
-          expect(whole.entries.map((entry) => entry.id)).toEqual(ids);
+          expect(whole.entries.map((entry) => entry.id.toString())).toEqual(ids);
         }
       }
     });
@@ -131,7 +131,7 @@ describe("a token that moves all the time", () => {
     const started = performance.now();
     for (const holders of [false, true]) {
       const { entries } = readSlice(ledger, { block: MOVES / 2, holders, from: START, limit: 10 });
-      expect(entries.map(({ id, block }) => [id, block])).toEqual([["7", kind === erc1155 && holders ? 0 : MOVES / 2]]);
+      expect(entries.map(({ id, block }) => [id, block])).toEqual([[7, kind === erc1155 && holders ? 0 : MOVES / 2]]);
       expect(countEntries(ledger, MOVES / 2, holders)).toBe(1);
     }
     // Walking it anew at each entry would take a minute.

@@ -82,6 +82,7 @@ describe.each(Object.keys(shapes))("a long history of %s", (shape) => {
     const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
     return entries.map((entry: Entry) => ({
       ...entry,
+      id: entry.id.toString(),
       owner: name(entry.owner),
       minter: name(entry.minter),
       amount: entry.amount.toString(),

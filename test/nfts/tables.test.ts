@@ -124,11 +124,11 @@ describe("tokens", () => {
         }
         for (const [slot, { kind, id }] of known.entries()) {
           bigIntToId(id, words);
-          expect([table.find(kind, words), table.kind(slot), table.id(slot), table.idText(slot)]).toEqual([
+          expect([table.find(kind, words), table.kind(slot), table.id(slot), BigInt(table.idAmount(slot))]).toEqual([
             slot,
             kind,
             id,
-            String(id),
+            id,
           ]);
         }
         expect(table.count).toBe(known.length);

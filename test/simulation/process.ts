@@ -11,6 +11,7 @@ import { currentCollection } from "../../src/nfts/current.ts";
 import { openCursor } from "../../src/nfts/cursor.ts";
 import { type FirstPage, finishPage, type Page, planPage } from "../../src/nfts/pages.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { NOTHING } from "../../src/nfts/record.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { decodeAnswer } from "../../src/rpc/decode-answer.ts";
@@ -158,14 +159,11 @@ export class SimProcess {
       native: false,
       cursorSecret: SECRET,
     };
-    const noMetadata = { tokenUri: "null", metadata: "null", normalized: "", media: "", uriSync: "null" };
     const read = (from: Parameters<typeof planPage>[2]) => {
       const plan = planPage(collection, view, from);
-      return finishPage(
-        plan,
-        plan.entries.map(() => ({ ...noMetadata, metadataSync: "null" })),
-        options,
-      );
+      const facts = plan.entries.map(() => NOTHING);
+      const page = finishPage(plan, facts, options);
+      return { ...page, body: page.body.slice() };
     };
     if (cursor !== undefined) return read({ cursor });
     const first = { limit: 500, hex: false, holders: false, withTotal: true, asOfBlock: undefined, part: undefined };

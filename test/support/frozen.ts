@@ -32,7 +32,7 @@ export function replayFrozen(records: readonly FrozenRecord[]): Record<string, u
         const { entries } = readSlice(ledger, { block, holders, from: START, limit: 1_000_000 });
         const lines = entries.map((entry) => [
           entry.kind,
-          entry.id,
+          String(entry.id),
           entry.owner < 0 ? "" : ledger.addresses.hex(entry.owner),
           String(entry.amount),
           entry.block,

@@ -4,7 +4,7 @@
  * ms of both for each stretch, as JSON.
  */
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
-import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";
+import { after, first, keep, LIMIT, page, stillChain } from "../listing-page.ts";
 
 export interface WalkResult {
   readonly pages: number;
@@ -19,18 +19,20 @@ const filled = await filledLog({ tokens });
 const { collection } = await filled.hydrate();
 const { chain } = stillChain(collection);
 const result = { pages: 0, ours: [] as number[], floor: [] as number[] };
-const decoder = new TextDecoder();
 let serialised = 0;
 for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
-  const bodies: Uint8Array[] = [];
+  const bodies: Blob[] = [];
+  // What the other left behind is not this one's to clean up.
+  Bun.gc(true);
   const started = performance.now();
   while (bodies.length < PAGES_A_STRETCH && next !== undefined) {
     const body = page(collection, FILLED_ADDRESS, chain, next);
-    bodies.push(body);
+    bodies.push(keep(body));
     next = after(body);
   }
   const made = performance.now();
-  const ready = bodies.map((body) => JSON.parse(decoder.decode(body)) as unknown);
+  const ready = (await Promise.all(bodies.map((body) => body.json()))) as unknown[];
+  Bun.gc(true);
   const parsed = performance.now();
   // Kept as the pages are: memory that was never touched costs both alike.
   const texts = ready.map((one) => JSON.stringify(one));

@@ -82,6 +82,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
         timeoutMs: LIMITS.rpcTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,
         clock,
+        decoder,
         onRequest: requestObserver(metrics),
         onHead: () => indexing.headSeen(),
       }),

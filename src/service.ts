@@ -123,7 +123,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   });
   lifecycle.onStop("metadata", () => metadata.close());
   // One core is left to requests.
-  const decoder = new DecodePool(Math.max(1, navigator.hardwareConcurrency - 1));
+  const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
 
   const runtimes = new Map<number, ChainRuntime>();

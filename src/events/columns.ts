@@ -257,6 +257,27 @@ export function decodeTransfers(bytes: Uint8Array): TransferColumns {
   return { count, addressCount, addresses, kinds, blocks, logIndexes, from, to, ids, amounts };
 }
 
+/** The transfers from `from` up to `to`, on the same memory and with the whole dictionary. */
+export function sliceColumns(columns: TransferColumns, from: number, to: number): TransferColumns {
+  const { ids, amounts } = columns;
+  const words = ({ words, values }: WordColumn): WordColumn => ({
+    words,
+    values: values.subarray(from * words, to * words),
+  });
+  return {
+    count: to - from,
+    addressCount: columns.addressCount,
+    addresses: columns.addresses,
+    kinds: columns.kinds.subarray(from, to),
+    blocks: columns.blocks.subarray(from, to),
+    logIndexes: columns.logIndexes.subarray(from, to),
+    from: columns.from.subarray(from, to),
+    to: columns.to.subarray(from, to),
+    ids: words(ids),
+    amounts: words(amounts),
+  };
+}
+
 const MASK = 0xffff_ffffn;
 
 /** The value at `index` as a bigint: for tests and rare paths, not for folds. */

@@ -2,10 +2,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
-import type { DecodedRange } from "../rpc/decode-answer.ts";
-import type { Decoder } from "../rpc/decode-pool.ts";
-import type { RawAnswer, RpcChainReader } from "../rpc/reader.ts";
-import { NFT_TOPICS } from "../rpc/topics.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
 
 /**
  * How hard logs are checked: 1 % of ranges against a second endpoint; every block without a log against its header's
@@ -15,7 +12,6 @@ export type Verify = "sample" | "headers" | "receipts";
 
 export interface BackfillTask {
   readonly reader: RpcChainReader;
-  readonly decoder: Decoder;
   readonly clock: Clock;
   readonly verify: Verify;
   readonly address: Address;
@@ -25,14 +21,4 @@ export interface BackfillTask {
   readonly final: BlockRef;
   readonly signal: AbortSignal;
   readonly onMalformed: (count: number) => void;
-}
-
-/** Decodes a raw answer off this thread. @throws RpcError when it is an error or in doubt */
-export function decodeOf(
-  { decoder, address, forms }: Pick<BackfillTask, "decoder" | "address" | "forms">,
-  fromBlock: number,
-  { raw, endpoint, toBlock }: RawAnswer,
-): Promise<DecodedRange> {
-  const job = { address, topics: NFT_TOPICS, fromBlock, toBlock, forms };
-  return decoder.decode(raw, job, { endpoint: endpoint.label, fromBlock, toBlock });
 }

@@ -12,9 +12,9 @@ import type { DecodedRange } from "../rpc/decode-answer.ts";
 import type { Endpoint } from "../rpc/endpoint.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { ChainLog } from "../rpc/port.ts";
-import type { RawAnswer } from "../rpc/reader.ts";
+import type { TransfersAnswer } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
-import { type BackfillTask, decodeOf } from "./backfill-task.ts";
+import type { BackfillTask } from "./backfill-task.ts";
 import { compareWithSecond, readChecked } from "./checked.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
@@ -87,13 +87,10 @@ async function readPart(
   fromBlock: number,
   toBlock: number,
 ): Promise<{ decoded: DecodedRange; toBlock: number; toHash: Hash }> {
-  const { reader, clock, signal } = task;
-  const filter = { addresses: [task.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const use = async (answer: RawAnswer) => {
-    const [decoded, toHash] = await Promise.all([
-      decodeOf(task, fromBlock, answer),
-      hashOfRange(task, answer.endpoint, answer.toBlock),
-    ]);
+  const { reader, clock, signal, address, forms } = task;
+  const filter = { address, forms, fromBlock, toBlock };
+  const use = async (answer: TransfersAnswer) => {
+    const [decoded, toHash] = await Promise.all([answer.decoded, hashOfRange(task, answer.endpoint, answer.toBlock)]);
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
@@ -101,7 +98,7 @@ async function readPart(
     return { decoded, toHash, endpoint: answer.endpoint };
   };
   const read = async () => {
-    const { value, toBlock: end } = await reader.rawLogs(filter, use, signal);
+    const { value, toBlock: end } = await reader.transfers(filter, use, signal);
     const { decoded, toHash } = value;
     if (clock.random() >= SAMPLE) return { decoded, toBlock: end, toHash };
     return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };

@@ -10,8 +10,9 @@ import type { DecodedRange } from "../rpc/decode-answer.ts";
 import type { Endpoint } from "../rpc/endpoint.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, LogFilter } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
-import { type BackfillTask, decodeOf } from "./backfill-task.ts";
+import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
+import { NFT_TOPICS } from "../rpc/topics.ts";
+import type { BackfillTask } from "./backfill-task.ts";
 
 /** Headers asked for in one batch. */
 const HEADER_BATCH = 100;
@@ -69,7 +70,7 @@ async function headersOf(reader: RpcChainReader, numbers: readonly number[]): Pr
  */
 export async function compareWithSecond(
   task: BackfillTask,
-  filter: LogFilter,
+  filter: TransferFilter,
   first: { decoded: DecodedRange; endpoint: Endpoint },
 ): Promise<DecodedRange> {
   const { reader, forms, signal } = task;
@@ -77,7 +78,8 @@ export async function compareWithSecond(
   const second = await secondOpinion(task, filter, first.endpoint, signal);
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
-  const logs = await reader.completeLogs(filter, await headersOf(reader, blocks), true);
+  const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
+  const logs = await reader.completeLogs(asked, await headersOf(reader, blocks), true);
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
   reader.doubt(wrong.endpoint);
@@ -93,15 +95,12 @@ export async function compareWithSecond(
 /** A second endpoint's decoded answer; undefined when there is no second one, or it does not answer this. */
 async function secondOpinion(
   task: BackfillTask,
-  filter: LogFilter,
+  filter: TransferFilter,
   than: Endpoint,
   signal: AbortSignal,
 ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
   try {
-    const second = await task.reader.secondRawLogs(filter, than, signal);
-    if (second === undefined) return undefined;
-    const decoded = await decodeOf(task, filter.fromBlock, { ...second, toBlock: filter.toBlock });
-    return { decoded, endpoint: second.endpoint };
+    return await task.reader.secondTransfers(filter, than, signal);
   } catch (error) {
     // A sample that cannot be taken is no reason to stop: the second endpoint may refuse a range the first one takes.
     if (error instanceof RpcError) return undefined;

@@ -25,7 +25,7 @@ export interface IndexingOptions {
   readonly chain: Chain;
   readonly log: EventLog;
   readonly reader: RpcChainReader;
-  readonly decoder: Decoder;
+  readonly decoder: Pick<Decoder, "prepare">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;

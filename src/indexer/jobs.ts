@@ -36,7 +36,7 @@ export interface JobsOptions {
   readonly chain: Chain;
   readonly log: EventLog;
   readonly reader: RpcChainReader;
-  readonly decoder: Decoder;
+  readonly decoder: Pick<Decoder, "prepare">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
@@ -195,7 +195,7 @@ export class IndexingJobs {
   }
 
   async #backfill(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
-    const { reader, decoder, chain, observer, clock, verify } = this.#options;
+    const { reader, chain, observer, clock, verify } = this.#options;
     const final = await this.#finalBlock();
     const target = final.number;
     if (nextBlock(writer.state) > target) {
@@ -205,7 +205,6 @@ export class IndexingJobs {
     let transfers = 0;
     const ranges = backfill({
       reader,
-      decoder,
       clock,
       verify,
       address,

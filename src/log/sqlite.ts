@@ -18,6 +18,9 @@ import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.
 /** The tail is polled for what other processes wrote. */
 const POLL_MS = 1_000;
 
+/** From here on a record's bytes are handed to the writer: to copy them would take longer. */
+const LARGE_BYTES = 32 * 1024;
+
 interface EventRow {
   version: number;
   type: string;
@@ -81,12 +84,13 @@ class WriterClient {
     };
   }
 
-  call(operation: WriterOperation): Promise<unknown> {
+  /** @param handed buffers of the operation that nobody reads here any more: they are given away, not copied */
+  call(operation: WriterOperation, handed: ArrayBuffer[] = []): Promise<unknown> {
     if (this.#dead !== undefined) return Promise.reject(this.#dead);
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
-      this.#worker.postMessage({ ...operation, id });
+      this.#worker.postMessage({ ...operation, id }, handed);
     });
   }
 
@@ -168,7 +172,9 @@ class SqliteLog implements EventLog {
   async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
     const time = this.#clock.now();
     const stored = appends.map((append) => toStored(append, time));
-    const replies = (await this.#writer.call({ op: "append", appends: stored })) as AppendReply;
+    const large = stored.flatMap(({ events }) => events.filter(({ data }) => data.length >= LARGE_BYTES));
+    const handed = large.map(({ data }) => data.buffer as ArrayBuffer);
+    const replies = (await this.#writer.call({ op: "append", appends: stored }, handed)) as AppendReply;
     return appends.map((append, index) => {
       const { stream, expectedVersion, events, guard } = append;
       const reply = replies[index];

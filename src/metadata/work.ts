@@ -119,7 +119,8 @@ export class CollectionWork {
     }
     this.#position = next !== undefined && next[0] < MAX_EAGER_ROWS ? next : undefined;
     if (this.#position !== undefined) return;
-    this.#rows = rows.count;
+    // Not all that are in memory: those of blocks above the end may be on their way in.
+    this.#rows = ledger.rowsAt(end.number);
     this.#seen = version;
   }
 

@@ -4,7 +4,7 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { decodeTransfers } from "../events/columns.ts";
-import type { BlockRef, ContractIdentified, NftEvent } from "../events/types.ts";
+import type { BlockRef, ContractIdentified, NftEvent, TransfersCommitted } from "../events/types.ts";
 import { Ledger } from "./ledger.ts";
 
 export type CollectionStatus =
@@ -66,9 +66,45 @@ export function initialState(): Collection {
  * @throws InvariantError on a gap in versions or in block ranges
  */
 export function evolve(state: Collection, event: NftEvent, version: number, time: number): void {
+  for (const _ of evolving(state, { event, version, time }, Number.POSITIVE_INFINITY));
+}
+
+/**
+ * As `evolve`, at most `most` transfers at a time. Whenever it yields, the state reads as before the event, as of any block
+ * up to its end; one left half-way must not be folded on.
+ */
+export function* evolving(
+  state: Collection,
+  { event, version, time }: { event: NftEvent; version: number; time: number },
+  most: number,
+): Generator<void> {
   if (version <= state.version) return;
   invariant(version === state.version + 1, "an event is missing", { version, after: state.version });
+  if (event.type === "TransfersCommitted") yield* addTransfers(state, event, most);
+  else change(state, event, version, time);
   state.version = version;
+}
+
+function* addTransfers(state: Collection, event: TransfersCommitted, most: number): Generator<void> {
+  const expected = state.end === undefined ? state.identified?.startBlock : state.end.number + 1;
+  invariant(event.fromBlock === expected, "a block range does not start at the last end + 1", {
+    fromBlock: event.fromBlock,
+    expected,
+  });
+  invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
+  if (event.count > 0) {
+    // To read a long list, to decode it and to begin with it are a slice each.
+    if (event.count > most) yield;
+    const columns = decodeTransfers(event.transfers);
+    if (event.count > most) yield;
+    yield* state.ledger.applySlices(columns, most);
+  }
+  state.end = { number: event.toBlock, hash: event.toHash };
+  state.chainVersion = event.chainVersion ?? state.chainVersion;
+  state.failure = undefined;
+}
+
+function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>, version: number, time: number): void {
   switch (event.type) {
     case "IndexingRequested":
       // One request under way is enough, however often it is asked meanwhile.
@@ -80,19 +116,6 @@ export function evolve(state: Collection, event: NftEvent, version: number, time
       state.failure = undefined;
       state.status = event.kind === "nft" ? "syncing" : event.kind;
       return;
-    case "TransfersCommitted": {
-      const expected = state.end === undefined ? state.identified?.startBlock : state.end.number + 1;
-      invariant(event.fromBlock === expected, "a block range does not start at the last end + 1", {
-        fromBlock: event.fromBlock,
-        expected,
-      });
-      invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
-      if (event.count > 0) state.ledger.apply(decodeTransfers(event.transfers));
-      state.end = { number: event.toBlock, hash: event.toHash };
-      state.chainVersion = event.chainVersion ?? state.chainVersion;
-      state.failure = undefined;
-      return;
-    }
     case "BlocksReverted":
       state.ledger.revert(event.ancestor.number);
       state.chainVersion = event.chainVersion ?? state.chainVersion;

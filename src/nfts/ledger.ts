@@ -4,7 +4,7 @@
  * counts what should not be possible: a transfer by somebody who does not own, or by more than is held.
  */
 import { InvariantError } from "../core/errors.ts";
-import { type TransferColumns, TransferKind } from "../events/columns.ts";
+import { sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
 import { AddressTable } from "./addresses.ts";
 import { type Amount, amountAt, isLess, subtractAmounts } from "./amount.ts";
 import { BalanceHistory } from "./balances.ts";
@@ -66,11 +66,33 @@ export class Ledger {
 
   /** Folds decoded transfers, all above what was folded before. */
   apply(columns: TransferColumns): void {
-    const { count, kinds, blocks, from, to, ids, amounts } = columns;
+    for (const _ of this.applySlices(columns, columns.count));
+  }
+
+  /**
+   * As `apply`, `most` transfers at a time. Whenever it yields, states of blocks below the columns' first can be read as
+   * before; when it is left half-way, so can they, but nothing can be folded any more.
+   */
+  *applySlices(columns: TransferColumns, most: number): Generator<void> {
+    const { count, blocks } = columns;
     if (count === 0) return;
     this.#dropIndexes((blocks[0] as number) - 1);
     this.#advance(blocks, count);
-    const addresses = this.addresses.intern(columns.addresses);
+    const { addressCount } = columns;
+    const addresses = new Int32Array(addressCount);
+    for (let from = 0; from < addressCount; from += most) {
+      const some = columns.addresses.subarray(from * 20, Math.min(addressCount, from + most) * 20);
+      addresses.set(this.addresses.intern(some), from);
+      if (addressCount > most) yield;
+    }
+    for (let from = 0; from < count; from += most) {
+      if (from > 0) yield;
+      this.#fold(most >= count ? columns : sliceColumns(columns, from, Math.min(count, from + most)), addresses);
+    }
+  }
+
+  #fold(columns: TransferColumns, addresses: Int32Array): void {
+    const { count, kinds, blocks, from, to, ids, amounts } = columns;
     const slots = ids.words === 8 ? undefined : slotsOf(columns, this.tokens, this.links.table);
     for (let i = 0; i < count; i++) {
       if (slots !== undefined) i = this.#foldPlain({ columns, addresses, slots }, i);

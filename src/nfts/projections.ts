@@ -8,7 +8,7 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
-import { type Collection, evolve, initialState, sizeOf } from "./collection.ts";
+import { type Collection, evolving, initialState, sizeOf } from "./collection.ts";
 
 /** A fold step as subscribers hear of it, after it was made. */
 export type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
@@ -28,8 +28,13 @@ export interface ProjectionsOptions {
   readonly maxBytes: number;
 }
 
-/** Bytes of one read while hydrating: a slice of the event loop of a few milliseconds. */
-const SLICE_BYTES = 256 * 1024;
+/** Bytes of one read. */
+const READ_BYTES = 256 * 1024;
+/** Transfers folded in one go, half a millisecond of the request thread: then requests have their turn. */
+const SLICE = 1_000;
+
+/** Resolves after what else the event loop has to do: requests, above all. */
+const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export class CollectionProjections {
   readonly #log: EventLog;
@@ -172,15 +177,20 @@ export class CollectionProjections {
 
   /** Folds one page; returns how many events it had. */
   async #readOn(hot: Hot): Promise<number> {
-    const page = await this.#log.read(hot.stream, { from: hot.collection.version + 1, maxBytes: SLICE_BYTES });
+    const page = await this.#log.read(hot.stream, { from: hot.collection.version + 1, maxBytes: READ_BYTES });
+    let folded = 0;
     for (const recorded of page as Recorded<NftEvent>[]) {
-      evolve(hot.collection, recorded.event, recorded.version, recorded.time);
+      for (const _ of evolving(hot.collection, recorded, SLICE)) await otherWork();
+      folded += recorded.event.type === "TransfersCommitted" ? recorded.event.count : 1;
       if (this.#hot.has(hot.stream) || this.#pinned.has(hot.stream)) {
         for (const listener of this.#listeners) listener(hot.stream, hot.collection, recorded);
       }
+      if (folded >= SLICE) {
+        folded = 0;
+        await otherWork();
+      }
     }
-    // The next slice waits its turn: requests are answered in between.
-    if (page.length > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    if (page.length > 0) await otherWork();
     return page.length;
   }
 

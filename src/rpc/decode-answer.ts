@@ -2,7 +2,7 @@
  * A raw `eth_getLogs` answer to columns: parsed, verified, decoded. Pure; runs in the decode worker, and in line where
  * there is none.
  */
-import { messageOf } from "../core/errors.ts";
+import { type ErrorMeta, messageOf } from "../core/errors.ts";
 import type { TransferForm } from "../events/types.ts";
 import { decodeTransferLogs } from "./decode.ts";
 import { RpcError, type RpcErrorKind } from "./errors.ts";
@@ -33,7 +33,13 @@ export type DecodeReply =
   | { readonly id: number; readonly range: DecodedRange }
   /** The endpoint answered with a JSON-RPC error. */
   | { readonly id: number; readonly rpcError: unknown }
-  | { readonly id: number; readonly kind: RpcErrorKind; readonly message: string };
+  | {
+      readonly id: number;
+      readonly kind: RpcErrorKind;
+      readonly message: string;
+      readonly meta?: ErrorMeta;
+      readonly retryAfterMs?: number | undefined;
+    };
 
 const decoder = new TextDecoder();
 

@@ -1,16 +1,61 @@
 /**
- * The decode worker: raw `eth_getLogs` answers in, columns out, off the request thread; buffers are transferred, not
- * copied.
+ * The decode worker: raw `eth_getLogs` answers in, or where to fetch one; columns out. All of it off the request thread,
+ * which sees no byte of an answer of megabytes; buffers are transferred, not copied.
  */
+import { messageOf } from "../core/errors.ts";
 import { yieldToRequests } from "../core/own-thread.ts";
-import { type DecodeRequest, decodeAnswer } from "./decode-answer.ts";
+import { type DecodeJob, type DecodeReply, type DecodeRequest, decodeAnswer } from "./decode-answer.ts";
+import { RpcError } from "./errors.ts";
+import { type HttpTarget, post } from "./http.ts";
+
+/** A request for an answer, and what is to be made of it. */
+export type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
+
+/** Nobody waits for that request's reply any more. */
+export interface Abandoned {
+  readonly id: number;
+  readonly abandoned: true;
+}
+
+export type WorkerRequest = DecodeRequest | FetchRequest | Abandoned;
+/** `bytes`: of the raw answer. */
+export type WorkerReply = DecodeReply & { readonly bytes: number };
 
 declare const self: Worker;
 
 yieldToRequests();
 
-self.onmessage = (message: MessageEvent<DecodeRequest>) => {
-  const reply = decodeAnswer(message.data);
-  if ("range" in reply) self.postMessage(reply, [reply.range.transfers.buffer as ArrayBuffer]);
-  else self.postMessage(reply);
+const fetching = new Map<number, AbortController>();
+
+self.onmessage = (message: MessageEvent<WorkerRequest>) => {
+  const request = message.data;
+  if ("abandoned" in request) fetching.get(request.id)?.abort();
+  else if ("raw" in request) answer(decodeAnswer(request), request.raw.length);
+  else fetchAndDecode(request);
 };
+
+function answer(reply: DecodeReply, bytes: number): void {
+  const whole: WorkerReply = { ...reply, bytes };
+  if ("range" in reply) self.postMessage(whole, [reply.range.transfers.buffer as ArrayBuffer]);
+  else self.postMessage(whole);
+}
+
+async function fetchAndDecode({ target, payload, ...job }: FetchRequest): Promise<void> {
+  const { id } = job;
+  const abort = new AbortController();
+  fetching.set(id, abort);
+  try {
+    const raw = await post(target, payload, abort.signal);
+    answer(decodeAnswer({ ...job, raw }), raw.length);
+  } catch (error) {
+    answer({ id, ...failureOf(error) }, 0);
+  } finally {
+    fetching.delete(id);
+  }
+}
+
+function failureOf(error: unknown): Omit<Extract<DecodeReply, { kind: unknown }>, "id"> {
+  if (!(error instanceof RpcError)) return { kind: "transient", message: messageOf(error) };
+  const { kind, message, meta, retryAfterMs } = error;
+  return { kind, message, meta, retryAfterMs };
+}

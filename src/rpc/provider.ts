@@ -1,11 +1,13 @@
 /**
  * One endpoint as an ethers provider with its slow path replaced: payloads go out through our transport, answers are
  * parsed once, errors come back classified. ethers collects what is sent in one turn into a JSON-RPC batch. Bulk
- * `eth_getLogs` answers are handed out as bytes and never parsed on this thread.
+ * `eth_getLogs` answers are decoded on another thread, which fetches them itself where that is possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, type JsonRpcResult, Network } from "ethers";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
+import type { Decoder } from "./decode-pool.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import { createTransport, type Transport } from "./transport.ts";
@@ -27,6 +29,7 @@ export interface EndpointOptions {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly clock: Clock;
+  readonly decoder: Decoder;
   readonly onRequest: (outcome: RequestOutcome) => void;
   /** Called when the node announces a new block: over a socket only. */
   readonly onHead?: () => void;
@@ -91,12 +94,19 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     }
   }
 
-  async raw(method: string, params: unknown[], signal?: AbortSignal): Promise<Uint8Array> {
+  async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
     const id = this.#nextRawId++;
-    const payload = JSON.stringify({ jsonrpc: "2.0", id, method, params });
-    return this.#observe(method, async () => {
-      const bytes = await this.#transport.send(payload, [id], signal);
-      return { value: bytes, bytes: bytes.length };
+    const payload = JSON.stringify({ jsonrpc: "2.0", id, method: "eth_getLogs", params: [filter] });
+    const { fromBlock, toBlock } = job;
+    const meta = { endpoint: this.label, fromBlock, toBlock };
+    const { decoder } = this.#options;
+    const { http } = this.#transport;
+    return this.#observe("eth_getLogs", async () => {
+      const { range, bytes } =
+        http === undefined
+          ? await decoder.decode(await this.#transport.send(payload, [id], signal), job, meta)
+          : await decoder.fetch(http, payload, job, meta, signal);
+      return { value: range, bytes };
     });
   }
 

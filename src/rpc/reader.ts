@@ -5,12 +5,15 @@
 import { Interface } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, type Hash, parseQuantity, quantity } from "../core/hex.ts";
+import type { TransferForm } from "../events/types.ts";
+import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { classifyRpcError, RpcError } from "./errors.ts";
+import { RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type { BlockHeader, BlockTag, Call, CallResult, ChainLog, ChainReader, LogFilter } from "./port.ts";
+import { NFT_TOPICS } from "./topics.ts";
 
 const MULTICALL = new Interface([
   "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
@@ -242,22 +245,20 @@ export class RpcChainReader implements ChainReader {
   }
 
   /**
-   * Raw `eth_getLogs` answers for the backfill, which decodes off this thread: the first blocks of the range, as many as
-   * the endpoint takes, handed to `use` with who gave them. What `use` throws counts against the endpoint.
+   * Transfers for the backfill, decoded off this thread: of the first blocks of the range, as many as the endpoint takes,
+   * handed to `use` while they are still to come. What `use` throws counts against who gives them.
    */
-  async rawLogs<T>(
-    filter: LogFilter,
-    use: (answer: RawAnswer) => Promise<T>,
+  async transfers<T>(
+    filter: TransferFilter,
+    use: (answer: TransfersAnswer) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<{ value: T; toBlock: number }> {
     const { fromBlock } = filter;
     return this.#pool.bulk(
       async (endpoint, span, abandoned) => {
         const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
-        const raw = await endpoint.raw("eth_getLogs", [logFilterParams({ ...filter, toBlock })], abandoned);
-        const error = smallError(raw);
-        if (error !== undefined) throw classifyRpcError(error, "eth_getLogs", { endpoint: endpoint.label });
-        return { value: await use({ raw, endpoint, toBlock }), toBlock };
+        const decoded = askTransfers(endpoint, { ...filter, toBlock }, abandoned);
+        return { value: await use({ decoded, endpoint, toBlock }), toBlock };
       },
       filter.toBlock - fromBlock + 1,
       { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
@@ -269,34 +270,38 @@ export class RpcChainReader implements ChainReader {
     this.#pool.answered(endpoint, blocks, logs);
   }
 
-  /** A second opinion on a range: the raw answer of an endpoint other than `than`; undefined when there is none. */
-  async secondRawLogs(
-    filter: LogFilter,
+  /** A second opinion on a range: of an endpoint other than `than`; undefined when there is none. @throws RpcError */
+  async secondTransfers(
+    filter: TransferFilter,
     than: Endpoint,
     signal: AbortSignal,
-  ): Promise<{ raw: Uint8Array; endpoint: Endpoint } | undefined> {
+  ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
     const endpoint = this.#pool.other(than);
     if (endpoint === undefined) return undefined;
-    return { raw: await endpoint.raw("eth_getLogs", [logFilterParams(filter)], signal), endpoint };
+    return { decoded: await askTransfers(endpoint, filter, signal), endpoint };
   }
 }
 
-export interface RawAnswer {
-  readonly raw: Uint8Array;
+/** Whose transfers of which forms, and in which blocks. */
+export interface TransferFilter {
+  readonly address: Address;
+  readonly forms: readonly TransferForm[];
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+export interface TransfersAnswer {
+  /** Rejects with an `RpcError`. */
+  readonly decoded: Promise<DecodedRange>;
   readonly endpoint: Endpoint;
   /** Last block that was asked for. */
   readonly toBlock: number;
 }
 
-/** An error answer is small; a large answer is left unread for the worker. */
-function smallError(raw: Uint8Array): unknown {
-  if (raw.length > 4_096) return undefined;
-  try {
-    const { error } = JSON.parse(new TextDecoder().decode(raw)) as { error?: unknown };
-    return error ?? undefined;
-  } catch {
-    throw new RpcError("transient", "the answer is not JSON");
-  }
+function askTransfers(endpoint: Endpoint, filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {
+  const { address, fromBlock, toBlock } = filter;
+  const asked = logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
+  return endpoint.transfers(asked, { ...filter, topics: NFT_TOPICS }, signal);
 }
 
 /** Whether a refusal says that the node lacks a past state, so that another way must do. */

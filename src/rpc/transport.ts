@@ -6,21 +6,19 @@
 import WebSocket from "ws";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import { classifyHttpStatus, RpcError } from "./errors.ts";
+import { RpcError } from "./errors.ts";
+import { type HttpTarget, post } from "./http.ts";
 
 export interface Transport {
+  /** Where another thread may send to itself; undefined over a socket, which is this thread's. */
+  readonly http: HttpTarget | undefined;
   /** @param payload JSON text. @throws RpcError `transient` or `rate` */
   send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
   close(): void;
 }
 
-export interface TransportOptions {
-  readonly url: string;
-  readonly label: string;
-  readonly timeoutMs: number;
+export interface TransportOptions extends HttpTarget {
   readonly clock: Clock;
-  /** Answers above this are refused before they are parsed. */
-  readonly maxBytes: number;
   /** Called when a socket's node announces a new block; over http nobody announces. */
   readonly onHead?: () => void;
 }
@@ -31,50 +29,17 @@ export function createTransport(options: TransportOptions): Transport {
 }
 
 class HttpTransport implements Transport {
-  readonly #options: TransportOptions;
+  readonly http: HttpTarget;
 
   constructor(options: TransportOptions) {
-    this.#options = options;
+    this.http = options;
   }
 
-  async send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
-    const { url, label, timeoutMs, maxBytes } = this.#options;
-    const timeout = AbortSignal.timeout(timeoutMs);
-    let response: Response;
-    let bytes: Uint8Array;
-    try {
-      response = await fetch(url, {
-        method: "POST",
-        body: payload,
-        headers: { "content-type": "application/json", accept: "application/json" },
-        redirect: "error",
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-      });
-      const declared = Number(response.headers.get("content-length") ?? 0);
-      if (declared > maxBytes) throw new RpcError("range", "the answer is too large", { meta: { endpoint: label } });
-      bytes = new Uint8Array(await response.arrayBuffer());
-    } catch (error) {
-      if (signal?.aborted) throw signal.reason;
-      if (error instanceof RpcError) throw error;
-      const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(error);
-      // The cause is left out on purpose: a fetch error's text carries the URL.
-      throw new RpcError("transient", `the endpoint could not be reached: ${reason}`, { meta: { endpoint: label } });
-    }
-    if (bytes.length > maxBytes) {
-      throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: bytes.length } });
-    }
-    // Many providers send a JSON-RPC error with a 4xx status: the body says more than the number.
-    if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
-      throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
-    }
-    return bytes;
+  send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    return post(this.http, payload, signal);
   }
 
   close(): void {}
-}
-
-function looksLikeJsonRpc(bytes: Uint8Array): boolean {
-  return bytes.length < 100_000 && new TextDecoder().decode(bytes).includes('"jsonrpc"');
 }
 
 /** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
@@ -87,6 +52,7 @@ interface Waiting {
 }
 
 class SocketTransport implements Transport {
+  readonly http = undefined;
   readonly #options: TransportOptions;
   readonly #waiting = new Map<number, Waiting>();
   #socket: WebSocket | undefined;

@@ -118,4 +118,30 @@ describe.each(Object.keys(shapes))("a long history of %s", (shape) => {
     );
     fc.assert(property, { numRuns: 3 });
   });
+
+  test("folded in slices, shows between any two of them what it showed before, and ends the same", () => {
+    const [seed, early, late] = [11, 100, 130];
+    const before = blocksOf(seed, 0, early);
+    const after = blocksOf(seed + 1, early + 1, late);
+    const ledger = new Ledger();
+    ledger.apply(decodeTransfers(columnsOf(before)));
+    const blocks = [Math.floor(early / 2), early];
+    const readAll = () =>
+      blocks.flatMap((block) =>
+        [false, true].map((holders) => [read(ledger, block, holders), countEntries(ledger, block, holders)]),
+      );
+    const shown = readAll();
+    let slices = 0;
+    for (const _ of ledger.applySlices(decodeTransfers(columnsOf(after)), 97)) {
+      slices++;
+      expect(readAll()).toEqual(shown);
+    }
+    expect(slices).toBeGreaterThanOrEqual(Math.floor((after.length - 1) / 97));
+    for (const holders of [false, true]) {
+      const truth = modelListing([...before, ...after], late, holders);
+      expect(read(ledger, late, holders)).toEqual(truth);
+      expect(countEntries(ledger, late, holders)).toBe(truth.length);
+    }
+    expect(readAll()).toEqual(shown);
+  });
 });

@@ -11,7 +11,7 @@ function world(count: number) {
   const endpoint = (index: number): Endpoint => ({
     label: `eth#${index + 1}`,
     request: () => Promise.reject(new Error("not asked")),
-    raw: () => Promise.reject(new Error("not asked")),
+    transfers: () => Promise.reject(new Error("not asked")),
     destroy: () => undefined,
   });
   const endpoints = Array.from({ length: count }, (_, index) => endpoint(index));

@@ -5,6 +5,8 @@
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/bloom.ts";
+import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
+import { unwrapReply } from "../../src/rpc/decode-pool.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
@@ -134,12 +136,12 @@ export class SimEndpoint implements Endpoint {
     return outcome.result;
   }
 
-  async raw(method: string, params: unknown[], signal?: AbortSignal): Promise<Uint8Array> {
-    const outcome = await this.#exchange(method, params);
-    signal?.throwIfAborted();
+  async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
+    const outcome = await this.#exchange("eth_getLogs", [filter]);
+    signal.throwIfAborted();
     const bytes = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, ...outcome }));
-    if (!this.#strikes("truncated JSON", 0.3)) return bytes;
-    return bytes.slice(0, this.#random.below(bytes.length));
+    const raw = this.#strikes("truncated JSON", 0.3) ? bytes.slice(0, this.#random.below(bytes.length)) : bytes;
+    return unwrapReply(decodeAnswer({ ...job, id: 1, raw }), this.#meta());
   }
 
   /** There and back. Either way may be the long one: the world moves before the answer is made, or after. */

@@ -14,8 +14,6 @@ import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { NOTHING } from "../../src/nfts/record.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
-import { decodeAnswer } from "../../src/rpc/decode-answer.ts";
-import { type Decoder, unwrapReply } from "../../src/rpc/decode-pool.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { type EndpointWorld, SimEndpoint, type SimNode } from "./endpoint.ts";
@@ -25,12 +23,6 @@ import { ProcessClock } from "./scheduler.ts";
 const eth = chainById(1)!;
 export const CHAIN_ID = 1;
 const SECRET = "the simulation's cursor secret";
-
-/** Decodes in line, as the worker does. */
-const inline: Decoder = {
-  decode: async (raw, job, meta) => unwrapReply(decodeAnswer({ ...job, id: 1, raw }), meta),
-  prepare: () => undefined,
-};
 
 export interface ProcessWorld extends EndpointWorld, SimLogWorld {
   readonly nodes: readonly SimNode[];
@@ -74,7 +66,8 @@ export class SimProcess {
       chain: eth,
       log,
       reader,
-      decoder: inline,
+      // Endpoints decode in line: there is no worker to start.
+      decoder: { prepare: () => undefined },
       clock,
       logger,
       lifecycle,

@@ -8,6 +8,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 import type { BlockConsumer, ChainView } from "../../../src/indexer/consumer.ts";
 import { createPrices, type Prices } from "../../../src/prices/service.ts";
+import { DecodePool } from "../../../src/rpc/decode-pool.ts";
 import { EndpointPool } from "../../../src/rpc/pool.ts";
 import { EndpointProvider } from "../../../src/rpc/provider.ts";
 import { RpcChainReader } from "../../../src/rpc/reader.ts";
@@ -24,6 +25,7 @@ export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
     timeoutMs: 10_000,
     maxBytes: 64 << 20,
     clock: systemClock,
+    decoder: new DecodePool(1),
     onRequest: () => undefined,
   });
   return new RpcChainReader({

@@ -1,0 +1,163 @@
+/**
+ * Answers that the decode worker fetches itself, from real sockets: what goes wrong there comes back in the same words as
+ * from this thread, nobody waits for what was abandoned, and no URL gets out.
+ */
+import { afterAll, expect, test } from "bun:test";
+import { connect } from "node:net";
+import type { AppError } from "../../src/core/errors.ts";
+import { decodeTransfers } from "../../src/events/columns.ts";
+import { type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
+import { DecodePool, unwrapReply } from "../../src/rpc/decode-pool.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
+import type { HttpTarget } from "../../src/rpc/http.ts";
+import { NFT_TOPICS, TRANSFER } from "../../src/rpc/topics.ts";
+
+const ADDRESS = `0x${"ab".repeat(20)}`;
+const KEY = "a-key-in-the-path";
+const job: DecodeJob = { address: ADDRESS, topics: NFT_TOPICS, fromBlock: 1, toBlock: 9, forms: ["erc721"] };
+const topic = (value: number): string => `0x${value.toString(16).padStart(64, "0")}`;
+const log = {
+  address: ADDRESS,
+  topics: [TRANSFER, topic(0), topic(7), topic(42)],
+  data: "0x",
+  blockHash: topic(5),
+  blockNumber: "0x5",
+  transactionHash: topic(6),
+  transactionIndex: "0x0",
+  logIndex: "0x1",
+  removed: false,
+};
+const answer = JSON.stringify({ jsonrpc: "2.0", id: 1, result: [log] });
+
+/** Requests that the server has begun to answer and does not go on with. */
+let hanging = 0;
+let wake = (): void => undefined;
+let gone = 0;
+
+const server = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  idleTimeout: 30,
+  fetch: async (request) => {
+    switch (new URL(request.url).searchParams.get("as")) {
+      case "refusal":
+        return Response.json({
+          jsonrpc: "2.0",
+          id: 1,
+          error: { code: -32005, message: "query returned more than 10000 results" },
+        });
+      case "busy":
+        return new Response("slow down", { status: 429, headers: { "retry-after": "7" } });
+      case "down":
+        return new Response("no", { status: 502 });
+      case "cut":
+        return new Response(answer.slice(0, 80));
+      case "large":
+        return new Response("x".repeat(5_000));
+      case "hang":
+        hanging++;
+        request.signal.addEventListener("abort", () => {
+          gone++;
+          wake();
+        });
+        wake();
+        return new Promise<Response>(() => undefined);
+      default:
+        return new Response(answer);
+    }
+  },
+});
+const pool = new DecodePool(2);
+afterAll(async () => {
+  pool.close();
+  await server.stop(true);
+});
+
+const target = (as: string, more: Partial<HttpTarget> = {}): HttpTarget => ({
+  url: `http://127.0.0.1:${server.port}/${KEY}?as=${as}`,
+  label: "eth#1",
+  timeoutMs: 10_000,
+  maxBytes: 4_096,
+  ...more,
+});
+const ask = (at: HttpTarget, signal = new AbortController().signal) =>
+  pool.fetch(at, "{}", job, { endpoint: at.label, fromBlock: 1 }, signal);
+const failureOf = (asked: Promise<unknown>): Promise<AppError> =>
+  asked.then(
+    () => {
+      throw new Error("it did not fail");
+    },
+    (error: AppError) => error,
+  );
+
+/** Resolves once so many requests hang, or so many of them were given up. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  }
+}
+
+test("an answer is fetched and decoded as it is on this thread", async () => {
+  const { range, bytes } = await ask(target("good"));
+  const raw = new TextEncoder().encode(answer);
+  expect(bytes).toBe(raw.length);
+  expect(range).toEqual(unwrapReply(decodeAnswer({ ...job, id: 1, raw }), {}));
+  expect(decodeTransfers(range.transfers).count).toBe(1);
+});
+
+test.each([
+  ["refusal", "range"],
+  ["busy", "rate"],
+  ["down", "transient"],
+  ["cut", "transient"],
+  ["large", "range"],
+] as const)("%s: fails as %s, located, without the URL", async (as, kind) => {
+  const error = await failureOf(ask(target(as)));
+  expect(error).toBeInstanceOf(RpcError);
+  expect((error as RpcError).kind).toBe(kind);
+  expect(error.meta).toMatchObject({ endpoint: "eth#1", fromBlock: 1 });
+  expect(`${error.message} ${JSON.stringify(error.meta)} ${error.stack}`).not.toContain(KEY);
+});
+
+test("what the endpoint asked for comes along", async () => {
+  expect(((await failureOf(ask(target("busy")))) as RpcError).retryAfterMs).toBe(7_000);
+});
+
+test("nobody there, and nobody who answers in time", async () => {
+  const free = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
+  const { port } = free;
+  free.stop(true);
+  await new Promise<void>((resolve) => connect(port, "127.0.0.1").on("error", () => resolve()));
+  const refused = await failureOf(ask(target("", { url: `http://127.0.0.1:${port}/${KEY}` })));
+  expect([(refused as RpcError).kind, refused.message.includes(KEY)]).toEqual(["transient", false]);
+  const late = await failureOf(ask(target("hang", { timeoutMs: 50 })));
+  expect([(late as RpcError).kind, late.message]).toEqual([
+    "transient",
+    "the endpoint could not be reached: no answer within 50 ms",
+  ]);
+});
+
+test("who gives up is let go at once, and so is the endpoint; others are answered", async () => {
+  const before = { hanging, gone };
+  const abort = new AbortController();
+  const asked = failureOf(ask(target("hang"), abort.signal));
+  await until(() => hanging > before.hanging);
+  abort.abort(new DOMException("enough", "AbortError"));
+  expect((await asked).message).toBe("enough");
+  await until(() => gone > before.gone);
+  expect((await ask(target("good"))).range.count).toBe(1);
+  expect((await failureOf(ask(target("good"), abort.signal))).message).toBe("enough");
+});
+
+test("a closed pool says so, to those who wait as well", async () => {
+  const other = new DecodePool(2);
+  const before = hanging;
+  const asked = failureOf(other.fetch(target("hang"), "{}", job, {}, new AbortController().signal));
+  await until(() => hanging > before);
+  other.close();
+  expect((await asked).code).toBe("closed");
+  const late = other.fetch(target("good"), "{}", job, {}, new AbortController().signal);
+  expect((await failureOf(late)).code).toBe("closed");
+});

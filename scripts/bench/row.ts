@@ -21,6 +21,8 @@ export interface Scale {
   readonly name: "quick" | "standard" | "full";
   /** Turns of each contender; the median counts. */
   readonly turns: number;
+  /** Transfers that the service has read before a backfill counts; 0: a fresh process is measured. */
+  readonly warmUp: number;
   /** Transfers of the backfill rows. */
   readonly transfers: number;
   /** Transfers of the sparse history and the blocks that it lies in. */

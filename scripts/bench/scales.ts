@@ -5,6 +5,7 @@ export const SCALES: Readonly<Record<Scale["name"], Scale>> = {
   quick: {
     name: "quick",
     turns: 5,
+    warmUp: 0,
     transfers: 50_000,
     sparse: { transfers: 10_000, blocks: 100_000 },
     postgresTransfers: 20_000,
@@ -19,6 +20,7 @@ export const SCALES: Readonly<Record<Scale["name"], Scale>> = {
   standard: {
     name: "standard",
     turns: 5,
+    warmUp: 50_000,
     transfers: 1_000_000,
     sparse: { transfers: 100_000, blocks: 1_000_000 },
     postgresTransfers: 200_000,
@@ -33,6 +35,7 @@ export const SCALES: Readonly<Record<Scale["name"], Scale>> = {
   full: {
     name: "full",
     turns: 5,
+    warmUp: 50_000,
     transfers: 1_000_000,
     sparse: { transfers: 100_000, blocks: 1_000_000 },
     postgresTransfers: 1_000_000,

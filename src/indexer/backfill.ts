@@ -1,7 +1,7 @@
 /**
- * Reads a collection's history: ranges of raw logs, several in flight, decoded off this thread, yielded in order. What
- * is yielded is verified and contiguous; the caller appends it, and its slowness slows the reading down. How hard the
- * answers are checked is the operator's choice (`VERIFY`).
+ * Reads a collection's history: ranges of raw logs, several in flight, decoded off this thread, yielded in order, as many
+ * together as are there. What is yielded is verified and contiguous; the caller appends it, and its slowness slows the
+ * reading down. How hard the answers are checked is the operator's choice (`VERIFY`).
  */
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
@@ -31,8 +31,8 @@ const NEAR_FINAL = 512;
 /** Blocks whose headers are read along, to a piece of history that is checked by them. */
 const CHECKED_SPAN = 500;
 
-/** The history of [fromBlock, toBlock] as events, in order and without a gap. @throws RpcError, AppError */
-export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted> {
+/** The history of [fromBlock, toBlock] as lists of events, in order and without a gap. @throws RpcError, AppError */
+export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted[]> {
   const queue: ReadAhead<TransfersCommitted>[] = [];
   let next = task.fromBlock;
   // The first range goes alone: how dense the logs lie is not known before, and eight too large answers are half a gigabyte.
@@ -49,14 +49,30 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
         queue.push(new ReadAhead(read({ ...task, signal }, next, to)));
         next = to + 1;
       }
-      const head = queue.shift();
-      if (head === undefined) return;
-      yield* head;
+      await queue[0]?.more();
+      const ready = takeReady(queue);
+      if (ready.length > 0) yield ready;
       ahead = READ_AHEAD;
     }
   } finally {
     abandon.abort(new DOMException("the backfill stopped", "AbortError"));
   }
+}
+
+/** All that has come of the first ranges; those that are over leave the queue. @throws what the first one failed with */
+function takeReady(queue: ReadAhead<TransfersCommitted>[]): TransfersCommitted[] {
+  const ready: TransfersCommitted[] = [];
+  for (let head = queue[0]; head !== undefined; head = queue[0]) {
+    ready.push(...head.take());
+    if (head.failure !== undefined) {
+      // What came before it is appended first.
+      if (ready.length > 0) break;
+      throw head.failure.error;
+    }
+    if (!head.isOver) break;
+    queue.shift();
+  }
+  return ready;
 }
 
 /** One range, in as many parts as the endpoint makes of it; each part becomes an event. */

@@ -10,7 +10,14 @@ import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
-import { type BlockRef, type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
+import {
+  type BlockRef,
+  type NftEvent,
+  nftStream,
+  parseStream,
+  type StreamName,
+  type TransfersCommitted,
+} from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
@@ -151,8 +158,10 @@ export class IndexingJobs {
     const head = await log.head(stream);
     const writer = new StreamWriter(log, stream, head.version, fromHeadline(head.headline));
     try {
-      if (writer.state.status === "requested") await this.#identify(writer, address, signal);
-      if (writer.state.status === "backfilling") await this.#backfill(writer, address, signal);
+      const final = writer.state.status === "requested" ? await this.#identify(writer, address, signal) : undefined;
+      if (writer.state.status === "backfilling") {
+        await this.#backfill(writer, address, final ?? (await this.#finalBlock()), signal);
+      }
       if (writer.state.status === "joining") {
         this.#options.collections.offer(await log.head(stream));
         this.#options.follower.nudge();
@@ -170,7 +179,8 @@ export class IndexingJobs {
     }
   }
 
-  async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
+  /** Says what the contract is; returns the final block, where its history is to be read up to it. */
+  async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<BlockRef | undefined> {
     const { reader, decoder, chain, clock, logger } = this.#options;
     decoder.prepare();
     const identified = await identify(reader, address, signal);
@@ -179,13 +189,14 @@ export class IndexingJobs {
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
       await writer.append([identified], { ...common, status: kind });
-      return;
+      return undefined;
     }
     // A contract younger than the final block has no final history to read: the follower reads all of it.
     const final = await this.#finalBlock();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
     await writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    return final;
   }
 
   async #finalBlock(): Promise<BlockRef> {
@@ -194,9 +205,8 @@ export class IndexingJobs {
     return { number, hash };
   }
 
-  async #backfill(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<void> {
+  async #backfill(writer: StreamWriter, address: Address, final: BlockRef, signal: AbortSignal): Promise<void> {
     const { reader, chain, observer, clock, verify } = this.#options;
-    const final = await this.#finalBlock();
     const target = final.number;
     if (nextBlock(writer.state) > target) {
       // The node's final block is below what is in already: it lags. Asked again later.
@@ -214,15 +224,20 @@ export class IndexingJobs {
       signal,
       onMalformed: (count) => observer.malformed(chain.chainId, count),
     });
-    for await (const event of ranges) {
+    for await (const events of ranges) {
       signal.throwIfAborted();
-      assertContiguous(event, nextBlock(writer.state));
-      const status = event.toBlock >= target ? "joining" : "backfilling";
+      let next = nextBlock(writer.state);
+      for (const event of events) {
+        assertContiguous(event, next);
+        next = event.toBlock + 1;
+        transfers += event.count;
+      }
+      const { toBlock: end, toHash: endHash } = events.at(-1) as TransfersCommitted;
+      const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
-      const end = { end: event.toBlock, endHash: event.toHash };
-      await writer.append([event, ...flags.events], { ...flags.state, ...end, status, attempt: 0, retryAt: 0 });
-      transfers += event.count;
-      observer.progress(chain.chainId, address, { block: event.toBlock, target, transfers });
+      const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
+      await writer.append([...events, ...flags.events], change);
+      observer.progress(chain.chainId, address, { block: end, target, transfers });
     }
   }
 }

@@ -1,9 +1,9 @@
 /**
- * A generator that runs ahead of who reads it: what it yields is kept until it is asked for, in order, and its failure
- * until its turn has come. Several of them side by side read several ranges at once, each part usable as it comes.
+ * A generator that runs ahead of who reads it: what it yields is kept until it is taken, in order, and its failure until
+ * its turn has come. Several of them side by side read several ranges at once, each part usable as it comes.
  */
-export class ReadAhead<T> implements AsyncIterable<T> {
-  readonly #items: T[] = [];
+export class ReadAhead<T> {
+  #items: T[] = [];
   #isOver = false;
   #failure: { readonly error: unknown } | undefined;
   #wake: (() => void) | undefined;
@@ -26,17 +26,29 @@ export class ReadAhead<T> implements AsyncIterable<T> {
     this.#wake?.();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<T> {
-    for (;;) {
-      const item = this.#items.shift();
-      if (item !== undefined) yield item;
-      else if (this.#failure !== undefined) throw this.#failure.error;
-      else if (this.#isOver) return;
-      else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
+  /** Whether nothing comes any more after what has come. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** What the source failed with, after what has come. */
+  get failure(): { readonly error: unknown } | undefined {
+    return this.#failure;
+  }
+
+  /** What has come since the last time. */
+  take(): T[] {
+    const items = this.#items;
+    this.#items = [];
+    return items;
+  }
+
+  /** Resolves once there is something to take, or an end. */
+  async more(): Promise<void> {
+    while (this.#items.length === 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     }
   }
 }

@@ -63,6 +63,7 @@ export class MetadataBook {
   #mediaCount = 0;
   #mediaHashes = new Uint8Array(0);
   #ranges: OutdatedRange[] = [];
+  readonly #sought = new Uint32Array(8);
   readonly #id = new Uint32Array(8);
 
   get bytes(): number {
@@ -186,10 +187,10 @@ export class MetadataBook {
   }
 
   /** The slot of a token, or -1 when nothing is known of it. */
-  find(kind: TransferKind, id: bigint): number {
-    const words = new Uint32Array(8);
-    bigIntToId(id, words);
-    return this.tokens.find(kind, words);
+  find(kind: TransferKind, id: number | bigint): number {
+    if (typeof id === "number") return this.tokens.findSmall(kind, id | 0, Math.floor(id / 2 ** 32));
+    bigIntToId(id, this.#sought);
+    return this.tokens.find(kind, this.#sought);
   }
 
   #outcome(row: number): Outcome {

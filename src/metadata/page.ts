@@ -93,15 +93,14 @@ export class FactsReader {
       const [texts, media] = await Promise.all([this.#texts(known), this.#documents(known)]);
       for (const [index, entry] of chunk.entries()) {
         const one = known[index] as Known;
-        const token = { kind: entry.kind, id: BigInt(entry.id) };
         const text = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
         const picture = one.media === undefined ? undefined : media.get(one.media);
         const facts = this.#facts(one, text, one.newest?.hash && texts.get(one.newest.hash), picture, options);
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
         if (options.asOf !== undefined) continue;
-        if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(token);
-        if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(token);
+        if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(tokenOf(entry));
+        if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(tokenOf(entry));
         if (characters >= MAX_PAGE_CHARACTERS) break;
       }
     }
@@ -204,8 +203,10 @@ function mediaObject(fields: {
   });
 }
 
+const tokenOf = ({ kind, id }: Entry): Token => ({ kind, id: BigInt(id) });
+
 function lookUp(book: MetadataBook, entry: Entry, { mediaItems, asOf }: PageFactsOptions): Known {
-  const slot = book.find(entry.kind, BigInt(entry.id));
+  const slot = book.find(entry.kind, entry.id);
   if (slot < 0) return { slot, newest: undefined, good: undefined, media: undefined };
   const media = mediaItems ? book.media(slot) : undefined;
   return { slot, newest: book.newest(slot, asOf), good: book.good(slot, asOf), media };

@@ -113,9 +113,8 @@ export class CollectionWork {
     const limit = Math.min(SLICE, max);
     const { entries, next } = readSlice(ledger, { block: end.number, holders: false, from: this.#position, limit });
     for (const { kind, id } of entries) {
-      const token = { kind, id: BigInt(id) };
-      const slot = book.find(kind, token.id);
-      if (slot < 0 || book.newest(slot) === undefined) take(token);
+      const slot = book.find(kind, id);
+      if (slot < 0 || book.newest(slot) === undefined) take({ kind, id: BigInt(id) });
     }
     this.#position = next !== undefined && next[0] < MAX_EAGER_ROWS ? next : undefined;
     if (this.#position !== undefined) return;

@@ -86,6 +86,14 @@ describe("outcomes", () => {
     expect(slotOf(book, 3n)).toBe(-1);
   });
 
+  test("a token is found by its id as a number, too", () => {
+    const ids = [0n, 7n, 2n ** 31n, 2n ** 32n - 1n, 2n ** 32n + 7n, 2n ** 45n + 3n, 2n ** 53n - 1n];
+    const book = given(...ids.map((id, index) => resolved(0, [id, index])));
+    expect(ids.map((id) => book.find(kind, Number(id)))).toEqual(ids.map((id) => slotOf(book, id)));
+    expect(new Set(ids.map((id) => slotOf(book, id))).size).toBe(ids.length);
+    for (const id of [1, 2 ** 32, 2 ** 45, 2 ** 52]) expect(book.find(kind, id)).toBe(-1);
+  });
+
   test("an event that was folded before is passed over; a gap is refused", () => {
     const event = resolved(0, [1n, 11]);
     const book = given(event);

@@ -11,7 +11,7 @@ import { type CollectionOptions, FIRST_BLOCK } from "./options.ts";
 
 /** Logs of one piece of memory: about 40 MB. */
 const PIECE = 65_536;
-const TRANSFERS_PER_TOKEN = 3;
+const DEFAULT_PER_TOKEN = 3;
 const MINT_SHARE = 0.8;
 const BURN_ONE_IN = 50;
 /** One holder to so many transfers. */
@@ -89,7 +89,7 @@ export class History {
 
   /** @param position of the collection among those of the chain */
   constructor(options: CollectionOptions, position: number) {
-    const { address, standard, transfers, tokenUris = false } = options;
+    const { address, standard, transfers, perToken = DEFAULT_PER_TOKEN, tokenUris = false } = options;
     this.address = address.toLowerCase();
     this.standard = standard;
     this.topic = TOPICS[standard];
@@ -99,7 +99,7 @@ export class History {
     this.lastBlock = FIRST_BLOCK + (this.#blocks[transfers - 1] ?? 0);
     const template = templateOf(options, position);
     this.#width = template.bytes.length;
-    this.#owners = new Uint32Array(Math.ceil(transfers / TRANSFERS_PER_TOKEN) + 1);
+    this.#owners = new Uint32Array(Math.ceil(transfers / perToken) + 1);
     this.#render(template);
   }
 

@@ -7,6 +7,8 @@ export interface CollectionOptions {
   readonly transfers: number;
   /** `dense`: so many to each block, one block after the other. `sparse`: over so many blocks, as real ones lie. */
   readonly layout: { readonly perBlock: number } | { readonly overBlocks: number };
+  /** Transfers to a token, its mint among them; 3 unless told otherwise. */
+  readonly perToken?: number;
   /** Tokens answer `tokenURI` with their metadata as a data: URI; otherwise they revert. */
   readonly tokenUris?: boolean;
 }

@@ -1,6 +1,7 @@
 /**
  * Backfills of a synthetic chain by the service, from the subscription that makes a collection known to `indexed`, beside
- * a bare loop that fetches, parses and folds the very ranges that the service was given answers for.
+ * a bare loop that fetches, parses and folds the very ranges that the service was given answers for. Both have read
+ * something else before.
  */
 import { NFT_TOPICS } from "../../../src/rpc/topics.ts";
 import { startPostgres } from "../../../test/support/postgres.ts";
@@ -10,15 +11,16 @@ import { runChild } from "../children.ts";
 import { median } from "../load.ts";
 import { historyTime, listingHash } from "../log-facts.ts";
 import type { FoldResult, FoldTask } from "../parts/fetch-fold.ts";
-import { type Bench, byTurns, grouped, type Row, spread } from "../row.ts";
+import { type Bench, byTurns, grouped, type Row, type Scale, spread } from "../row.ts";
 import { startBenchService, temporaryFolder, untilIndexed } from "../service.ts";
+import { startWarmService, warmUpCollection } from "../warm-service.ts";
 
 export const BENCH_ADDRESS = `0x${"be".repeat(20)}`;
 /** Ranges that the service reads ahead for a collection (`READ_AHEAD` of the backfill). */
 const IN_FLIGHT = 8;
 export const PER_BLOCK = 50;
 const FAULTY_SHARE = 0.02;
-/** The floor is read once before it counts, as the service's start-up does for the node. */
+/** Ranges that the floor reads before those that count. */
 const WARM_UP_RANGES = 10;
 
 interface Run {
@@ -41,20 +43,35 @@ export const denseCollection = (transfers: number): CollectionOptions => ({
   layout: { perBlock: PER_BLOCK },
 });
 
+/** A chain with the collection, and what the service warms up with where the scale has such. */
+export async function startWithWarmUp(
+  collection: CollectionOptions,
+  { warmUp }: Pick<Scale, "warmUp">,
+): Promise<{ chain: SyntheticChain; isWarm: boolean }> {
+  const isWarm = warmUp > 0;
+  const chain = await startChain({ collections: [collection, ...(isWarm ? [warmUpCollection(warmUp)] : [])] });
+  return { chain, isWarm };
+}
+
 interface BackfillOptions {
   readonly address?: string;
   /** A fresh log; SQLite in a temporary folder unless given. */
   readonly logUrl?: string | undefined;
   readonly hashed?: boolean;
+  /** Whether the chain has the collection to warm up with, and the service begins with that. */
+  readonly isWarm?: boolean;
+  /** Done when the service is up, and warm. */
+  readonly prepare?: () => Promise<void>;
 }
 
 /** One backfill into a fresh log. */
 export async function backfillOnce(chain: SyntheticChain, options: BackfillOptions = {}): Promise<Run> {
-  const { address = BENCH_ADDRESS, logUrl, hashed = false } = options;
+  const { address = BENCH_ADDRESS, logUrl, hashed = false, isWarm = false } = options;
   const folder = temporaryFolder();
   const url = logUrl ?? folder.logUrl;
-  const service = await startBenchService({ rpcUrl: chain.url, logUrl: url });
+  const service = await (isWarm ? startWarmService : startBenchService)({ rpcUrl: chain.url, logUrl: url });
   try {
+    await options.prepare?.();
     await chain.reset();
     const { ms, total } = await untilIndexed(service, address);
     const stats = await chain.stats();
@@ -74,7 +91,8 @@ export async function backfillOnce(chain: SyntheticChain, options: BackfillOptio
 /** Fetches, parses and folds ranges in a process of its own. */
 export async function foldOnce(chain: SyntheticChain, part: Pick<FoldTask, "ranges" | "unread">): Promise<FoldResult> {
   const folder = temporaryFolder();
-  const task: FoldTask = { url: chain.url, address: BENCH_ADDRESS, topics: NFT_TOPICS, inFlight: IN_FLIGHT, ...part };
+  const common = { url: chain.url, address: BENCH_ADDRESS, topics: NFT_TOPICS, inFlight: IN_FLIGHT };
+  const task: FoldTask = { ...common, warmUp: part.ranges.slice(0, WARM_UP_RANGES), ...part };
   const path = `${folder.path}/task.json`;
   await Bun.write(path, JSON.stringify(task));
   try {
@@ -88,21 +106,22 @@ interface Comparison {
   readonly name: string;
   readonly collection: CollectionOptions;
   readonly reach: number;
-  readonly turns: number;
+  readonly scale: Scale;
   /** A fresh log for each backfill; SQLite in a temporary folder unless given. */
   readonly logUrl?: () => Promise<string>;
 }
 
-async function compare({ name, collection, reach, turns, logUrl }: Comparison): Promise<Row> {
-  const chain = await startChain({ collections: [collection] });
+async function compare({ name, collection, reach, scale, logUrl }: Comparison): Promise<Row> {
+  const { turns } = scale;
+  const { chain, isWarm } = await startWithWarmUp(collection, scale);
   try {
     let ranges: FoldTask["ranges"] = [];
     const run = async () => {
-      const one = await backfillOnce(chain, { logUrl: await logUrl?.() });
+      const one = await backfillOnce(chain, { logUrl: await logUrl?.(), isWarm });
       ranges = one.ranges;
       return one;
     };
-    await foldOnce(chain, { ranges: (await run()).ranges.slice(0, WARM_UP_RANGES) });
+    await run();
     const { ours, floor } = await byTurns(turns, run, () => foldOnce(chain, { ranges }));
     const { transfers } = collection;
     if (floor.some(({ logs }) => logs !== transfers)) throw new Error(`${name}: the floor did not see every transfer`);
@@ -126,27 +145,30 @@ async function compare({ name, collection, reach, turns, logUrl }: Comparison): 
 
 export const backfill: Bench = {
   name: "backfill",
-  measure: ({ transfers, turns }) =>
-    compare({ name: "Backfill into SQLite, to `indexed`", collection: denseCollection(transfers), reach: 0.6, turns }),
+  measure: (scale) => {
+    const collection = denseCollection(scale.transfers);
+    return compare({ name: "Backfill into SQLite, to `indexed`", collection, reach: 0.6, scale });
+  },
 };
 
 export const sparse: Bench = {
   name: "sparse",
-  measure: ({ sparse: { transfers, blocks }, turns }) => {
+  measure: (scale) => {
+    const { transfers, blocks } = scale.sparse;
     const collection = { ...denseCollection(transfers), layout: { overBlocks: blocks } };
     const name = `Backfill of ${grouped(transfers)} transfers spread over ${grouped(blocks)} blocks`;
-    return compare({ name, collection, reach: 0.5, turns });
+    return compare({ name, collection, reach: 0.5, scale });
   },
 };
 
 export const postgres: Bench = {
   name: "postgres",
-  measure: async ({ postgresTransfers, turns }) => {
+  measure: async (scale) => {
     const cluster = await startPostgres({ durable: true });
     try {
-      const collection = denseCollection(postgresTransfers);
+      const collection = denseCollection(scale.postgresTransfers);
       const logUrl = () => cluster.createDatabase();
-      return await compare({ name: "Backfill into PostgreSQL", collection, reach: 0.4, turns, logUrl });
+      return await compare({ name: "Backfill into PostgreSQL", collection, reach: 0.4, scale, logUrl });
     } finally {
       await cluster.stop();
     }
@@ -155,12 +177,13 @@ export const postgres: Bench = {
 
 export const faulty: Bench = {
   name: "faulty",
-  measure: async ({ transfers, turns }) => {
-    const chain = await startChain({ collections: [denseCollection(transfers)] });
+  measure: async (scale) => {
+    const { transfers, turns } = scale;
+    const { chain, isWarm } = await startWithWarmUp(denseCollection(transfers), scale);
     try {
       const run = async (share: number, turn: number) => {
-        await chain.setFaults(share, turn + 1);
-        return backfillOnce(chain, { hashed: true });
+        await chain.setFaults(0, 0);
+        return backfillOnce(chain, { hashed: true, isWarm, prepare: () => chain.setFaults(share, turn + 1) });
       };
       await run(0, 0);
       const { ours, floor } = await byTurns(

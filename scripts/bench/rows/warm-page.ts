@@ -1,5 +1,4 @@
 /** Warm pages of a listing, without metadata: over one connection and many, and while a backfill runs beside them. */
-import { copyFileSync } from "node:fs";
 import type { CollectionOptions } from "../chain/options.ts";
 import { startChain } from "../chain/start.ts";
 import { runChild } from "../children.ts";
@@ -15,6 +14,7 @@ import {
   untilIndexed,
 } from "../service.ts";
 import { warmRow } from "../warm.ts";
+import { untilSettled, warmUpCollection } from "../warm-service.ts";
 import { BENCH_ADDRESS, denseCollection } from "./backfill.ts";
 
 const ADDRESS = `0x${"aa".repeat(20)}`;
@@ -28,25 +28,13 @@ const COLLECTION: CollectionOptions = {
 const STEADY_PER_SECOND = 500;
 /** A turn at a fixed rate is so much longer than one of load: it has to hold enough requests for a percentile. */
 const STEADY_TURN = 2;
-/** Looks at the page, 100 ms apart, in which it does not change. */
-const SETTLED_LOOKS = 5;
-
-/** Resolves once the first page is whole and has stayed the same for a while: nothing is asked of its tokens any more. */
-async function untilSettled(service: BenchService): Promise<void> {
-  let before = "";
-  for (let same = 0; same < SETTLED_LOOKS; ) {
-    const text = await (await service.get(PATH)).text();
-    const { status, result } = JSON.parse(text) as { status: string; result: unknown[] };
-    same = status === "SYNCED" && result.length === 100 && text === before ? same + 1 : 0;
-    before = text;
-    await Bun.sleep(100);
-  }
-}
+/** Looks at the page in which it does not change. */
+const SETTLED_LOOKS = 10;
 
 async function indexed(folder: TemporaryFolder, rpcUrl: string): Promise<BenchService> {
   const service = await startBenchService({ rpcUrl, logUrl: folder.logUrl });
   await untilIndexed(service, ADDRESS);
-  await untilSettled(service);
+  await untilSettled(service, PATH, 100, SETTLED_LOOKS);
   return service;
 }
 
@@ -68,43 +56,54 @@ async function warmPage(scale: Scale, connections: number): Promise<Row> {
 export const warmPage1: Bench = { name: "page-1", measure: (scale) => warmPage(scale, 1) };
 export const warmPage64: Bench = { name: "page-64", measure: (scale) => warmPage(scale, 64) };
 
+/** The load at a fixed rate on a service: its p99 in ms. */
+async function steadyP99({ port }: BenchService, ms: number): Promise<number> {
+  const options: SteadyOptions = { port, path: PATH, headers: KEY_HEADERS, perSecond: STEADY_PER_SECOND, ms };
+  const { p99 } = await runChild<SteadyResult>({ script: "parts/steady.ts", args: [JSON.stringify(options)] });
+  return p99;
+}
+
+/** The same while some service on this machine backfills, which is stopped then; and whether it was done before the load. */
+async function steadyBeside(service: BenchService, reading: BenchService, ms: number) {
+  let isOver = false;
+  const backfill = untilIndexed(reading, BENCH_ADDRESS).then(
+    () => {
+      isOver = true;
+    },
+    () => undefined,
+  );
+  const p99 = await steadyP99(service, ms);
+  const wasOver = isOver;
+  await reading.stop();
+  await backfill;
+  return { p99, wasOver };
+}
+
 export const pageUnderBackfill: Bench = {
   name: "page-under-backfill",
-  measure: async ({ turns, transfers, loadMs }) => {
+  measure: async ({ turns, transfers, loadMs, warmUp }) => {
     const turnMs = loadMs * STEADY_TURN;
-    const chain = await startChain({ collections: [COLLECTION, denseCollection(transfers)] });
-    const folder = temporaryFolder();
-    const [idle, busy]: [number[], number[]] = [[], []];
+    const shown = warmUp > 0 ? warmUpCollection(warmUp) : COLLECTION;
+    const chain = await startChain({ collections: [shown, denseCollection(transfers)] });
+    const [idle, beside, busy]: [number[], number[], number[]] = [[], [], []];
     let ended = 0;
+    const start = async (): Promise<{ service: BenchService; folder: TemporaryFolder }> => {
+      const folder = temporaryFolder();
+      return { service: await indexed(folder, chain.url), folder };
+    };
     try {
-      await (await indexed(folder, chain.url)).stop();
       for (let turn = 0; turn < turns; turn++) {
-        const copy = temporaryFolder();
-        for (const suffix of ["", "-wal"]) {
-          copyFileSync(`${folder.path}/events.db${suffix}`, `${copy.path}/events.db${suffix}`);
-        }
-        const service = await startBenchService({ rpcUrl: chain.url, logUrl: copy.logUrl });
-        await untilSettled(service);
-        const run = (ms: number) =>
-          steadyP99({ port: service.port, path: PATH, headers: KEY_HEADERS, perSecond: STEADY_PER_SECOND, ms });
-        await run(turnMs);
-        idle.push(await run(turnMs));
-        let isRunning = true;
-        const backfill = untilIndexed(service, BENCH_ADDRESS).then(
-          () => {
-            isRunning = false;
-          },
-          () => undefined,
-        );
-        busy.push(await run(turnMs));
-        if (!isRunning) ended++;
-        await service.stop();
-        await backfill;
-        copy.remove();
+        const [one, other] = [await start(), await start()];
+        await steadyP99(one.service, turnMs);
+        idle.push(await steadyP99(one.service, turnMs));
+        beside.push((await steadyBeside(one.service, other.service, turnMs)).p99);
+        const { p99, wasOver } = await steadyBeside(one.service, one.service, turnMs);
+        busy.push(p99);
+        if (wasOver) ended++;
+        for (const { folder } of [one, other]) folder.remove();
       }
     } finally {
       await chain.stop();
-      folder.remove();
     }
     const ms = (value: number) => value.toFixed(2);
     const ratio = median(idle) / median(busy);
@@ -116,12 +115,9 @@ export const pageUnderBackfill: Bench = {
       ratio,
       reach: "within 2x of idle",
       passed: ratio >= 0.5,
-      detail: `backfill of ${grouped(transfers)} transfers, ${turns} turns of ${turnMs} ms each${early}`,
+      detail:
+        `backfill of ${grouped(transfers)} transfers, ${turns} turns of ${turnMs} ms each${early}; with the backfill in ` +
+        `another process on this machine ${spread(beside, ms)} ms`,
     };
   },
 };
-
-async function steadyP99(options: SteadyOptions): Promise<number> {
-  const { p99 } = await runChild<SteadyResult>({ script: "parts/steady.ts", args: [JSON.stringify(options)] });
-  return p99;
-}

@@ -1,0 +1,69 @@
+/**
+ * Pages of a collection of one size, each for the first time, from the middle of its listing on: what a client waits for
+ * one over one connection, and what making one takes without a server. A process of its own. In: NFTs, moves of each. Out:
+ * `PagesResult` as JSON.
+ */
+import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
+import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";
+import { median } from "../load.ts";
+import { KEY_HEADERS, startBenchService } from "../service.ts";
+
+export interface PagesResult {
+  /** µs a page: as a client sees it, and in this process. */
+  readonly served: number;
+  readonly made: number;
+}
+
+/** Nobody listens there: pages come from memory, whatever the chain does. */
+const NO_NODE = "http://127.0.0.1:9";
+/** Pages before those that count, and those. Small listings are gone through again and again. */
+const [WARM_UP, PAGES] = [400, 400];
+const HALF = { range: 1, totalRanges: 2 } as const;
+
+const [tokens, moves] = process.argv.slice(2).map(Number) as [number, number];
+const filled = await filledLog({ tokens, moves });
+
+async function madeHere(): Promise<number> {
+  const { collection } = await filled.hydrate();
+  const { chain } = stillChain(collection);
+  const middle = first({ part: HALF });
+  const times: number[] = [];
+  let next = after(page(collection, FILLED_ADDRESS, chain, middle));
+  for (let i = -WARM_UP; i < PAGES; i++) {
+    const from = next ?? middle;
+    const started = performance.now();
+    const body = page(collection, FILLED_ADDRESS, chain, from);
+    const took = performance.now() - started;
+    next = after(body);
+    // To find the middle is another thing than to go on from there.
+    if (i >= 0 && from !== middle) times.push(took);
+  }
+  return median(times) * 1_000;
+}
+
+async function served(): Promise<number> {
+  const service = await startBenchService({ rpcUrl: NO_NODE, logUrl: filled.url });
+  const path = `/api/v2/nft/${FILLED_ADDRESS}?limit=${LIMIT}`;
+  const headers = { ...KEY_HEADERS, "accept-encoding": "identity" };
+  const times: number[] = [];
+  let cursor: string | null = null;
+  for (let i = -WARM_UP; i < PAGES; i++) {
+    const query: string = cursor === null ? "&range=1&totalRanges=2" : `&cursor=${cursor}`;
+    // A parameter that nobody knows makes it a question of its own: no answer to it is ready.
+    const question = `${path}${query}&turn=${i}`;
+    const started = performance.now();
+    const text = await (await fetch(`${service.base}${question}`, { headers })).text();
+    const took = performance.now() - started;
+    if (cursor !== null && i >= 0) times.push(took);
+    cursor = (JSON.parse(text) as { cursor: string | null }).cursor;
+  }
+  await service.stop();
+  return median(times) * 1_000;
+}
+
+const made = await madeHere();
+await filled.close();
+const result: PagesResult = { made, served: await served() };
+filled.remove();
+process.stdout.write(JSON.stringify(result));
+process.exit(0);

@@ -1,38 +1,62 @@
 /**
- * A history of one length, a process of its own: what appending it takes, and what hydrating it. In: NFTs, moves of each,
- * turns. Out: `SizeResult` as JSON.
+ * Histories of one length, a process of its own: what appending them takes, and what hydrating them. As many of them as
+ * make the same number of transfers at each length: what comes now and then, as moving the journal into the file, is
+ * then a part of each alike. In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
-import { transfersOf } from "../fill.ts";
-import { filledLog } from "../filled-log.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Address } from "../../../src/core/hex.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { openLog } from "../../../src/log/open.ts";
+import { CollectionProjections } from "../../../src/nfts/projections.ts";
+import { fill, transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
+import { temporaryFolder } from "../service.ts";
 
 export interface SizeResult {
-  readonly transfers: number;
   /** Transfers a second. */
   readonly appended: number;
   readonly hydrated: number;
 }
 
-/** NFTs of the log that the code gets warm with, whatever the size is that counts: a small one would not do. */
-const WARM_UP_TOKENS = 50_000;
+const CHAIN_ID = 1;
+/** Of a history of any length, so that an event of it is as long as of any other. */
+const HOLDERS = 30_000;
+const addressOf = (index: number): Address => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
 
-const [tokens, moves, turns] = process.argv.slice(2).map(Number) as [number, number, number];
-const transfers = transfersOf({ tokens, moves });
-const appends: number[] = [];
-const hydrations: number[] = [];
-for (let turn = -1; turn < turns; turn++) {
-  const filled = await filledLog({ tokens: turn < 0 ? WARM_UP_TOKENS : tokens, moves });
-  if (turn < 0) for (let i = 0; i < 3; i++) await filled.hydrate();
+/** Appends so many histories to a log of their own and hydrates each: the ms of both. */
+async function turn(tokens: number, moves: number, histories: number): Promise<{ append: number; hydrate: number }> {
+  const folder = temporaryFolder();
+  const log = await openLog(folder.logUrl, systemClock, silentLogger);
+  const common = { chainId: CHAIN_ID, kind: TransferKind.erc721, tokens, moves, people: HOLDERS / tokens };
+  let [append, hydrate] = [0, 0];
+  for (let i = 0; i < histories; i++) append += await fill(log, { ...common, address: addressOf(i) });
   Bun.gc(true);
-  const { ms } = await filled.hydrate();
-  if (turn >= 0) {
-    appends.push(filled.appendMs);
-    hydrations.push(ms);
+  for (let i = 0; i < histories; i++) {
+    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 35 });
+    const started = performance.now();
+    await projections.get(CHAIN_ID, addressOf(i));
+    hydrate += performance.now() - started;
+    projections.close();
   }
-  await filled.close();
-  filled.remove();
+  await log.close();
+  folder.remove();
+  return { append, hydrate };
 }
-const rate = (times: readonly number[]) => (transfers * 1_000) / median(times);
-const result: SizeResult = { transfers, appended: rate(appends), hydrated: rate(hydrations) };
+
+const [tokens, moves, total, turns] = process.argv.slice(2).map(Number) as [number, number, number, number];
+const each = transfersOf({ tokens, moves });
+const histories = Math.max(1, Math.round(total / each));
+const times: { append: number; hydrate: number }[] = [];
+// Where there is more than one turn the first is for the code to get warm.
+for (let i = turns === 1 ? 0 : -1; i < turns; i++) {
+  const one = await turn(tokens, moves, histories);
+  if (i >= 0) times.push(one);
+}
+const rate = (list: readonly number[]) => (each * histories * 1_000) / median(list);
+const result: SizeResult = {
+  appended: rate(times.map(({ append }) => append)),
+  hydrated: rate(times.map(({ hydrate }) => hydrate)),
+};
 process.stdout.write(JSON.stringify(result));
 process.exit(0);

@@ -1,7 +1,6 @@
 /** The same at sizes ten times apart: what is the same at each is a flat line. */
 import { freemem } from "node:os";
 import { runChild } from "../children.ts";
-import { transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
 import type { PagesResult } from "../parts/pages.ts";
 import type { SizeResult } from "../parts/size.ts";
@@ -12,8 +11,6 @@ import { backfillOnce, denseCollection, startWithWarmUp } from "./backfill.ts";
 const FLAT = 1.5;
 /** From here on one turn is enough, and a mint and little more: the listing's size is what matters. */
 const LARGE = 10_000_000;
-/** Up to here a turn is short, and there are more of them. */
-const SMALL = 100_000;
 const MOVES = 2;
 const LARGE_MOVES = 0.1;
 /** Memory of the node for a transfer. */
@@ -54,9 +51,10 @@ function lineRow({ plot, name, unit, of }: Line, points: readonly Point[], other
 /** What was measured of a size is not measured again for another line. */
 const known = new Map<string, Promise<SizeResult>>();
 
-function measureSize(tokens: number, moves: number, turns: number): Promise<SizeResult> {
-  const transfers = transfersOf({ tokens, moves });
-  const args = [tokens, moves, transfers >= LARGE ? 1 : transfers <= SMALL ? turns * 3 : turns].map(String);
+/** Histories of `transfers` each, as many as are `total` together. */
+function measureSize(transfers: number, total: number, turns: number): Promise<SizeResult> {
+  const tokens = Math.round(transfers / (1 + MOVES));
+  const args = [tokens, MOVES, Math.max(total, transfers), transfers >= LARGE ? 1 : turns].map(String);
   const key = args.join(" ");
   const found = known.get(key) ?? runChild<SizeResult>({ script: "parts/size.ts", args });
   known.set(key, found);
@@ -84,12 +82,16 @@ export const scalePages: Bench = {
 
 async function rateRow(scale: Scale, pick: (result: SizeResult) => number, what: "Append" | "Hydrate"): Promise<Row> {
   const points: Point[] = [];
-  for (const size of scale.transferSizes) {
-    points.push([size, pick(await measureSize(Math.round(size / (1 + MOVES)), MOVES, scale.turns))]);
-  }
-  const name = what === "Append" ? "Appending a history to the log" : "Hydrating a history from the log";
-  const plot = { file: what.toLowerCase(), title: name, x: "transfers", y: "transfers/s" };
-  return lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, points);
+  const { transferSizes, turns } = scale;
+  const total = Math.max(...transferSizes.filter((size) => size < LARGE));
+  for (const size of transferSizes) points.push([size, pick(await measureSize(size, total, turns))]);
+  const name = what === "Append" ? "Appending histories to the log" : "Hydrating histories from the log";
+  const plot = { file: what.toLowerCase(), title: name, x: "transfers of a history", y: "transfers/s" };
+  const row = lineRow({ plot, name, unit: "transfers/s", of: "transfers" }, points);
+  return {
+    ...row,
+    detail: `${row.detail}; as many histories of each length as are ${grouped(total)} transfers together`,
+  };
 }
 
 export const scaleAppend: Bench = {

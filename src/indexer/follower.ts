@@ -17,6 +17,7 @@ import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import { assertOnChain, type FollowedCollections, ForkedLogsError } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
+import { FinalityViolation, findParting, orphanedAbove, ViolationWatch } from "./fork.ts";
 import { type Lease, withLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
 
@@ -34,9 +35,6 @@ const MIN_POLL_MS = 1_000;
 /** Newest block times whose median is taken. */
 const GAPS_LOOKED_AT = 8;
 const RETRY_MAX_MS = 15_000;
-/** How often, and over how many least waits, the final block must be missed before the chain is taken to be halted. */
-const VIOLATION_LOOKS = 3;
-const VIOLATION_POLLS = 30;
 /** A halted chain is looked at again this often: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
 
@@ -56,22 +54,6 @@ export interface FollowerOptions {
   readonly minPollMs?: number;
 }
 
-/** A fork reaches below the finalised block: the chain's rule was broken, and following would guess. */
-export class FinalityViolation extends AppError {
-  readonly finalized: BlockRef;
-  readonly found: BlockRef;
-
-  constructor(chain: string, finalized: BlockRef, found: BlockRef) {
-    super(
-      `${chain}: the finalised block ${finalized.number} is not on the node's chain. Nothing is followed until it is: ask ` +
-        "another node, or start on an empty log if the chain itself was rolled back",
-      { code: "finality_violation", meta: { chain, block: finalized.number, hash: finalized.hash, found: found.hash } },
-    );
-    this.finalized = finalized;
-    this.found = found;
-  }
-}
-
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #stream: StreamName;
@@ -80,14 +62,14 @@ export class Follower {
   #polledMs = 0;
   /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
   #writing = false;
-  /** Looks in a row at which nobody had the final block, and when the first was, on the monotonic clock. */
-  #violations: { readonly since: number; readonly looks: number } | undefined;
+  readonly #violations: ViolationWatch;
   /** Cancels the poll that an announced block has set for later. */
   #announced: (() => void) | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
+    this.#violations = new ViolationWatch(options.reader, options.clock);
   }
 
   /** Polls now instead of when the next block is due: somebody waits to join. */
@@ -152,7 +134,7 @@ export class Follower {
         await this.#flag();
         const head = await reader.head();
         await this.#advance(state, head, lease);
-        this.#violations = undefined;
+        this.#violations.clear();
         await this.#join(state);
         wait = this.#waitAfter(state, head);
         failures = 0;
@@ -218,8 +200,11 @@ export class Follower {
     if (head !== undefined) await this.#options.collections.join(head, (number) => state.headers.get(number));
   }
 
-  /** Moves the followed head towards `head`, over a reorg where there was one. */
-  async #advance(state: ChainState, nodeHead: BlockHeader, lease: Lease): Promise<void> {
+  /**
+   * Moves the followed head towards `head`; where there was a reorg, back to the ancestor and on from there.
+   * @param isOver whether it has gone back already: a node that changes its mind again is looked at again
+   */
+  async #advance(state: ChainState, nodeHead: BlockHeader, lease: Lease, isOver = false): Promise<void> {
     const { reader, observer, chain } = this.#options;
     const finalized = await reader.finalized(nodeHead);
     if (state.head === undefined || state.finalized === undefined) {
@@ -238,7 +223,7 @@ export class Follower {
       const held = state.headers.get(target.number);
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
       if (held === undefined || held.hash === target.hash) return;
-      await this.#resolveFork(state, target.number, lease);
+      await this.#goOver(state, nodeHead, { from: target.number, isOver }, lease);
       return;
     }
     const next = state.head.number + 1;
@@ -246,13 +231,26 @@ export class Follower {
     const from = this.#options.verify === "sample" ? known : next;
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
-      await this.#resolveFork(state, Math.min(state.head.number, target.number), lease);
+      await this.#goOver(state, nodeHead, { from: Math.min(state.head.number, target.number), isOver }, lease);
       return;
     }
     // Nodes may be of two minds: what one calls final must be on the branch that is followed.
     const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
     if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedLogsError(final.number);
     await this.#apply(state, headers, final, lease);
+  }
+
+  /** Back to the common ancestor, and on to the head in the same look; a second fork in one look waits for the next. */
+  async #goOver(
+    state: ChainState,
+    nodeHead: BlockHeader,
+    { from, isOver }: { from: number; isOver: boolean },
+    lease: Lease,
+  ): Promise<void> {
+    const wentBack = await this.#resolveFork(state, from, lease);
+    if (!wentBack) return;
+    if (isOver) this.#nudged = true;
+    else await this.#advance(state, nodeHead, lease, true);
   }
 
   async #headerAt(number: number): Promise<BlockHeader> {
@@ -347,37 +345,14 @@ export class Follower {
     return reader.completeLogs({ addresses, topics, fromBlock, toBlock }, headers, verify === "receipts");
   }
 
-  /** Finds the common ancestor and reverts to it. `from` is a block both have. @throws FinalityViolation */
-  async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<void> {
+  /** Finds the common ancestor and reverts to it; false when it is the head. @throws FinalityViolation */
+  async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<boolean> {
     const { reader, consumers, logger, chain, observer } = this.#options;
-    const finalized = state.finalized as BlockRef;
-    const tip = state.head as HeaderRef;
-    let ancestor: HeaderRef | undefined;
-    for (let high = from, step = 8; ancestor === undefined; step *= 2) {
-      const low = Math.max(finalized.number, high - step + 1);
-      const numbers = Array.from({ length: high - low + 1 }, (_, i) => high - i);
-      const theirs = await reader.headers(numbers);
-      for (const [index, number] of numbers.entries()) {
-        const held = state.headers.get(number);
-        const hash = theirs[index]?.hash;
-        if (hash === undefined) throw new RpcError("transient", "the node lacks a block below its head");
-        if (held !== undefined && held.hash === hash) {
-          ancestor = held;
-          break;
-        }
-      }
-      if (ancestor === undefined && low <= finalized.number) {
-        const found = { number: finalized.number, hash: theirs.at(-1)!.hash };
-        await this.#violated(state, new FinalityViolation(chain.name, finalized, found));
-      }
-      high = low - 1;
-    }
-    if (ancestor.number === tip.number) return;
-    const orphaned: BlockRef[] = [];
-    for (let number = ancestor.number + 1; number <= tip.number; number++) {
-      const header = state.headers.get(number);
-      if (header !== undefined) orphaned.push({ number, hash: header.hash });
-    }
+    const parting = await findParting(reader, state, from);
+    if ("found" in parting) return this.#violated(state, parting.found);
+    const { ancestor } = parting;
+    if (ancestor.number === state.head?.number) return false;
+    const orphaned = orphanedAbove(state, ancestor.number);
     lease.assertHeld();
     const at = { number: ancestor.number, hash: ancestor.hash };
     logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
@@ -386,27 +361,19 @@ export class Follower {
     for (const consumer of consumers) await consumer.revert(at, orphaned, state.version);
     this.#writing = false;
     observer.reorg(chain.chainId, orphaned.length);
-    this.#nudged = true;
+    return true;
   }
 
-  /**
-   * A node without the final block is mostly one that is behind, on a branch that lost. That the chain broke its rule is
-   * believed when nobody has the block, at each of several looks over a while; it is said in the log, once.
-   */
-  async #violated(state: ChainState, violation: FinalityViolation): Promise<never> {
-    const { finalized, found } = violation;
-    const isHeld = await this.#options.reader.anyHolds(finalized);
-    const now = this.#options.clock.monotonic();
-    const before = isHeld ? undefined : this.#violations;
-    const seen = { since: before?.since ?? now, looks: (before?.looks ?? 0) + 1 };
-    this.#violations = isHeld ? undefined : seen;
-    if (isHeld || seen.looks < VIOLATION_LOOKS || now - seen.since < this.#minPoll * VIOLATION_POLLS) {
+  /** The node has another block in the place of the final one: another look, or, when that is believed, a halt. */
+  async #violated(state: ChainState, found: BlockRef): Promise<never> {
+    const finalized = state.finalized as BlockRef;
+    if (!(await this.#violations.isSure(finalized, this.#minPoll))) {
       throw new RpcError("transient", "the endpoint is on a branch without the final block", {
         meta: { block: finalized.number },
       });
     }
     if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
-    throw violation;
+    throw new FinalityViolation(this.#options.chain.name, finalized, found);
   }
 
   async #append(state: ChainState, events: readonly ChainEvent[]): Promise<void> {

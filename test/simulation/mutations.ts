@@ -25,16 +25,18 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "swap two ranges",
     file: "src/indexer/jobs.ts",
-    find: "for await (const event of ranges) {",
+    find: "for await (const events of ranges) {",
     replace: `const swapped = async function* () {
       let held: TransfersCommitted | undefined;
-      for await (const range of ranges) {
-        if (held !== undefined) yield* [range, held];
-        held = held === undefined ? range : undefined;
+      for await (const list of ranges) {
+        for (const range of list) {
+          if (held !== undefined) yield* [[range], [held]];
+          held = held === undefined ? range : undefined;
+        }
       }
-      if (held !== undefined) yield held;
+      if (held !== undefined) yield [held];
     };
-    for await (const event of swapped()) {`,
+    for await (const events of swapped()) {`,
   },
   {
     name: "forget a lease",

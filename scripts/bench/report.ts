@@ -1,4 +1,7 @@
-/** The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost. */
+/**
+ * The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost; of a quick
+ * or a full run to a folder of its own in there.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../src/core/errors.ts";
@@ -6,7 +9,7 @@ import { machine } from "./machine.ts";
 import { drawPlot } from "./plot.ts";
 import type { Row, Scale } from "./row.ts";
 
-const FOLDER = join(import.meta.dir, "results");
+const RESULTS = join(import.meta.dir, "results");
 
 interface Written extends Omit<Row, "plot"> {
   readonly bench: string;
@@ -22,6 +25,7 @@ const mark = (passed: boolean): string => (passed ? "yes" : "**no**");
 export class Report {
   readonly #scale: Scale;
   readonly #order: readonly string[];
+  readonly #folder: string;
   readonly #rows: Written[];
 
   /**
@@ -31,15 +35,16 @@ export class Report {
   constructor(scale: Scale, order: readonly string[], isWhole: boolean) {
     this.#scale = scale;
     this.#order = order;
-    this.#rows = isWhole ? [] : readRows();
-    mkdirSync(FOLDER, { recursive: true });
+    this.#folder = scale.name === "standard" ? RESULTS : join(RESULTS, scale.name);
+    this.#rows = isWhole ? [] : readRows(this.#folder);
+    mkdirSync(this.#folder, { recursive: true });
     process.stdout.write(`${machine()}\n\n`);
   }
 
   add(bench: string, { plot, ...row }: Row, ms: number): void {
     const { name: scale } = this.#scale;
     const plotFile = plot === undefined ? undefined : `${plot.file}.svg`;
-    if (plot !== undefined) writeFileSync(join(FOLDER, `${plot.file}.svg`), drawPlot(plot));
+    if (plot !== undefined) writeFileSync(join(this.#folder, `${plot.file}.svg`), drawPlot(plot));
     const written: Written = { bench, ...row, scale, machine: machine(), seconds: Math.round(ms / 1_000), plotFile };
     const before = this.#rows.findIndex((one) => one.bench === bench);
     if (before < 0) this.#rows.push(written);
@@ -84,14 +89,14 @@ export class Report {
       "",
       ...plots,
     ];
-    writeFileSync(join(FOLDER, "results.md"), `${text.join("\n").trimEnd()}\n`);
-    writeFileSync(join(FOLDER, "results.json"), `${JSON.stringify(this.#rows, null, 2)}\n`);
+    writeFileSync(join(this.#folder, "results.md"), `${text.join("\n").trimEnd()}\n`);
+    writeFileSync(join(this.#folder, "results.json"), `${JSON.stringify(this.#rows, null, 2)}\n`);
   }
 }
 
-function readRows(): Written[] {
+function readRows(folder: string): Written[] {
   try {
-    return JSON.parse(readFileSync(join(FOLDER, "results.json"), "utf8")) as Written[];
+    return JSON.parse(readFileSync(join(folder, "results.json"), "utf8")) as Written[];
   } catch {
     return [];
   }

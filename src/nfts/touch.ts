@@ -10,14 +10,15 @@ import { CHUNK_BITS, CHUNK_MASK } from "./word-table.ts";
 /** What was seen last: a result that nobody uses would be left out by the compiler, and the reads with it. */
 export let seen = 0;
 
-/** Touches the newest entry of each of `count` slots from `slot` on. */
+/** Touches the newest entry of each of `count` slots from `slot` on; the tail of another kind's token is none of these. */
 export function touchTails(links: TokenLinks, entries: WordTable, slot: number, count: number): void {
   const { chunks: linkChunks } = links.table;
-  const { chunks, width } = entries;
+  const { chunks, width, count: known } = entries;
   let found = 0;
   for (let i = slot; i < slot + count; i++) {
     const tail = (linkChunks[i >>> CHUNK_BITS] as Int32Array)[(i & CHUNK_MASK) * 3 + 1] as number;
-    if (tail >= 0) found ^= (chunks[tail >>> CHUNK_BITS] as Int32Array)[(tail & CHUNK_MASK) * width] as number;
+    if (tail >= 0 && tail < known)
+      found ^= (chunks[tail >>> CHUNK_BITS] as Int32Array)[(tail & CHUNK_MASK) * width] as number;
   }
   seen = found;
 }

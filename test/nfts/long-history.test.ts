@@ -64,6 +64,22 @@ const shapes: { readonly [what: string]: Make } = {
   "both kinds": both,
 };
 
+test("a contract of both kinds is listed whose amounts have a far longer history than its single tokens", () => {
+  const single = { kind: TransferKind.erc721, block: 0, from: 0, to: 1, id: 7n, amount: 1n };
+  const moves = Array.from({ length: CHUNK_ROWS + 10 }, (_, i): ModelTransfer => {
+    const [from, to] = i === 0 ? [0, 1] : [1 + ((i + 1) % 2), 1 + (i % 2)];
+    return { kind: TransferKind.erc1155, block: i, from, to, id: 9n, amount: 5n };
+  });
+  const transfers = [single, ...moves];
+  const ledger = new Ledger();
+  ledger.apply(decodeTransfers(columnsOf(transfers)));
+  const { entries } = readSlice(ledger, { block: moves.length, holders: false, from: START, limit: 10 });
+  expect(entries.map(({ kind, id }) => [kind, Number(id)])).toEqual([
+    [TransferKind.erc721, 7],
+    [TransferKind.erc1155, 9],
+  ]);
+});
+
 describe.each(Object.keys(shapes))("a long history of %s", (shape) => {
   const make = shapes[shape] as Make;
 

@@ -68,6 +68,9 @@ export interface Config {
   readonly cursorSecret: string | undefined;
   /** Bytes of hot collections. */
   readonly cacheBytes: number;
+  /** Folder of snapshots of large collections; undefined: none are written. */
+  readonly snapshotDir: string | undefined;
+  readonly snapshotBytes: number;
   readonly maxPageSize: number;
   readonly rateLimitPerMinute: number;
   readonly wireTypes: "seed" | "native";
@@ -229,6 +232,15 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
   return chains;
 }
 
+/** Where snapshots go: what is said, else beside a SQLite log's file; `off` for nowhere. */
+function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | undefined {
+  const text = env.text("SNAPSHOT_DIR");
+  if (text !== undefined) return text === "off" ? undefined : text;
+  return eventLogUrl.startsWith("sqlite://")
+    ? `${eventLogUrl.slice("sqlite://".length)}.snapshots`
+    : "./data/snapshots";
+}
+
 /** The configuration an environment asks for. @throws ConfigError with everything that is wrong */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
@@ -242,15 +254,18 @@ export function readConfig(environment: Environment): Config {
   if (metricsKey !== undefined && !KEY_PATTERN.test(metricsKey)) {
     env.wrong("METRICS_KEY", "must match [A-Za-z0-9._~-]{8,128}");
   }
+  const eventLogUrl = readEventLogUrl(env);
   const config: Config = {
     host,
     port: env.integer("PORT", 3000, 0, 65_535),
     publicUrl: readPublicUrl(env),
     apiKeyHashes: readApiKeys(env),
-    eventLogUrl: readEventLogUrl(env),
+    eventLogUrl,
     chains: readChains(env, environment),
     cursorSecret,
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
+    snapshotDir: readSnapshotDir(env, eventLogUrl),
+    snapshotBytes: env.integer("SNAPSHOT_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
     verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),

@@ -28,6 +28,7 @@ import type { EventLog } from "./log/port.ts";
 import { Metadata } from "./metadata/service.ts";
 import { systemWire, type Wire } from "./metadata/wire.ts";
 import { CollectionProjections } from "./nfts/projections.ts";
+import { Snapshots } from "./nfts/snapshots.ts";
 import { metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode-pool.ts";
@@ -106,7 +107,9 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   lifecycle.onStop("event log", () => log.close());
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
-  const projections = new CollectionProjections({ log, logger, maxBytes: config.cacheBytes });
+  const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
+  const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
+  const projections = new CollectionProjections({ log, logger, maxBytes: cacheBytes, snapshots });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
     log,

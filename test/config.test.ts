@@ -53,6 +53,14 @@ describe("the environment", () => {
     expect(readConfig({ RPC_URL_POLYGON: "off" }).chains.map(({ chain }) => chain.name)).not.toContain("polygon");
   });
 
+  test("snapshots: beside a SQLite log, in the data folder with PostgreSQL, where it is said, or nowhere", () => {
+    const dirOf = (environment: Record<string, string>) => readConfig(environment).snapshotDir;
+    expect(dirOf({})).toBe("./data/events.db.snapshots");
+    expect(dirOf({ EVENT_LOG_URL: "postgres://u:p@h/d" })).toBe("./data/snapshots");
+    expect(dirOf({ SNAPSHOT_DIR: "/var/cache/nfts" })).toBe("/var/cache/nfts");
+    expect(dirOf({ SNAPSHOT_DIR: "off" })).toBeUndefined();
+  });
+
   test("gateways: bases, whatever the slash or path at their end; private addresses only when told so", () => {
     expect(readConfig({ IPFS_GATEWAYS: "https://a.example/ipfs/, http://10.0.0.1:8080/" })).toMatchObject({
       ipfsGateways: ["https://a.example", "http://10.0.0.1:8080"],
@@ -84,6 +92,7 @@ describe("the environment", () => {
     ["RPC_URL_MARS", "http://x.example"],
     ["FINALITY_DEPTH_ETH", "1.5"],
     ["CURSOR_SECRET", "short"],
+    ["SNAPSHOT_MB", "0"],
     ["CACHE_MB", "0"],
     ["MAX_PAGE_SIZE", "０"],
     ["RATE_LIMIT_PER_MINUTE", "many"],

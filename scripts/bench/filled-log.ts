@@ -1,12 +1,15 @@
 /** A SQLite log in a temporary folder with one synthetic collection in it. */
+import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
+import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { Snapshots } from "../../src/nfts/snapshots.ts";
 import { type FillOptions, fill } from "./fill.ts";
 import { temporaryFolder } from "./service.ts";
 
@@ -18,8 +21,10 @@ export interface FilledLog {
   readonly url: string;
   /** Ms that the appends took. */
   readonly appendMs: number;
-  /** The collection folded anew, and the ms it took from an empty memory. */
-  hydrate(): Promise<{ collection: Collection; ms: number }>;
+  /** The collection in an empty memory, folded anew or from a snapshot, and the ms it took. */
+  hydrate(snapshots?: Snapshots): Promise<{ collection: Collection; ms: number }>;
+  /** Writes a snapshot of the collection; resolves with where such are kept. */
+  snapshot(): Promise<Snapshots>;
   /** Closes the log and resolves; the file stays. */
   close(): Promise<void>;
   remove(): void;
@@ -30,13 +35,22 @@ export async function filledLog(options: Partial<FillOptions> & Pick<FillOptions
   const log = await openLog(folder.logUrl, systemClock, silentLogger);
   const common = { chainId: 1, address: FILLED_ADDRESS, kind: TransferKind.erc721, moves: 2 };
   const appendMs = await fill(log, { ...common, ...options });
-  const hydrate = async () => {
-    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 35 });
+  const chainId = options.chainId ?? 1;
+  const hydrate = async (snapshots?: Snapshots) => {
+    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 35, snapshots });
     const started = performance.now();
-    const collection = await projections.get(options.chainId ?? 1, FILLED_ADDRESS);
+    const collection = await projections.get(chainId, FILLED_ADDRESS);
     const ms = performance.now() - started;
-    projections.close();
+    await projections.close();
     return { collection, ms };
+  };
+  const snapshot = async () => {
+    const kept = join(folder.path, "snapshots");
+    const snapshots = new Snapshots({ folder: kept, maxBytes: 2 ** 35, log, logger: silentLogger });
+    const { collection } = await hydrate();
+    const isWritten = await snapshots.save(nftStream(chainId, FILLED_ADDRESS), collection, () => false);
+    if (!isWritten) throw new Error("the snapshot was not written");
+    return snapshots;
   };
   return {
     log,
@@ -44,6 +58,7 @@ export async function filledLog(options: Partial<FillOptions> & Pick<FillOptions
     url: folder.logUrl,
     appendMs,
     hydrate,
+    snapshot,
     close: () => log.close(),
     remove: folder.remove,
   };

@@ -2,6 +2,7 @@
 import type { ByteText } from "../core/byte-text.ts";
 import { HashIndex } from "./hash-index.ts";
 import { compare, findAddress, glance, hashAddress } from "./intern.ts";
+import type { Keeper } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
 const WORDS = 5;
@@ -62,13 +63,19 @@ export class AddressTable {
   /** 0x and 40 digits in lower case. */
   hex(row: number): string {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;
-    return `0x${Buffer.from(chunk.buffer, (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
+    return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
   }
 
   /** As `hex`, added to a text. */
   addHex(out: ByteText, row: number): void {
     out.ascii("0x");
     out.hexWords(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS, WORDS);
+  }
+
+  /** Hands on all addresses, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.#table.keep(keeper);
+    this.#index.keep(keeper);
   }
 
   /** Gives back what growth left over. */

@@ -3,6 +3,7 @@
  * bits, and a bigint where 64 are not enough.
  */
 import type { Amount } from "./amount.ts";
+import { type Keeper, keepList } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS, WordTable } from "./word-table.ts";
 
 /** As the high word: the amount is a bigint, at the index in the low word. */
@@ -67,6 +68,16 @@ export class AmountColumn {
   pop(): void {
     const row = --this.#low.count;
     if ((this.#high[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0) >>> 0 === IN_TABLE) this.#table.pop();
+  }
+
+  /** Hands on all amounts, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.#low.keep(keeper);
+    const high = keepList(keeper, this.#high);
+    this.#high.splice(0, this.#high.length, ...high);
+    this.#highBytes = high.reduce((sum, chunk) => sum + (chunk?.byteLength ?? 0), 0);
+    const table = keeper.facts(this.#table.map(String)).map(BigInt);
+    this.#table.splice(0, this.#table.length, ...table);
   }
 
   /** Gives back what growth left over. */

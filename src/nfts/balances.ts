@@ -8,6 +8,7 @@ import { mix } from "../core/mix.ts";
 import { type Amount, addAmounts, isLess, subtractAmounts } from "./amount.ts";
 import { EntryLists, NOBODY } from "./entry-lists.ts";
 import { HashIndex } from "./hash-index.ts";
+import type { Keeper } from "./keep.ts";
 import type { TokenLinks } from "./links.ts";
 import { Marks } from "./marks.ts";
 import { WordTable } from "./word-table.ts";
@@ -261,6 +262,14 @@ export class BalanceHistory {
 
   countAt(block: number): number {
     return this.#lists.countAt(block);
+  }
+
+  /** Hands on all balances, or takes them over. */
+  keep(keeper: Keeper): void {
+    for (const part of [this.#lists, this.#bringers, this.#index, this.#after]) part.keep(keeper);
+    const { liveTokens, liveHoldings } = keeper.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
+    this.liveTokens = liveTokens;
+    this.liveHoldings = liveHoldings;
   }
 
   /** Gives back what growth left over. */

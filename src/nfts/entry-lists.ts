@@ -8,6 +8,7 @@
  */
 import { type Amount, addAmounts, subtractAmounts } from "./amount.ts";
 import { AmountColumn } from "./amount-column.ts";
+import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
 
 /** In a holding's place: the zero address, whose lists are of what is in circulation of a token. */
@@ -164,6 +165,11 @@ export class EntryLists {
   pop(): void {
     this.#amounts.pop();
     this.#table.count--;
+  }
+
+  /** Hands on all entries, or takes them over. */
+  keep(keeper: Keeper): void {
+    for (const part of [this.#table, this.#amounts, this.#kept, this.#keptPrev]) part.keep(keeper);
   }
 
   /** Gives back what growth left over. */

@@ -3,6 +3,8 @@
  * without walking it. Rows are counted in chunks; a chunk remembers how many gaps it had after each block in which that
  * changed, so a collection pays for its burns only.
  */
+import { type Keeper, keepNumbers } from "./keep.ts";
+
 /** Rows of a chunk: what is walked to find an entry. */
 export const CHUNK_ROWS = 512;
 
@@ -17,15 +19,34 @@ interface Chunk extends Changes {
 }
 
 export class RowGaps {
-  readonly #chunks = new Map<number, Chunk>();
+  #chunks = new Map<number, Chunk>();
   /** Chunks that ever had a gap, in order of rows. */
-  readonly #order: Chunk[] = [];
+  #order: Chunk[] = [];
   /** Which chunk each change was of, in order of time: what a reorg takes back. Rows may pass 2^42. */
-  readonly #history: number[] = [];
-  readonly #all: Changes = { blocks: [], gaps: [] };
+  #history: number[] = [];
+  #all: Changes = { blocks: [], gaps: [] };
 
   get bytes(): number {
     return this.#history.length * 40 + this.#order.length * 128;
+  }
+
+  /** Hands on all changes, or takes them over. */
+  keep(keeper: Keeper): void {
+    const keep = (list: readonly number[]): number[] => keepNumbers(keeper, list);
+    const order = this.#order;
+    const numbers = keep(order.map(({ number }) => number));
+    const lengths = keep(order.map((chunk) => chunk.blocks.length));
+    const blocks = keep(order.flatMap((chunk) => chunk.blocks));
+    const gaps = keep(order.flatMap((chunk) => chunk.gaps));
+    let at = 0;
+    this.#order = numbers.map((number, i) => {
+      const from = at;
+      at += lengths[i] as number;
+      return { number, blocks: blocks.slice(from, at), gaps: gaps.slice(from, at) };
+    });
+    this.#chunks = new Map(this.#order.map((chunk) => [chunk.number, chunk]));
+    this.#history = keep(this.#history);
+    this.#all = { blocks: keep(this.#all.blocks), gaps: keep(this.#all.gaps) };
   }
 
   /** A row became a gap (1) or an entry again (-1); called in chain order. */

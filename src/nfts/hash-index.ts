@@ -5,6 +5,8 @@
  * own: no growth takes longer than the event loop can wait. Removal shifts back, so that reverts leave no tombstones.
  */
 
+import { type Keeper, keepList } from "./keep.ts";
+
 /** Full to three quarters at most: linear probing stays short. */
 const MAX_FILL = 0.75;
 const GROWTH = 1.5;
@@ -22,7 +24,7 @@ export const homeIn = (places: Int32Array, hash: number): number =>
 
 export class HashIndex {
   /** Places by the hash's highest eight bits; one for all while there are few. 0 stands in an empty place. */
-  shards = [new Int32Array(FIRST_PLACES)];
+  shards: Int32Array<ArrayBuffer>[] = [new Int32Array(FIRST_PLACES)];
   /** Of the number of a shard. */
   mask = 0;
   /** Of a place, those for the row. */
@@ -37,6 +39,17 @@ export class HashIndex {
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Hands on all places, or takes them over. */
+  keep(keeper: Keeper): void {
+    const { mask, bits, count } = keeper.facts({ mask: this.mask, bits: this.bits, count: this.#count });
+    this.shards = keepList(keeper, this.shards) as Int32Array<ArrayBuffer>[];
+    this.#counts = keeper.words(this.#counts);
+    this.mask = mask;
+    this.bits = bits;
+    this.#count = count;
+    this.#bytes = this.shards.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   #places(hash: number): Int32Array {

@@ -11,6 +11,7 @@ import { BalanceHistory } from "./balances.ts";
 import { slotsOf } from "./batch-slots.ts";
 import { type Batch, foldPlain } from "./fold-plain.ts";
 import { RowGaps } from "./gaps.ts";
+import type { Keeper } from "./keep.ts";
 import { LateMints } from "./late-mints.ts";
 import { TokenLinks } from "./links.ts";
 import { OwnerHistory } from "./owners.ts";
@@ -50,6 +51,12 @@ export class Ledger {
   readonly #lateMints = new LateMints();
   readonly #id = new Uint32Array(8);
   #newestBlock = -1;
+  #changes = 0;
+
+  /** Rises whenever something is about to change. */
+  get changes(): number {
+    return this.#changes;
+  }
 
   get bytes(): number {
     return (
@@ -76,6 +83,7 @@ export class Ledger {
   *applySlices(columns: TransferColumns, most: number): Generator<void> {
     const { count, blocks } = columns;
     if (count === 0) return;
+    this.#changes++;
     this.#dropIndexes((blocks[0] as number) - 1);
     this.#advance(blocks, count);
     const { addressCount } = columns;
@@ -272,6 +280,7 @@ export class Ledger {
 
   /** Undoes everything above `block`. */
   revert(block: number): void {
+    this.#changes++;
     this.#dropIndexes(block);
     const { tokens, links, owners, balances, rows } = this;
     while (owners.count > 0 && owners.block(owners.count - 1) > block) {
@@ -319,6 +328,17 @@ export class Ledger {
     const first = this.links.first(slot);
     const late = this.#lateMints.of(slot);
     return late !== undefined && this.#blockOf(slot, late) <= block ? late : first;
+  }
+
+  /** Hands on all there is to a keeper, or takes over what it gives back. */
+  keep(keeper: Keeper): void {
+    const { addresses, tokens, links, owners, balances, rows, gaps } = this;
+    for (const part of [addresses, tokens, links, owners, balances, rows, gaps, this.#lateMints]) part.keep(keeper);
+    const { liveSingles, anomalies } = this;
+    const facts = keeper.facts({ liveSingles, anomalies, newestBlock: this.#newestBlock });
+    this.liveSingles = facts.liveSingles;
+    this.anomalies = facts.anomalies;
+    this.#newestBlock = facts.newestBlock;
   }
 
   /** Gives back what growth left over: at the end of a hydration. */

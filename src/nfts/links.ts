@@ -4,6 +4,7 @@
  * id range r left it". The owner is the tail's, kept here since a transfer is checked against it: reaching for the tail
  * would be a miss of the processor's cache more.
  */
+import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
 
 export class TokenLinks {
@@ -57,6 +58,11 @@ export class TokenLinks {
 
   truncate(count: number): void {
     this.table.count = count;
+  }
+
+  /** Hands on all rows, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.table.keep(keeper);
   }
 
   trim(): void {

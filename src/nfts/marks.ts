@@ -1,4 +1,5 @@
 /** Which rows of a growing table are marked: a bit each, and a quick way to the next one. */
+import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
 
 export class Marks {
@@ -32,6 +33,12 @@ export class Marks {
       if (word !== 0) return Math.min(this.#count, at * 32 + 31 - Math.clz32(word & -word));
     }
     return this.#count;
+  }
+
+  /** Hands on all marks, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.#count = keeper.facts(this.#count);
+    this.#words.keep(keeper);
   }
 
   trim(): void {

@@ -2,6 +2,7 @@
  * Histories of tokens with one owner (ERC-721, CryptoPunks): 16 bytes a transfer, each entry linked to the one before
  * of the same token, so that the owner at any block is a short walk back from the tail.
  */
+import type { Keeper } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
 /** Words of an entry: block, slot, receiver (an index of the address table), entry before (see `prev`). */
@@ -61,6 +62,11 @@ export class OwnerHistory {
   /** How many entries lie at or before `block`. */
   countAt(block: number): number {
     return this.table.upperBound(0, block);
+  }
+
+  /** Hands on all rows, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.table.keep(keeper);
   }
 
   trim(): void {

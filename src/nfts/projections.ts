@@ -9,6 +9,7 @@ import type { Logger } from "../core/logger.ts";
 import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type Collection, evolving, initialState, sizeOf } from "./collection.ts";
+import type { Snapshots } from "./snapshots.ts";
 
 /** A fold step as subscribers hear of it, after it was made. */
 export type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
@@ -16,6 +17,9 @@ export type CollectionListener = (stream: StreamName, collection: Collection, re
 interface Hot {
   readonly stream: StreamName;
   readonly collection: Collection;
+  /** Transfers folded that no snapshot has, and how often one was begun for them. */
+  folded: number;
+  attempts: number;
   /** The one catch-up under way. */
   catching: Promise<void> | undefined;
   wanted: number;
@@ -26,12 +30,25 @@ export interface ProjectionsOptions {
   readonly logger: Logger;
   /** Bytes of all hot collections together. */
   readonly maxBytes: number;
+  /** Where large collections are kept beside the log; nowhere without. */
+  readonly snapshots?: Snapshots | undefined;
+  /** Transfers folded before a snapshot is worth its file, for tests. */
+  readonly snapshotEvery?: number | undefined;
 }
 
+/** Transfers folded before a snapshot is worth its file: 40 ms of folding; of a larger history, a part of it. */
+const SNAPSHOT_EVERY = 200_000;
+const SNAPSHOT_SHARE = 0.25;
+/** A collection that changes while it is written is not written for ever anew. */
+const SNAPSHOT_ATTEMPTS = 3;
 /** Bytes of one read. */
 const READ_BYTES = 256 * 1024;
-/** Transfers folded in one go, half a millisecond of the request thread: then requests have their turn. */
-const SLICE = 1_000;
+/**
+ * Transfers folded in one go, before requests have their turn: of what is followed, half a millisecond of the request
+ * thread; of what somebody waits for, one.
+ */
+const SLICE = 2_000;
+const HYDRATION_SLICE = 5_000;
 
 /** Resolves after what else the event loop has to do: requests, above all. */
 const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -46,10 +63,18 @@ export class CollectionProjections {
   readonly #listeners = new Set<CollectionListener>();
   readonly #pinned = new Map<StreamName, number>();
   readonly #unsubscribe: () => void;
+  readonly #snapshots: Snapshots | undefined;
+  readonly #snapshotEvery: number;
+  /** One is written at a time. */
+  #saving: Promise<void> = Promise.resolve();
+  readonly #toSave = new Set<Hot>();
+  #closed = false;
 
-  constructor({ log, logger, maxBytes }: ProjectionsOptions) {
+  constructor({ log, logger, maxBytes, snapshots, snapshotEvery = SNAPSHOT_EVERY }: ProjectionsOptions) {
     this.#log = log;
     this.#logger = logger;
+    this.#snapshots = snapshots;
+    this.#snapshotEvery = snapshotEvery;
     this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (hot) => Math.max(1, sizeOf(hot.collection)) });
     this.#unsubscribe = log.subscribe((stream, version) => this.#onWakeUp(stream, version));
   }
@@ -163,29 +188,33 @@ export class CollectionProjections {
   }
 
   async #load(stream: StreamName): Promise<Hot> {
-    const hot: Hot = { stream, collection: initialState(), catching: undefined, wanted: 0 };
+    const collection = (await this.#snapshots?.load(stream)) ?? initialState();
+    const hot: Hot = { stream, collection, folded: 0, attempts: 0, catching: undefined, wanted: 0 };
     // Before it is in the cache no wake-up reaches it, so it is read until there is nothing more to read.
     do {
       this.#heard.delete(stream);
-      while ((await this.#readOn(hot)) > 0);
+      while ((await this.#readOn(hot, HYDRATION_SLICE)) > 0);
     } while ((this.#heard.get(stream) ?? 0) > hot.collection.version);
     hot.collection.ledger.trim();
     // A stream nobody wrote is not worth a place: anybody could fill the cache with made-up addresses.
     if (hot.collection.version > 0) this.#hot.set(stream, hot);
+    this.#offerToSave(hot);
     return hot;
   }
 
-  /** Folds one page; returns how many events it had. */
-  async #readOn(hot: Hot): Promise<number> {
+  /** Folds one page, so many transfers at a time; returns how many events it had. */
+  async #readOn(hot: Hot, slice: number): Promise<number> {
     const page = await this.#log.read(hot.stream, { from: hot.collection.version + 1, maxBytes: READ_BYTES });
     let folded = 0;
     for (const recorded of page as Recorded<NftEvent>[]) {
-      for (const _ of evolving(hot.collection, recorded, SLICE)) await otherWork();
-      folded += recorded.event.type === "TransfersCommitted" ? recorded.event.count : 1;
+      for (const _ of evolving(hot.collection, recorded, slice)) await otherWork();
+      const count = recorded.event.type === "TransfersCommitted" ? recorded.event.count : 1;
+      folded += count;
+      hot.folded += count;
       if (this.#hot.has(hot.stream) || this.#pinned.has(hot.stream)) {
         for (const listener of this.#listeners) listener(hot.stream, hot.collection, recorded);
       }
-      if (folded >= SLICE) {
+      if (folded >= slice) {
         folded = 0;
         await otherWork();
       }
@@ -213,7 +242,7 @@ export class CollectionProjections {
 
   async #run(hot: Hot): Promise<void> {
     try {
-      while (hot.collection.version < hot.wanted && (await this.#readOn(hot)) > 0);
+      while (hot.collection.version < hot.wanted && (await this.#readOn(hot, SLICE)) > 0);
     } catch (error) {
       // A state that stopped half-way must not be served: it is dropped and read anew.
       this.#hot.delete(hot.stream);
@@ -221,10 +250,42 @@ export class CollectionProjections {
     }
     // Its size has changed: storing it again lets the cache make room.
     if (this.#hot.peek(hot.stream) === hot) this.#hot.set(hot.stream, hot);
+    this.#offerToSave(hot);
   }
 
-  close(): void {
+  /** Has a collection written down that took long to fold, once nothing of its history is missing. */
+  #offerToSave(hot: Hot): void {
+    const { status, ledger } = hot.collection;
+    const transfers = ledger.owners.count + ledger.balances.count;
+    const least = Math.max(this.#snapshotEvery, transfers * SNAPSHOT_SHARE);
+    if (this.#snapshots === undefined || status !== "synced" || hot.folded < least || this.#toSave.has(hot)) return;
+    this.#toSave.add(hot);
+    this.#saving = this.#saving.then(() => this.#save(hot));
+  }
+
+  /** Resolves once it is written, or left since it goes on meanwhile. */
+  async #save(hot: Hot): Promise<void> {
+    // The catch-up that it was offered by ends with this.
+    await hot.catching?.catch(() => undefined);
+    this.#toSave.delete(hot);
+    const { stream, collection } = hot;
+    const isOver = (): boolean => this.#closed || hot.catching !== undefined || this.#hot.peek(stream) !== hot;
+    let isDone = ++hot.attempts === SNAPSHOT_ATTEMPTS;
+    try {
+      if (!isOver() && (await this.#snapshots?.save(stream, collection, isOver)) === true) isDone = true;
+    } catch (error) {
+      isDone = true;
+      if (!this.#closed) this.#logger.warn({ err: error, stream }, "a snapshot could not be written");
+    }
+    // Else the next block of its transfers offers it again.
+    if (isDone) [hot.folded, hot.attempts] = [0, 0];
+  }
+
+  /** Resolves once nothing is written any more. */
+  async close(): Promise<void> {
+    this.#closed = true;
     this.#unsubscribe();
     this.#hot.clear();
+    await this.#saving;
   }
 }

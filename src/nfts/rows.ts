@@ -4,6 +4,7 @@
  */
 
 import { CHUNK_ROWS } from "./gaps.ts";
+import type { Keeper } from "./keep.ts";
 
 /** `count` ids from `id` on, minted to `to` by one event. */
 export interface IdRange {
@@ -29,16 +30,27 @@ export const rangeCode = (range: number): number => -(2 + range);
 export const rangeOfCode = (code: number): number => -code - 2;
 
 export class RowOrder {
-  readonly ranges: IdRange[] = [];
-  readonly #segments: Segment[] = [];
+  ranges: IdRange[] = [];
+  #segments: Segment[] = [];
   /** Those of slots, in order of both slots and rows. */
-  readonly #runs: Extract<Segment, { kind: "slots" }>[] = [];
+  #runs: Extract<Segment, { kind: "slots" }>[] = [];
   /** Ranges by first id, for look-ups; ranges never overlap. */
   #byId: number[] = [];
   count = 0;
 
   get bytes(): number {
     return (this.#segments.length + this.ranges.length) * 96;
+  }
+
+  /** Hands on all rows, or takes them over. */
+  keep(keeper: Keeper): void {
+    const ranges = keeper.facts(this.ranges.map((range) => ({ ...range, id: String(range.id) })));
+    const { segments, byId, count } = keeper.facts({ segments: this.#segments, byId: this.#byId, count: this.count });
+    this.ranges = ranges.map((range) => ({ ...range, id: BigInt(range.id) }));
+    this.#segments = segments;
+    this.#runs = segments.filter((segment) => segment.kind === "slots");
+    this.#byId = byId;
+    this.count = count;
   }
 
   /** Rows for `count` slots from `slot` on. */

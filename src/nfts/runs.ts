@@ -4,6 +4,8 @@
  * a while; ids are of two signed words here, and no run crosses a change of sign.
  */
 
+import type { Keeper } from "./keep.ts";
+
 export interface Run {
   readonly kind: number;
   readonly low: number;
@@ -18,7 +20,7 @@ const MAX_RUNS = 1_024;
 
 export class IdRuns {
   /** In order of slots. */
-  readonly #runs: Run[] = [];
+  #runs: Run[] = [];
   /** In order of kind and id; runs never overlap. */
   #byId: Run[] = [];
   /** The id after the one added last, and how many came in order up to it. */
@@ -36,6 +38,15 @@ export class IdRuns {
   /** The one that may still grow. */
   get last(): Run | undefined {
     return this.#runs.at(-1);
+  }
+
+  /** Hands on all runs, or takes them over. */
+  keep(keeper: Keeper): void {
+    const { runs, next, streak } = keeper.facts({ runs: this.#runs, next: this.#next, streak: this.#streak });
+    this.#runs = runs;
+    this.#byId = [...runs].sort(inOrderOfId);
+    this.#next = next;
+    this.#streak = streak;
   }
 
   /** The slot of an id, or -1 when no run has it. */
@@ -66,7 +77,7 @@ export class IdRuns {
     if ((slot > 0 && this.#streak <= MIN_STREAK) || this.#runs.length === MAX_RUNS) return false;
     const run = { kind, low, high, firstSlot: slot, count: 1 };
     this.#runs.push(run);
-    this.#byId = [...this.#byId, run].sort((a, b) => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1));
+    this.#byId = [...this.#byId, run].sort(inOrderOfId);
     return true;
   }
 
@@ -81,6 +92,8 @@ export class IdRuns {
     return true;
   }
 }
+
+const inOrderOfId = (a: Run, b: Run): number => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1);
 
 function goesOn(run: Run, kind: number, low: number, high: number, slot: number): boolean {
   return run.low + run.count === low && run.high === high && run.kind === kind && run.firstSlot + run.count === slot;

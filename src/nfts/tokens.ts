@@ -7,6 +7,7 @@ import type { TransferKind, WordColumn } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
 import { findStored, findStoredLarge, hashId, hashLargeId, markOf } from "./find-token.ts";
 import { HashIndex } from "./hash-index.ts";
+import type { Keeper } from "./keep.ts";
 import { IdRuns } from "./runs.ts";
 import { WordTable } from "./word-table.ts";
 
@@ -147,6 +148,11 @@ export class TokenTable {
     }
     this.ids.count = count;
     this.kinds.count = (count + 7) >>> 3;
+  }
+
+  /** Hands on all tokens, or takes them over. */
+  keep(keeper: Keeper): void {
+    for (const part of [this.ids, this.kinds, this.runs, this.index, this.#large]) part.keep(keeper);
   }
 
   /** Gives back what growth left over. */

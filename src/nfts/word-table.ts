@@ -4,6 +4,8 @@
  * `chunks` themselves; everybody else goes by `get` and `set`. Words are signed: an unsigned one above 2^31 is a double to
  * the engine, which costs a call each time its bits are wanted.
  */
+import { type Keeper, keepList } from "./keep.ts";
+
 export const CHUNK_BITS = 14;
 /** Rows of a full chunk: 256 KiB at four words a row. */
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
@@ -63,6 +65,14 @@ export class WordTable {
       else high = middle;
     }
     return low;
+  }
+
+  /** Hands on all rows, and those to spare, or takes them over. */
+  keep(keeper: Keeper): void {
+    this.count = keeper.facts(this.count);
+    const kept = keepList(keeper, this.chunks) as Int32Array<ArrayBuffer>[];
+    this.chunks.splice(0, this.chunks.length, ...kept);
+    this.#bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
   /** Gives back what rows in use do not need: at the end of a hydration. */

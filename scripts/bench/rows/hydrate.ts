@@ -1,4 +1,4 @@
-/** A collection that nobody asked for in a while: from the log into memory. */
+/** A collection that nobody asked for in a while: from its snapshot, or from the log alone, into memory. */
 import { runChild } from "../children.ts";
 import { median } from "../load.ts";
 import type { HydrateResult } from "../parts/hydrate.ts";
@@ -12,16 +12,18 @@ export const hydrate: Bench = {
     const args = [String(tokens), String(turns)];
     const result = await runChild<HydrateResult>({ script: "parts/hydrate.ts", args });
     const rates = (times: readonly number[]) => times.map((ms) => (result.transfers * 1_000) / ms);
-    const [us, them] = [rates(result.ours), rates(result.floor)];
+    const [us, fromLog, them] = [rates(result.ours), rates(result.fromLog), rates(result.floor)];
     const ratio = median(us) / median(them);
     return {
-      name: "Hydration of a cold collection from the log",
+      name: "Hydration of a cold collection, from its snapshot",
       floor: `${spread(them, grouped)} transfers/s`,
       ours: `${spread(us, grouped)} transfers/s`,
       ratio,
       reach: `>= 0.5, >= ${grouped(LEAST_PER_SECOND)} transfers/s`,
-      passed: ratio >= 0.5 && median(us) >= LEAST_PER_SECOND,
-      detail: `${grouped(tokens)} NFTs, ${grouped(result.transfers)} transfers, ${turns} turns; floor: the bytes of the transfers decoded into typed arrays`,
+      passed: ratio >= 0.5 && median(fromLog) >= LEAST_PER_SECOND,
+      detail:
+        `${grouped(tokens)} NFTs, ${grouped(result.transfers)} transfers, ${turns} turns; from the log alone, as the first ` +
+        `time, ${spread(fromLog, grouped)} transfers/s; floor: the bytes of the transfers decoded into typed arrays`,
     };
   },
 };

@@ -1,0 +1,212 @@
+/**
+ * Snapshots of large collections: what was folded of a long history, kept in a file so that it need not be folded again.
+ * Files of this machine, which anybody may delete at any time: the log is the truth, and a snapshot that is damaged, of
+ * another log or of other code is passed over. In: a collection. Out: the same one, in the time it takes to read a file.
+ *
+ * A file is the JSON of all facts, the arrays, and at its end the JSON of a header in `HEAD_BYTES`. Each of them is padded
+ * to eight bytes, so that arrays are used where they lie.
+ */
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Logger } from "../core/logger.ts";
+import { checksum, encodeEvent } from "../events/codec.ts";
+import type { StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import { type Collection, initialState } from "./collection.ts";
+import { Reader, Writer } from "./keep.ts";
+
+const HEAD_BYTES = 512;
+const SUFFIX = ".snapshot";
+/** Bytes hashed, or handed to the file, in one go. */
+const SLICE_BYTES = 4 * 1024 * 1024;
+
+interface Header {
+  /** Of the code that wrote it. */
+  readonly code: string;
+  readonly stream: StreamName;
+  readonly version: number;
+  /** Of the event of that version, its place and time. */
+  readonly event: number;
+  /** Of the facts, without what they are padded with. */
+  readonly factsBytes: number;
+  /** xxHash3 of facts and arrays, each seeded with the one before. */
+  readonly hash: string;
+}
+
+/** What is said beside the arrays. */
+interface Facts {
+  readonly collection: Omit<Collection, "ledger">;
+  /** Words of each array. */
+  readonly lengths: readonly number[];
+  readonly said: readonly unknown[];
+}
+
+export interface SnapshotOptions {
+  /** Made when the first snapshot is written. */
+  readonly folder: string;
+  /** Of all files together; the oldest go first. */
+  readonly maxBytes: number;
+  readonly log: EventLog;
+  readonly logger: Logger;
+}
+
+export class Snapshots {
+  readonly #options: SnapshotOptions;
+  readonly #code = codeHash();
+
+  constructor(options: SnapshotOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Writes a collection down, slice by slice; false when it changed meanwhile, and nothing was written.
+   * @param isOver whether to leave it half-way
+   */
+  async save(stream: StreamName, collection: Collection, isOver: () => boolean): Promise<boolean> {
+    const { version, ledger } = collection;
+    const { changes } = ledger;
+    const isSame = (): boolean => collection.version === version && ledger.changes === changes && !isOver();
+    const event = await this.#markOf(stream, version);
+    if (event === undefined || !isSame()) return false;
+    const { ledger: _, ...rest } = collection;
+    const writer = new Writer();
+    ledger.keep(writer);
+    const { said, arrays } = writer;
+    const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), said };
+    const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
+    mkdirSync(this.#options.folder, { recursive: true });
+    const path = this.#pathOf(stream);
+    const temporary = `${path}.${process.pid}`;
+    try {
+      const head = (hash: string) =>
+        headOf({ code: this.#code, stream, version, event, factsBytes: json.length, hash });
+      if (!(await writeParts(temporary, [json, ...arrays.map(bytesOf)], isSame, head))) return false;
+      renameSync(temporary, path);
+    } finally {
+      rmSync(temporary, { force: true });
+    }
+    this.#prune(path);
+    return true;
+  }
+
+  /** The collection as a snapshot has it; undefined where there is none that can be believed. */
+  async load(stream: StreamName): Promise<Collection | undefined> {
+    try {
+      const file = Bun.file(this.#pathOf(stream));
+      if (!(await file.exists())) return undefined;
+      const end = file.size - HEAD_BYTES;
+      const header = JSON.parse(await file.slice(Math.max(0, end)).text()) as Header;
+      if (header.code !== this.#code || header.stream !== stream) return undefined;
+      if (header.event !== (await this.#markOf(stream, header.version))) return undefined;
+      return await restore(await file.slice(0, end).arrayBuffer(), header);
+    } catch (error) {
+      this.#options.logger.warn({ err: error, stream }, "a snapshot is damaged: the collection is read from the log");
+      return undefined;
+    }
+  }
+
+  #pathOf(stream: StreamName): string {
+    return join(this.#options.folder, `${stream.replaceAll("/", "-")}${SUFFIX}`);
+  }
+
+  /** Tells the event of a version from any other that could stand there; undefined where there is none. */
+  async #markOf(stream: StreamName, version: number): Promise<number | undefined> {
+    if (version === 0) return undefined;
+    const [recorded] = await this.#options.log.read(stream, { from: version, limit: 1 });
+    if (recorded === undefined) return undefined;
+    const { event, time } = recorded;
+    return checksum(stream, version, event.type, time, encodeEvent(event));
+  }
+
+  /** Deletes the oldest files beyond the bound, never the newest. */
+  #prune(newest: string): void {
+    const { folder, maxBytes } = this.#options;
+    const paths = readdirSync(folder).flatMap((name) => (name.endsWith(SUFFIX) ? [join(folder, name)] : []));
+    const files = paths.map((path) => ({ path, stat: statSync(path) }));
+    files.sort((a, b) => b.stat.mtimeMs - a.stat.mtimeMs);
+    let total = 0;
+    for (const { path, stat } of files) {
+      total += stat.size;
+      if (total > maxBytes && path !== newest) rmSync(path, { force: true });
+    }
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
+
+function bytesOf({ buffer, byteOffset, byteLength }: Int32Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function headOf(header: Header): Uint8Array {
+  return encoder.encode(JSON.stringify(header).padEnd(HEAD_BYTES));
+}
+
+/** Writes all parts and what is made of their hash; false when that was left. */
+async function writeParts(
+  path: string,
+  parts: readonly Uint8Array<ArrayBuffer>[],
+  isSame: () => boolean,
+  head: (hash: string) => Uint8Array,
+): Promise<boolean> {
+  const sink = Bun.file(path).writer({ highWaterMark: SLICE_BYTES });
+  try {
+    let hash = 0n;
+    let pending = 0;
+    for (const part of parts) {
+      sink.write(part);
+      if (part.length % 8 > 0) sink.write(new Uint8Array(8 - (part.length % 8)));
+      hash = Bun.hash.xxHash3(part, hash);
+      pending += part.length;
+      if (pending >= SLICE_BYTES) {
+        pending = 0;
+        await sink.flush();
+        await otherWork();
+      }
+      if (!isSame()) return false;
+    }
+    sink.write(head(String(hash)));
+    return true;
+  } finally {
+    await sink.end();
+  }
+}
+
+/** The collection in the bytes of a file. @throws Error when they are not what was written */
+async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promise<Collection> {
+  const json = new Uint8Array(bytes, 0, factsBytes);
+  const facts = JSON.parse(decoder.decode(json)) as Facts;
+  let found = Bun.hash.xxHash3(json, 0n);
+  let at = padded(factsBytes);
+  let pending = 0;
+  const arrays: Int32Array<ArrayBuffer>[] = [];
+  for (const length of facts.lengths) {
+    const array = new Int32Array(bytes, at, length);
+    found = Bun.hash.xxHash3(bytesOf(array), found);
+    arrays.push(array);
+    at = padded(at + length * 4);
+    pending += length * 4;
+    if (pending < SLICE_BYTES) continue;
+    pending = 0;
+    await otherWork();
+  }
+  if (String(found) !== hash || at !== bytes.byteLength) throw new Error("its hash is another");
+  const reader = new Reader(arrays, facts.said);
+  const collection: Collection = { ...initialState(), ...facts.collection };
+  collection.ledger.keep(reader);
+  if (!reader.isDone) throw new Error("it has more than a collection is made of");
+  return collection;
+}
+
+/** Of the sources that a snapshot depends on: whoever changes them makes snapshots of his own. */
+function codeHash(): string {
+  const folders = [import.meta.dir, join(import.meta.dir, "../events")];
+  let hash = 0n;
+  for (const folder of folders) {
+    for (const name of readdirSync(folder).sort()) hash = Bun.hash.xxHash3(readFileSync(join(folder, name)), hash);
+  }
+  return String(hash);
+}

@@ -1,0 +1,233 @@
+/**
+ * Snapshots beside a real log: a collection read back is the one that was written, at every block, and goes on like it over
+ * transfers and reorgs; what cannot be believed is read from the log instead.
+ */
+import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
+import { readSlice, START } from "../../src/nfts/listing.ts";
+import { countEntries } from "../../src/nfts/places.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { Snapshots } from "../../src/nfts/snapshots.ts";
+import { multi, play, range, single, stepOf } from "./histories.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(60_000);
+
+const CHAIN_ID = 1;
+const root = mkdtempSync(join(tmpdir(), "snapshots-"));
+const logs: EventLog[] = [];
+afterAll(async () => {
+  for (const log of logs) await log.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+let made = 0;
+async function freshLog(): Promise<EventLog> {
+  const log = await openLog(`sqlite://${join(root, `${made++}.db`)}`, systemClock, silentLogger);
+  logs.push(log);
+  return log;
+}
+
+const addressOf = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
+const never = (): boolean => false;
+
+function fold(events: readonly NftEvent[], state = initialState()): Collection {
+  for (const event of events) evolve(state, event, state.version + 1, 1_000 + state.version);
+  return state;
+}
+
+/** All there is to see of a collection, as of each block. */
+function shown({ ledger, ...rest }: Collection): unknown {
+  const last = rest.end?.number ?? -1;
+  const name = (index: number) => (index < 0 ? "" : ledger.addresses.hex(index));
+  const blocks = Array.from({ length: last + 1 }, (_, block) =>
+    [false, true].map((holders) => ({
+      count: countEntries(ledger, block, holders),
+      entries: readSlice(ledger, { block, holders, from: START, limit: 1_000 }).entries.map((entry) => ({
+        ...entry,
+        owner: name(entry.owner),
+        minter: name(entry.minter),
+      })),
+    })),
+  );
+  return { rest, blocks, anomalies: ledger.anomalies };
+}
+
+const steps = fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 24 });
+
+test("what is read back is what was written, and goes on like it", async () => {
+  const log = await freshLog();
+  const snapshots = new Snapshots({ folder: join(root, "same"), maxBytes: 1e9, log, logger: silentLogger });
+  let n = 0;
+  const property = fc.asyncProperty(steps, fc.double({ min: 0, max: 1, noNaN: true }), async (list, part) => {
+    const { events } = play(list);
+    const cut = Math.max(1, Math.floor(events.length * part));
+    const stream = nftStream(CHAIN_ID, addressOf(n++));
+    await log.append({ stream, events: events.slice(0, cut), expectedVersion: 0 });
+    const whole = fold(events.slice(0, cut));
+    expect(await snapshots.save(stream, whole, never)).toBe(true);
+    const restored = (await snapshots.load(stream)) as Collection;
+    expect(shown(restored)).toEqual(shown(whole));
+    expect(restored.ledger.bytes).toBe(whole.ledger.bytes);
+    const rest = events.slice(cut);
+    expect(shown(fold(rest, restored))).toEqual(shown(fold(rest, whole)));
+  });
+  await fc.assert(property, { numRuns: 150 });
+});
+
+describe("what cannot be believed", () => {
+  const folder = join(root, "doubtful");
+  const stream = nftStream(CHAIN_ID, addressOf(1));
+  const { events } = play(fc.sample(steps, { seed: 7, numRuns: 1 })[0] ?? []);
+  let log: EventLog;
+  let snapshots: Snapshots;
+  const file = () => join(folder, readdirSync(folder)[0] as string);
+  beforeEach(async () => {
+    rmSync(folder, { recursive: true, force: true });
+    log = await freshLog();
+    await log.append({ stream, events, expectedVersion: 0 });
+    snapshots = new Snapshots({ folder, maxBytes: 1e9, log, logger: silentLogger });
+    expect(await snapshots.save(stream, fold(events), never)).toBe(true);
+    expect(await snapshots.load(stream)).toBeDefined();
+  });
+
+  test("a byte changed anywhere, or cut off at any place", async () => {
+    const whole = readFileSync(file());
+    // What the header is padded with may be anything.
+    const meaning = whole.toString("latin1").trimEnd().length;
+    const at = Array.from({ length: 60 }, (_, i) => Math.floor((i * meaning) / 60));
+    for (const place of [...at, meaning - 1]) {
+      const changed = Buffer.from(whole);
+      changed[place] = (changed[place] as number) ^ 1;
+      writeFileSync(file(), changed);
+      expect([place, await snapshots.load(stream)]).toEqual([place, undefined]);
+      writeFileSync(file(), whole.subarray(0, place));
+      expect([place, await snapshots.load(stream)]).toEqual([place, undefined]);
+    }
+    writeFileSync(file(), whole);
+    expect(await snapshots.load(stream)).toBeDefined();
+  });
+
+  test("another log with the same stream, a shorter one, another collection's file", async () => {
+    const other = await freshLog();
+    const elsewhere = new Snapshots({ folder, maxBytes: 1e9, log: other, logger: silentLogger });
+    expect(await elsewhere.load(stream)).toBeUndefined();
+    await other.append({ stream, events, expectedVersion: 0 });
+    // The same events, at another time.
+    expect(await elsewhere.load(stream)).toBeUndefined();
+    const stranger = nftStream(CHAIN_ID, addressOf(2));
+    await log.append({ stream: stranger, events, expectedVersion: 0 });
+    writeFileSync(file().replace(addressOf(1), addressOf(2)), readFileSync(file()));
+    expect(await snapshots.load(stranger)).toBeUndefined();
+    expect(await snapshots.load(stream)).toBeDefined();
+  });
+
+  test("other code", async () => {
+    const text = readFileSync(file(), "latin1");
+    const code = /"code":"(\d+)"/.exec(text)?.[1] as string;
+    const changed = code.replace(/\d$/, (digit) => String((Number(digit) + 1) % 10));
+    writeFileSync(file(), text.replace(`"code":"${code}"`, `"code":"${changed}"`), "latin1");
+    expect(await snapshots.load(stream)).toBeUndefined();
+  });
+
+  test("one that changed while it was written is not written, and the one before stays", async () => {
+    const before = readFileSync(file());
+    const state = fold(events);
+    let looks = 0;
+    const changing = (): boolean => {
+      if (++looks === 2) state.ledger.revert(0);
+      return false;
+    };
+    expect(await snapshots.save(stream, state, changing)).toBe(false);
+    expect(await snapshots.save(stream, fold(events), () => true)).toBe(false);
+    expect(readdirSync(folder)).toHaveLength(1);
+    expect(readFileSync(file()).equals(before)).toBe(true);
+  });
+});
+
+test("beyond the bound the oldest files go", async () => {
+  const log = await freshLog();
+  const folder = join(root, "bounded");
+  const { events } = play([{ transfers: [] }]);
+  const save = async (n: number, maxBytes: number) => {
+    const stream = nftStream(CHAIN_ID, addressOf(n));
+    await log.append({ stream, events, expectedVersion: 0 });
+    const snapshots = new Snapshots({ folder, maxBytes, log, logger: silentLogger });
+    expect(await snapshots.save(stream, fold(events), never)).toBe(true);
+  };
+  await save(1, 1e9);
+  await save(2, 1e9);
+  const names = readdirSync(folder).sort();
+  const { size } = statSync(join(folder, names[0] as string));
+  utimesSync(join(folder, names[1] as string), 1, 1);
+  await save(3, Math.ceil(size * 2.5));
+  expect(readdirSync(folder).sort()).toEqual([names[0], `nft-1-${addressOf(3)}.snapshot`] as string[]);
+  await save(4, 1);
+  expect(readdirSync(folder)).toEqual([`nft-1-${addressOf(4)}.snapshot`]);
+});
+
+describe("a service's projections", () => {
+  const many = Array.from({ length: 40 }, (_, i) => ({
+    transfers: [{ kind: 0 as const, from: 0, to: 1 + (i % 5), id: BigInt(i), amount: 1n }],
+  }));
+  const { events } = play(many);
+  const completed: NftEvent = { type: "IndexingCompleted", block: 39, hash: `0x${"0".repeat(62)}27` as never };
+
+  test("write one when a long history is complete, read it, and go on from there", async () => {
+    const log = await freshLog();
+    const folder = join(root, "service");
+    const [address, stream] = [addressOf(9), nftStream(CHAIN_ID, addressOf(9))];
+    await log.append({ stream, events: events.slice(0, 30), expectedVersion: 0 });
+    const open = () => {
+      const snapshots = new Snapshots({ folder, maxBytes: 1e9, log, logger: silentLogger });
+      const saves: Promise<boolean>[] = [];
+      const loads: (Collection | undefined)[] = [];
+      const watched = {
+        save: (...args: Parameters<Snapshots["save"]>) => {
+          const saving = snapshots.save(...args);
+          saves.push(saving);
+          return saving;
+        },
+        load: async (name: typeof stream) => {
+          const found = await snapshots.load(name);
+          loads.push(found);
+          return found;
+        },
+      } as unknown as Snapshots;
+      const options = { log, logger: silentLogger, maxBytes: 1e9, snapshots: watched, snapshotEvery: 20 };
+      return { projections: new CollectionProjections(options), saves, loads };
+    };
+    const first = open();
+    // Half a history is nothing to keep.
+    expect((await first.projections.get(CHAIN_ID, address)).end?.number).toBe(27);
+    expect(first.saves).toHaveLength(0);
+    await log.append({ stream, events: [...events.slice(30), completed], expectedVersion: 30 });
+    await first.projections.newest(CHAIN_ID, address);
+    while (first.saves.length === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    expect(await first.saves[0]).toBe(true);
+    await first.projections.close();
+
+    const moved = play([...many, { transfers: [{ kind: 0, from: 1, to: 4, id: 0n, amount: 1n }] }]).events.at(-1);
+    await log.append({ stream, events: [moved as NftEvent], expectedVersion: events.length + 1 });
+    const second = open();
+    const collection = await second.projections.get(CHAIN_ID, address);
+    expect(second.loads[0]?.version).toBe(collection.version);
+    expect(collection.version).toBe(events.length + 2);
+    const { identifiedAt } = collection;
+    const folded = { ...fold([...events, completed, moved as NftEvent]), identifiedAt };
+    expect(shown(collection)).toEqual(shown(folded));
+    // One transfer since is not worth a file.
+    expect(second.saves).toHaveLength(0);
+    await second.projections.close();
+  });
+});

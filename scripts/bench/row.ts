@@ -35,8 +35,11 @@ export interface Scale {
   /** Collections in the log of the start. */
   readonly collections: number;
   readonly sockets: number;
-  /** Load in ms, for what is measured under load. */
+  /** Load in ms, for what is measured under load, and short turns of it to one of `turns`. */
   readonly loadMs: number;
+  readonly shortTurns: number;
+  /** Looks at a page in which it does not change before it is measured. */
+  readonly settledLooks: number;
   /** Sizes of the plots: NFTs, and transfers. */
   readonly pageSizes: readonly number[];
   readonly transferSizes: readonly number[];

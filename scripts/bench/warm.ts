@@ -19,14 +19,13 @@ export interface WarmOptions {
 
 /** Turns are shorter than those of `Scale` by this, and there are more of them. */
 const SHORTER = 4;
-const TURNS_FOR_ONE = 8;
 
 export async function warmRow(
   service: BenchService,
   { name, path, connections, reach, maxP99 }: WarmOptions,
-  { turns: fewer, loadMs }: Scale,
+  { turns: fewer, loadMs, shortTurns }: Scale,
 ): Promise<Row> {
-  const turns = fewer * TURNS_FOR_ONE + 1;
+  const turns = fewer * shortTurns + 1;
   const bare = await startBareServer(await service.get(path));
   try {
     const ms = loadMs / SHORTER;

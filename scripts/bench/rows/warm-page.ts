@@ -28,13 +28,11 @@ const COLLECTION: CollectionOptions = {
 const STEADY_PER_SECOND = 500;
 /** A turn at a fixed rate is so much longer than one of load: it has to hold enough requests for a percentile. */
 const STEADY_TURN = 2;
-/** Looks at the page in which it does not change. */
-const SETTLED_LOOKS = 10;
 
-async function indexed(folder: TemporaryFolder, rpcUrl: string): Promise<BenchService> {
+async function indexed(folder: TemporaryFolder, rpcUrl: string, looks: number): Promise<BenchService> {
   const service = await startBenchService({ rpcUrl, logUrl: folder.logUrl });
   await untilIndexed(service, ADDRESS);
-  await untilSettled(service, PATH, 100, SETTLED_LOOKS);
+  await untilSettled(service, PATH, 100, looks);
   return service;
 }
 
@@ -42,7 +40,7 @@ async function warmPage(scale: Scale, connections: number): Promise<Row> {
   const chain = await startChain({ collections: [COLLECTION] });
   const folder = temporaryFolder();
   try {
-    const service = await indexed(folder, chain.url);
+    const service = await indexed(folder, chain.url, scale.settledLooks);
     const name = `Warm page of 100, ${connections} ${connections === 1 ? "connection" : "connections"}`;
     const row = await warmRow(service, { name, path: PATH, connections, reach: 0.85, maxP99: 2 }, scale);
     await service.stop();
@@ -81,7 +79,7 @@ async function steadyBeside(service: BenchService, reading: BenchService, ms: nu
 
 export const pageUnderBackfill: Bench = {
   name: "page-under-backfill",
-  measure: async ({ turns, transfers, loadMs, warmUp }) => {
+  measure: async ({ turns, transfers, loadMs, warmUp, settledLooks }) => {
     const turnMs = loadMs * STEADY_TURN;
     const shown = warmUp > 0 ? warmUpCollection(warmUp) : COLLECTION;
     const chain = await startChain({ collections: [shown, denseCollection(transfers)] });
@@ -89,11 +87,11 @@ export const pageUnderBackfill: Bench = {
     let ended = 0;
     const start = async (): Promise<{ service: BenchService; folder: TemporaryFolder }> => {
       const folder = temporaryFolder();
-      return { service: await indexed(folder, chain.url), folder };
+      return { service: await indexed(folder, chain.url, settledLooks), folder };
     };
     try {
       for (let turn = 0; turn < turns; turn++) {
-        const [one, other] = [await start(), await start()];
+        const [one, other] = await Promise.all([start(), start()]);
         await steadyP99(one.service, turnMs);
         idle.push(await steadyP99(one.service, turnMs));
         beside.push((await steadyBeside(one.service, other.service, turnMs)).p99);

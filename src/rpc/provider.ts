@@ -1,6 +1,7 @@
 /**
  * One endpoint as an ethers provider with its slow path replaced: payloads go out through our transport, answers are
- * parsed once, errors come back classified. ethers collects what is sent in one turn into a JSON-RPC batch. Bulk
+ * parsed once, errors come back classified. What is sent in one turn of the event loop is one JSON-RPC batch: ethers
+ * collects for a millisecond, which is longer than a node on this machine takes to answer. Bulk
  * `eth_getLogs` answers are decoded on another thread, which fetches them itself where that is possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, type JsonRpcResult, Network } from "ethers";
@@ -35,12 +36,21 @@ export interface EndpointOptions {
   readonly onHead?: () => void;
 }
 
-/** Calls in one JSON-RPC batch; providers refuse long ones. */
+/** Calls, and characters of them, in one JSON-RPC batch; providers refuse long ones. */
 const BATCH_MAX = 100;
-/** Ids of bulk requests live apart from those that ethers counts up from 1. */
+const BATCH_MAX_LENGTH = 1024 * 1024;
+/** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
 type Answer = JsonRpcResult | JsonRpcError;
+
+/** A request that waits for the end of the turn, then for its answer. */
+interface Waiting {
+  readonly payload: JsonRpcPayload;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 const decoder = new TextDecoder();
 
 export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
@@ -48,14 +58,67 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #options: EndpointOptions;
   readonly #transport: Transport;
   #nextRawId = FIRST_RAW_ID;
+  #nextId = 1;
+  readonly #queue: Waiting[] = [];
   #batches = true;
 
   constructor(options: EndpointOptions) {
     const network = Network.from(options.chainId);
-    super(network, { staticNetwork: network, batchStallTime: 0, batchMaxCount: BATCH_MAX, cacheTimeout: -1 });
+    super(network, { staticNetwork: network, cacheTimeout: -1 });
     this.label = options.label;
     this.#options = options;
     this.#transport = createTransport(options);
+  }
+
+  override send(method: string, params: unknown[]): Promise<unknown> {
+    if (this.destroyed) return Promise.reject(this.#closed());
+    return new Promise((resolve, reject) => {
+      const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
+      this.#queue.push({ payload, resolve, reject });
+      if (this.#queue.length === 1) setImmediate(() => this.#drain());
+    });
+  }
+
+  #drain(): void {
+    const queue = this.#queue.splice(0);
+    if (queue.length === 0) return;
+    let batch: Waiting[] = [];
+    let length = 0;
+    for (const waiting of queue) {
+      const own = JSON.stringify(waiting.payload.params).length;
+      if (batch.length === BATCH_MAX || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
+        this.#sendBatch(batch);
+        batch = [];
+        length = 0;
+      }
+      batch.push(waiting);
+      length += own;
+    }
+    this.#sendBatch(batch);
+  }
+
+  /** Sends them and settles each; never rejects. */
+  async #sendBatch(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const payloads = batch.map(({ payload }) => payload);
+      const answers = await this._send(payloads.length === 1 ? (payloads[0] as JsonRpcPayload) : payloads);
+      const byId = new Map(answers.map((answer) => [answer.id, answer]));
+      for (const { payload, resolve, reject } of batch) {
+        // Who refuses a request unread may not know its id.
+        const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
+        if (answer === undefined) reject(this.#unanswered(payload.method));
+        else if ("error" in answer && answer.error !== null) reject(this.getRpcError(payload, answer));
+        else resolve((answer as JsonRpcResult).result);
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  #unanswered(method: string): RpcError {
+    return new RpcError("transient", `the answer has nothing for ${method}`, {
+      meta: { endpoint: this.label, method },
+    });
   }
 
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
@@ -137,8 +200,16 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     }
   }
 
+  #closed(): RpcError {
+    return new RpcError("transient", "the endpoint is closed", { meta: { endpoint: this.label } });
+  }
+
   override destroy(): void {
+    for (const { reject } of this.#queue.splice(0)) reject(this.#closed());
     this.#transport.close();
     super.destroy();
   }
 }
+
+const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
+  answer !== undefined && "error" in answer ? answer : undefined;

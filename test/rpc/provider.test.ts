@@ -1,0 +1,123 @@
+/**
+ * One endpoint over a real socket: what is asked in one turn goes in one batch, each is answered with its own, and a
+ * refusal is told as what it is.
+ */
+import { afterAll, expect, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import { DecodePool } from "../../src/rpc/decode-pool.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
+import { EndpointProvider } from "../../src/rpc/provider.ts";
+
+interface Call {
+  readonly id: number;
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
+/** What came in, request by request: the methods of each. */
+let seen: string[][] = [];
+let respond: (calls: readonly Call[], isBatch: boolean) => unknown = () => undefined;
+const server = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  fetch: async (request) => {
+    const asked = (await request.json()) as Call | Call[];
+    const calls = Array.isArray(asked) ? asked : [asked];
+    seen.push(calls.map(({ method }) => method));
+    return Response.json(respond(calls, Array.isArray(asked)));
+  },
+});
+const echo = ({ id, method, params }: Call) => ({ jsonrpc: "2.0", id, result: [method, ...params] });
+const plainly = (calls: readonly Call[], isBatch: boolean) => (isBatch ? calls.map(echo) : echo(calls[0] as Call));
+const decoder = new DecodePool(1);
+const open = () =>
+  new EndpointProvider({
+    url: `http://127.0.0.1:${server.port}`,
+    label: "eth#1",
+    chainId: 1,
+    timeoutMs: 5_000,
+    maxBytes: 1 << 20,
+    clock: systemClock,
+    decoder,
+    onRequest: () => undefined,
+  });
+afterAll(async () => {
+  decoder.close();
+  await server.stop(true);
+});
+const failureOf = (asked: Promise<unknown>): Promise<RpcError> =>
+  asked.then(
+    () => {
+      throw new Error("it did not fail");
+    },
+    (error: RpcError) => error,
+  );
+
+test("what is asked in one turn is one batch, answered in any order; one alone is none", async () => {
+  const provider = open();
+  respond = (calls, isBatch) => (isBatch ? calls.map(echo).reverse() : plainly(calls, false));
+  seen = [];
+  const answers = await Promise.all(["a", "b", "c"].map((method, i) => provider.request(method, [i])));
+  expect(answers).toEqual([
+    ["a", 0],
+    ["b", 1],
+    ["c", 2],
+  ]);
+  expect(await provider.request("d", [])).toEqual(["d"]);
+  expect(seen).toEqual([["a", "b", "c"], ["d"]]);
+});
+
+test("long batches are cut, by number and by length", async () => {
+  const provider = open();
+  respond = plainly;
+  seen = [];
+  await Promise.all(Array.from({ length: 250 }, (_, i) => provider.request("m", [i])));
+  expect(seen.map(({ length }) => length).sort((a, b) => a - b)).toEqual([50, 100, 100]);
+  seen = [];
+  const long = "x".repeat(400_000);
+  await Promise.all([1, 2, 3].map((i) => provider.request("m", [i, long])));
+  expect(seen.map(({ length }) => length).sort()).toEqual([1, 2]);
+});
+
+test("each fails for itself; a refusal without an id, a missing answer and null beside a result are told apart", async () => {
+  const provider = open();
+  const error = { code: 3, message: "execution reverted" };
+  respond = (calls) =>
+    calls.map((call) => (call.method === "bad" ? { jsonrpc: "2.0", id: call.id, error } : echo(call)));
+  const [good, bad] = await Promise.allSettled([provider.request("good", []), provider.request("bad", [])]);
+  expect(good).toEqual({ status: "fulfilled", value: ["good"] });
+  expect((bad as PromiseRejectedResult).reason).toBeInstanceOf(RpcError);
+
+  respond = () => ({ jsonrpc: "2.0", id: null, error: { code: 429, message: "too many requests" } });
+  expect((await failureOf(provider.request("m", []))).kind).toBe("rate");
+  respond = (calls) => calls.slice(1).map(echo);
+  const [missing, there] = await Promise.allSettled([provider.request("first", []), provider.request("second", [])]);
+  expect(((missing as PromiseRejectedResult).reason as RpcError).kind).toBe("transient");
+  expect(there).toEqual({ status: "fulfilled", value: ["second"] });
+  respond = ([call]) => ({ ...echo(call as Call), error: null });
+  expect(await provider.request("m", [1])).toEqual(["m", 1]);
+});
+
+test("an endpoint that takes no batches is asked one by one from then on", async () => {
+  const provider = open();
+  respond = (calls, isBatch) =>
+    isBatch
+      ? { jsonrpc: "2.0", id: null, error: { code: -32600, message: "batches are not supported" } }
+      : plainly(calls, false);
+  seen = [];
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1]);
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1, 1, 1]);
+});
+
+test("closed, it answers nothing more: neither what waits for its turn nor what comes later", async () => {
+  const provider = open();
+  respond = plainly;
+  seen = [];
+  const waiting = failureOf(provider.request("m", []));
+  provider.destroy();
+  expect((await waiting).message).toContain("closed");
+  expect((await failureOf(provider.request("m", []))).message).toContain("closed");
+  expect(seen).toEqual([]);
+});

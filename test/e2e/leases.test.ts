@@ -2,7 +2,9 @@
  * Two processes over one log: each range is appended once, a holder that is killed is relieved within seconds, and one
  * that was stopped for longer than its lease is refused when it wakes up with an append in its hands.
  */
+import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -121,6 +123,33 @@ async function mint(): Promise<void> {
   minted++;
 }
 
+/** Whether somebody is in the middle of a transaction that writes. */
+function isLocked(logUrl: string): boolean {
+  if (!logUrl.startsWith("sqlite://")) return false;
+  const database = new Database(logUrl.slice("sqlite://".length), { readwrite: true });
+  try {
+    database.run("BEGIN IMMEDIATE");
+    database.run("ROLLBACK");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    database.close();
+  }
+}
+
+/** Stops a process where it holds no lock on the file: such a one keeps everybody from writing, whatever leases say. */
+async function stopBetweenWrites(service: ServiceProcess, logUrl: string): Promise<void> {
+  const state = () => readFileSync(`/proc/${service.pid}/stat`, "latin1").split(") ")[1]?.[0];
+  await eventually("it is stopped, without a lock", async () => {
+    service.kill("SIGSTOP");
+    if (state() !== "T") return undefined;
+    if (!isLocked(logUrl)) return true;
+    service.kill("SIGCONT");
+    return undefined;
+  });
+}
+
 const engines: [string, () => Promise<string>][] = [
   ["SQLite", async () => temporaryLogUrl()],
   ["PostgreSQL", async () => (await sharedPostgres()).createDatabase()],
@@ -154,7 +183,7 @@ for (const [engine, freshLog] of engines) {
       const log = await logOf(logUrl);
       await slow.get(path());
       await eventually("the backfill is under way", async () => ((await versionOf(log)) > 4 ? true : undefined));
-      slow.kill("SIGSTOP");
+      await stopBetweenWrites(slow, logUrl);
       const stoppedAt = await versionOf(log);
       const other = await processOf(logUrl, node);
       await other.get(path());

@@ -44,6 +44,9 @@ export class AddressTable {
     const { chunks } = this.#table;
     glance(this.#index, words, hashes, rows);
     compare(chunks, words, rows);
+    let unknown = 0;
+    for (let i = 0; i < count; i++) if ((rows[i] as number) < 0) unknown++;
+    if (unknown > 0) this.#index.expect(unknown, this.#hashOf);
     for (let i = 0; i < count; i++) {
       if ((rows[i] as number) >= 0) continue;
       const hash = hashes[i] as number;

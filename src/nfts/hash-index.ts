@@ -98,6 +98,15 @@ export class HashIndex {
     }
   }
 
+  /** Makes room for so many keys more at once, while there are few: growing step by step places each of them anew three times. */
+  expect(more: number, hashOf: (row: number) => number): void {
+    const whole = this.shards[0] as Int32Array;
+    const wanted = Math.min(this.#count + more, MAX_WHOLE);
+    if (this.mask !== 0 || wanted <= whole.length * MAX_FILL) return;
+    this.#replace(0, new Int32Array(Math.ceil(wanted / MAX_FILL)));
+    this.#refill(whole, hashOf);
+  }
+
   /** Adds a row that is not there yet; `hashOf` gives the hash of any row, for when the index grows. */
   add(hash: number, row: number, hashOf: (row: number) => number): void {
     this.reserve(row, hashOf);

@@ -7,6 +7,9 @@ import { TEST_KEY } from "../../test/support/service.ts";
 
 export const KEY_HEADERS = { "x-api-key": TEST_KEY } as const;
 
+/** Nobody listens there: pages come from memory, whatever the chain does. */
+export const NO_NODE = "http://127.0.0.1:9";
+
 export interface BenchService {
   readonly base: string;
   readonly port: number;

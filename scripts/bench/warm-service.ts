@@ -5,14 +5,14 @@
 import type { CollectionOptions } from "./chain/options.ts";
 import { type BenchService, startBenchService, untilIndexed } from "./service.ts";
 
-const ADDRESS = `0x${"aa".repeat(20)}`;
+export const WARM_UP_ADDRESS = `0x${"aa".repeat(20)}`;
 /** All of its NFTs fit one page, so that its metadata is soon done with. */
 const LIMIT = 500;
 const LOOK_MS = 50;
 
 /** A collection of its own to warm up with: a long history of few NFTs. */
 export const warmUpCollection = (transfers: number): CollectionOptions => ({
-  address: ADDRESS,
+  address: WARM_UP_ADDRESS,
   standard: "erc721",
   transfers,
   perToken: Math.ceil(transfers / LIMIT),
@@ -37,7 +37,7 @@ export async function untilSettled(service: BenchService, path: string, least: n
 /** Starts a service and has it index the collection to warm up with, which the node must have. */
 export async function startWarmService(options: Parameters<typeof startBenchService>[0]): Promise<BenchService> {
   const service = await startBenchService(options);
-  await untilIndexed(service, ADDRESS);
-  await untilSettled(service, `/api/v2/nft/${ADDRESS}?limit=${LIMIT}`, 1, 6);
+  await untilIndexed(service, WARM_UP_ADDRESS);
+  await untilSettled(service, `/api/v2/nft/${WARM_UP_ADDRESS}?limit=${LIMIT}`, 1, 6);
   return service;
 }

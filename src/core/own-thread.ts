@@ -1,4 +1,4 @@
-/** Who works in the background must not keep requests waiting for a core: priorities of the threads of this process. */
+/** Who works in the background must not keep requests waiting: for a core, or for their turn on this thread. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 
@@ -31,3 +31,6 @@ export function haveCompilersYield(): void {
 function lower(thread: number): void {
   if (Number.isSafeInteger(thread) && thread !== process.pid) setPriority(thread, BACKGROUND);
 }
+
+/** Resolves after what else the event loop has to do: requests, above all. */
+export const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

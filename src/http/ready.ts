@@ -39,8 +39,8 @@ export interface RouteAnswer {
 }
 
 /**
- * An answer of a text, or of its bytes, which are copied. With an entity tag where it may be kept by clients; a weak one: the same answer
- * compressed is the same answer.
+ * An answer of a text, or of its bytes, which are copied. With an entity tag where it may be kept by clients; a weak one:
+ * the same answer compressed is the same answer.
  */
 export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
   const isTagged = status === 200 && headers.has("cache-control");

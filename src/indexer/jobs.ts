@@ -10,14 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
-import {
-  type BlockRef,
-  type NftEvent,
-  nftStream,
-  parseStream,
-  type StreamName,
-  type TransfersCommitted,
-} from "../events/types.ts";
+import { type BlockRef, type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
@@ -227,12 +220,14 @@ export class IndexingJobs {
     for await (const events of ranges) {
       signal.throwIfAborted();
       let next = nextBlock(writer.state);
+      let { endHash } = writer.state;
       for (const event of events) {
         assertContiguous(event, next);
         next = event.toBlock + 1;
+        endHash = event.toHash;
         transfers += event.count;
       }
-      const { toBlock: end, toHash: endHash } = events.at(-1) as TransfersCommitted;
+      const end = next - 1;
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
       const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;

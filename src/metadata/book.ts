@@ -8,7 +8,7 @@ import { bytesToHex, type Hash } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { decodeTokens, NO_HASH } from "../events/tokens.ts";
 import type { MetadataEvent, MetadataReason } from "../events/types.ts";
-import { bigIntToId, loadId, TokenTable } from "../nfts/tokens.ts";
+import { loadId, TokenTable } from "../nfts/tokens.ts";
 import { roomI32, roomU8, roomU32 } from "./grow.ts";
 
 /** One attempt as readers see it. */
@@ -63,7 +63,6 @@ export class MetadataBook {
   #mediaCount = 0;
   #mediaHashes = new Uint8Array(0);
   #ranges: OutdatedRange[] = [];
-  readonly #sought = new Uint32Array(8);
   readonly #id = new Uint32Array(8);
 
   get bytes(): number {
@@ -188,9 +187,7 @@ export class MetadataBook {
 
   /** The slot of a token, or -1 when nothing is known of it. */
   find(kind: TransferKind, id: number | bigint): number {
-    if (typeof id === "number") return this.tokens.findSmall(kind, id | 0, Math.floor(id / 2 ** 32));
-    bigIntToId(id, this.#sought);
-    return this.tokens.find(kind, this.#sought);
+    return this.tokens.findId(kind, id);
   }
 
   #outcome(row: number): Outcome {

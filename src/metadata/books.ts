@@ -6,6 +6,7 @@ import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { otherWork } from "../core/own-thread.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { MetadataBook } from "./book.ts";
@@ -101,7 +102,7 @@ export class MetadataBooks {
       for (const { event, version, time } of page) book.evolve(event, version, time);
       for (const listener of this.#listeners) listener(stream, book, page);
       // The next slice waits its turn: requests are answered in between.
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await otherWork();
     }
     // A stream nobody wrote is kept too: its wake-up must find a book to move. It costs little and is evicted first.
     this.#hot.set(stream, book);

@@ -5,6 +5,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
+import { otherWork } from "../core/own-thread.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
@@ -102,7 +103,7 @@ export class Visit {
       const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
       if (tokens.length > 0) await this.#begin(tokens, book.version);
       // Walks take turns with requests.
-      else if (more) await new Promise<void>((resolve) => setImmediate(resolve));
+      else if (more) await otherWork();
       else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
       else return;
     }

@@ -6,7 +6,6 @@ import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
-import { bigIntToId } from "./tokens.ts";
 import { touchTails } from "./touch.ts";
 
 /** One line of a listing. Owners and minters are indexes of the address table. */
@@ -56,9 +55,8 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
 }
 
 /** The slot of a range's id when it ever moved, or -1. */
-function touchedSlot(ledger: Ledger, id: bigint, words: Uint32Array): number {
-  bigIntToId(id, words);
-  return ledger.tokens.find(TransferKind.erc721, words);
+function touchedSlot({ tokens }: Ledger, id: bigint): number {
+  return tokens.findId(TransferKind.erc721, id);
 }
 
 /** What stands in a row: enough to make its entry of. One object serves a whole scan; pages visit thousands of rows. */
@@ -104,7 +102,6 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
 /** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
 export function scanTokens(ledger: Ledger, block: number, from: number, visit: (found: FoundRow) => boolean): void {
   const { tokens, links, owners, balances, rows, gaps } = ledger;
-  const words = new Uint32Array(8);
   const found: FoundRow = { row: 0, slot: 0, at: 0, range: 0, offset: 0, supply: 0 };
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
     let slot = rowSlot;
@@ -116,7 +113,7 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: (
       // Ranges and slots lie in chain order: nothing behind the block is older than it.
       if (range.block > block) return false;
       const id = range.id + BigInt(offset);
-      slot = touchedSlot(ledger, id, words);
+      slot = touchedSlot(ledger, id);
       if (slot < 0) {
         found.slot = -1;
         return visit(found);
@@ -156,7 +153,6 @@ function isFirstOfPair(ledger: Ledger, at: number): boolean {
 export function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
   const { tokens, links, owners, balances, rows } = ledger;
   const entries = owners.countAt(block);
-  const words = new Uint32Array(8);
   let [i, r, offset, h] = from;
   // A token that moved on after the block is met at each of its entries, but its walk back is made once.
   const walked = new Map<number, number>();
@@ -200,7 +196,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
         r++;
         offset = 0;
       }
-      const slot = touchedSlot(ledger, id, words);
+      const slot = touchedSlot(ledger, id);
       const at = slot < 0 ? -1 : entryAt(slot);
       if (slot >= 0 && ledger.ownerAt(at) !== range.to) continue;
       const last = slot >= 0 && at >= 0 ? owners.block(at) : range.block;

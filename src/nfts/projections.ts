@@ -6,6 +6,7 @@ import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { otherWork } from "../core/own-thread.ts";
 import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type Collection, evolving, initialState, sizeOf } from "./collection.ts";
@@ -49,9 +50,6 @@ const READ_BYTES = 256 * 1024;
  */
 const SLICE = 2_000;
 const HYDRATION_SLICE = 5_000;
-
-/** Resolves after what else the event loop has to do: requests, above all. */
-const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export class CollectionProjections {
   readonly #log: EventLog;

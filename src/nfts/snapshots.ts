@@ -9,6 +9,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "../core/logger.ts";
+import { otherWork } from "../core/own-thread.ts";
 import { checksum, encodeEvent } from "../events/codec.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
@@ -52,7 +53,7 @@ export interface SnapshotOptions {
 
 export class Snapshots {
   readonly #options: SnapshotOptions;
-  readonly #code = codeHash();
+  #codeHash: string | undefined;
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
@@ -105,6 +106,12 @@ export class Snapshots {
     }
   }
 
+  /** Read when a snapshot is first asked for: a start has no need of it. */
+  get #code(): string {
+    this.#codeHash ??= codeHash();
+    return this.#codeHash;
+  }
+
   #pathOf(stream: StreamName): string {
     return join(this.#options.folder, `${stream.replaceAll("/", "-")}${SUFFIX}`);
   }
@@ -134,7 +141,6 @@ export class Snapshots {
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
 
 function bytesOf({ buffer, byteOffset, byteLength }: Int32Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
@@ -203,7 +209,8 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
 
 /** Of the sources that a snapshot depends on: whoever changes them makes snapshots of his own. */
 function codeHash(): string {
-  const folders = [import.meta.dir, join(import.meta.dir, "../events")];
+  // The places of an index are by a hash from core.
+  const folders = [import.meta.dir, join(import.meta.dir, "../events"), join(import.meta.dir, "../core")];
   let hash = 0n;
   for (const folder of folders) {
     for (const name of readdirSync(folder).sort()) hash = Bun.hash.xxHash3(readFileSync(join(folder, name)), hash);

@@ -53,6 +53,7 @@ export class TokenTable {
   readonly index = new HashIndex();
   readonly #large = new WordTable(WORDS);
   readonly #scratch = new Uint32Array(WORDS);
+  readonly #sought = new Uint32Array(WORDS);
 
   get count(): number {
     return this.ids.count;
@@ -102,6 +103,13 @@ export class TokenTable {
   find(kind: TransferKind, words: IdWords): number {
     if (!isLarge(words)) return this.findSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
     return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(kind, words));
+  }
+
+  /** As `find`, for an id as `idAmount` gives it, or any other. */
+  findId(kind: TransferKind, id: Amount): number {
+    if (typeof id === "number") return this.findSmall(kind, id | 0, Math.floor(id / 2 ** 32));
+    bigIntToId(id, this.#sought);
+    return this.find(kind, this.#sought);
   }
 
   /** As `find`, for an id of two words, signed. */

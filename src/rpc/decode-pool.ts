@@ -80,8 +80,7 @@ export class DecodePool implements Decoder {
   ): Promise<Decoded> {
     signal.throwIfAborted();
     const id = this.#nextId++;
-    const { url, label, timeoutMs, maxBytes } = target;
-    const asked = this.#ask({ ...job, id, target: { url, label, timeoutMs, maxBytes }, payload }, meta, []);
+    const asked = this.#ask({ ...job, id, target, payload }, meta, []);
     const abandon = (): void => this.#abandon(id, signal.reason);
     signal.addEventListener("abort", abandon, { once: true });
     try {

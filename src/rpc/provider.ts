@@ -81,7 +81,10 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   #drain(): void {
     const queue = this.#queue.splice(0);
-    if (queue.length === 0) return;
+    if (queue.length < 2) {
+      if (queue.length > 0) this.#sendBatch(queue);
+      return;
+    }
     let batch: Waiting[] = [];
     let length = 0;
     for (const waiting of queue) {
@@ -152,7 +155,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       return await this.send(method, params);
     } catch (error) {
       if (error instanceof RpcError) throw error;
-      // What ethers itself finds wrong (a missing answer in a batch, say) is a fault of the endpoint's.
+      // What else goes wrong on the way is a fault of the endpoint's.
       throw new RpcError("transient", `${method} failed: ${messageOf(error)}`, { meta: { endpoint: this.label } });
     }
   }

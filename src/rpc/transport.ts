@@ -32,7 +32,8 @@ class HttpTransport implements Transport {
   readonly http: HttpTarget;
 
   constructor(options: TransportOptions) {
-    this.http = options;
+    const { url, label, timeoutMs, maxBytes } = options;
+    this.http = { url, label, timeoutMs, maxBytes };
   }
 
   send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {

@@ -2,11 +2,11 @@
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import type { NftEvent } from "../../src/events/types.ts";
+import type { ContractIdentified, NftEvent } from "../../src/events/types.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";
 
 export const hash = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;
-export const identified: NftEvent = {
+export const identified: ContractIdentified = {
   type: "ContractIdentified",
   kind: "nft",
   forms: ["erc721"],

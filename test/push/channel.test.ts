@@ -1,13 +1,14 @@
 /** What is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000 versions, quick progress. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Address, Hash } from "../../src/core/hex.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
+import { identified as begun, hash } from "../nfts/histories.ts";
 import { columnsOf } from "../nfts/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
@@ -49,16 +50,7 @@ function peer() {
 }
 
 const address = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
-const hash = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;
-const identified: NftEvent = {
-  type: "ContractIdentified",
-  kind: "nft",
-  forms: ["erc721"],
-  name: "",
-  symbol: "",
-  startBlock: 0,
-  block: 5_000,
-};
+const identified: NftEvent = { ...begun, block: 5_000 };
 const committed = (block: number): NftEvent => ({
   type: "TransfersCommitted",
   fromBlock: block,

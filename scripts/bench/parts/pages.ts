@@ -6,7 +6,7 @@
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
 import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";
 import { median } from "../load.ts";
-import { KEY_HEADERS, startBenchService } from "../service.ts";
+import { KEY_HEADERS, NO_NODE, startBenchService } from "../service.ts";
 
 export interface PagesResult {
   /** µs a page: as a client sees it, and in this process. */
@@ -14,8 +14,6 @@ export interface PagesResult {
   readonly made: number;
 }
 
-/** Nobody listens there: pages come from memory, whatever the chain does. */
-const NO_NODE = "http://127.0.0.1:9";
 /** Pages before those that count, and as many that do. Small listings are gone through again and again. */
 const MADE = 2_000;
 const SERVED = 400;

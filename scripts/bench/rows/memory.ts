@@ -7,7 +7,7 @@ import { checkpoint } from "../log-facts.ts";
 import { residentBytes } from "../machine.ts";
 import type { MemoryResult } from "../parts/memory.ts";
 import { type Bench, grouped, type Row, type Scale } from "../row.ts";
-import { startBenchService, temporaryFolder } from "../service.ts";
+import { NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 import { backfillOnce, denseCollection } from "./backfill.ts";
 
 const MAX_PER_TOKEN = 64;
@@ -16,8 +16,6 @@ const MAX_ON_DISK = 40;
 const MAX_SERVED_BYTES = 2 ** 30;
 /** Mints alone would make no history; more would be measured instead of the NFTs. */
 const SERVED_MOVES = 0.1;
-/** Nobody listens there: pages come from memory, whatever the chain does. */
-const NO_NODE = "http://127.0.0.1:9";
 
 const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
 

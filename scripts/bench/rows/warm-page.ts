@@ -14,13 +14,12 @@ import {
   untilIndexed,
 } from "../service.ts";
 import { warmRow } from "../warm.ts";
-import { untilSettled, warmUpCollection } from "../warm-service.ts";
+import { untilSettled, WARM_UP_ADDRESS, warmUpCollection } from "../warm-service.ts";
 import { BENCH_ADDRESS, denseCollection } from "./backfill.ts";
 
-const ADDRESS = `0x${"aa".repeat(20)}`;
-const PATH = `/api/v2/nft/${ADDRESS}?limit=100`;
+const PATH = `/api/v2/nft/${WARM_UP_ADDRESS}?limit=100`;
 const COLLECTION: CollectionOptions = {
-  address: ADDRESS,
+  address: WARM_UP_ADDRESS,
   standard: "erc721",
   transfers: 3_000,
   layout: { perBlock: 50 },
@@ -31,7 +30,7 @@ const STEADY_TURN = 2;
 
 async function indexed(folder: TemporaryFolder, rpcUrl: string, looks: number): Promise<BenchService> {
   const service = await startBenchService({ rpcUrl, logUrl: folder.logUrl });
-  await untilIndexed(service, ADDRESS);
+  await untilIndexed(service, WARM_UP_ADDRESS);
   await untilSettled(service, PATH, 100, looks);
   return service;
 }

@@ -202,7 +202,7 @@ export class EndpointPool {
 
   /** One attempt, and a second endpoint's beside it when the first takes too long. */
   async #hedged<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
-    if (this.endpoints.length === 1) return this.#once(endpoint, operation, signal);
+    // What one part of an attempt has failed for, or another endpoint has answered first, is not asked for any more.
     const over = new AbortController();
     const both = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
     let late: () => void = () => undefined;
@@ -210,7 +210,7 @@ export class EndpointPool {
       late = resolve;
     });
     const patience = Math.max(HEDGE_MIN_MS, this.#of(endpoint).latency * HEDGE_FACTOR);
-    const cancel = this.#clock.after(patience, () => late());
+    const cancel = this.endpoints.length === 1 ? () => undefined : this.#clock.after(patience, () => late());
     const first = this.#once(endpoint, operation, both);
     try {
       const early = await Promise.race([first.then((value) => ({ value })), straggling]);
@@ -221,7 +221,7 @@ export class EndpointPool {
       return await firstOf(first, this.#once(second, operation, both));
     } finally {
       cancel();
-      over.abort(new DOMException("another endpoint answered first", "AbortError"));
+      over.abort(new DOMException("the attempt is over", "AbortError"));
     }
   }
 

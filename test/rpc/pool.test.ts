@@ -175,6 +175,23 @@ describe("bulk reading", () => {
     expect(await failed.catch((error: unknown) => error)).toMatchObject({ kind: "range" });
   });
 
+  test("what one part of an attempt failed for is abandoned, with one endpoint, too", async () => {
+    for (const endpoints of [1, 2]) {
+      const { pool, settle, clock } = world(endpoints);
+      let [attempts, abandoned] = [0, 0];
+      const answer = pool.bulk(async (_endpoint, _span, signal) => {
+        if (++attempts > 1) return "again";
+        const logs = clock.sleep(60_000, signal).catch((error: unknown) => {
+          abandoned++;
+          throw error;
+        });
+        return (await Promise.all([logs, Promise.reject(new RpcError("transient", "no header"))])).join();
+      }, 1);
+      expect(await settle(answer)).toBe("again");
+      expect([attempts, abandoned]).toEqual([2, 1]);
+    }
+  });
+
   test("an abort passes the room on", async () => {
     const { pool, settle, clock } = world(1);
     const abort = new AbortController();

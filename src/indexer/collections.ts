@@ -26,12 +26,18 @@ import type { BlockConsumer, FollowBatch } from "./consumer.ts";
 import type { CollectionFlags } from "./flags.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
 import type { IndexingObserver } from "./observer.ts";
+import { SeenHeaders } from "./seen-headers.ts";
 
 /** A collection as the follower holds it: what it takes to write the next range. */
 interface Followed {
   readonly address: Address;
   version: number;
   state: IndexState;
+}
+
+interface Joining extends Followed {
+  /** Of the append that leaves it ready to join, while that is under way. */
+  readonly appended?: Promise<StreamHead>;
 }
 
 export interface CollectionsOptions {
@@ -61,7 +67,8 @@ export class FollowedCollections implements BlockConsumer {
   /** Version of the chain's stream that what is written next goes by. */
   chainVersion = 0;
   readonly #followed = new Map<Address, Followed>();
-  readonly #joining = new Map<Address, Followed>();
+  readonly #joining = new Map<Address, Joining>();
+  readonly #seen = new SeenHeaders(MAX_CHECKED);
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
@@ -110,56 +117,62 @@ export class FollowedCollections implements BlockConsumer {
     }
   }
 
+  /** As `offer`, of a collection that will be ready with an append that is under way: what it misses is read meanwhile. */
+  expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
+    const joining: Joining = { address, version: 0, state, appended };
+    this.#joining.set(address, joining);
+    appended.catch(() => {
+      // Who appends it goes on from what the log says.
+      if (this.#joining.get(address) === joining) this.#joining.delete(address);
+    });
+  }
+
   /**
    * Completes those that wait: reads from their end to the followed head and appends `IndexingCompleted`. `headers` are
    * the unfinalised ones that the logs must agree with.
    */
   async join(head: HeaderRef, headerOf: (number: number) => HeaderRef | undefined): Promise<void> {
     for (const followed of [...this.#joining.values()]) {
-      this.#joining.delete(followed.address);
       try {
-        await this.#joinOne(followed, head, headerOf);
+        const isOver = await this.#joinOne(followed, head, headerOf);
+        if (isOver) this.#joining.delete(followed.address);
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== this.#chainStream;
-        if (!isOwn) {
-          this.#joining.set(followed.address, followed);
-          throw error;
-        }
+        if (!isOwn) throw error;
         // Another worker moved it on: what the log says now decides.
+        this.#joining.delete(followed.address);
         this.offer(await this.#options.log.head(nftStream(this.#options.chainId, followed.address)));
       }
     }
   }
 
+  /** Whether it waits no more: false when it has to until the follower has caught up with it. */
   async #joinOne(
-    followed: Followed,
+    followed: Joining,
     head: HeaderRef,
     headerOf: (number: number) => HeaderRef | undefined,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { reader, observer, chainId, verify } = this.#options;
     const { address } = followed;
     const from = nextBlock(followed.state);
     if (from > head.number + 1) {
-      // Its final blocks are ahead of a follower that could not follow for a while: until it has caught up.
-      this.#joining.set(address, followed);
-      return;
+      // Its final blocks are ahead of a follower that could not follow for a while.
+      return false;
     }
     const { end, endHash } = followed.state;
     const held = headerOf(end);
     // The follower itself may be on a branch that lost, and not know it yet.
     if (held !== undefined && endHash !== "" && held.hash !== endHash) throw new ForkedLogsError(end);
     if (head.number - from > MAX_JOIN_GAP) {
+      if (!(await isIn(followed))) return true;
       await this.#append(followed, [], { ...followed.state, status: "backfilling" });
-      return;
-    }
-    const headers = await this.#newestHeaders(from, head);
-    for (const { number, hash } of headers) {
-      const held = headerOf(number);
-      if (held !== undefined && held.hash !== hash) throw new ForkedLogsError(number);
+      return true;
     }
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
+    const headers = this.#newestHeaders(from, head, headerOf);
     const logs = await reader.completeLogs(filter, headers, verify === "receipts");
     assertOnChain(logs, headerOf);
+    if (!(await isIn(followed))) return true;
     const events: NftEvent[] = [];
     if (from <= head.number) events.push(this.#committed(followed.state, logs, from, head));
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
@@ -180,6 +193,7 @@ export class FollowedCollections implements BlockConsumer {
     this.#followed.set(address, followed);
     this.#options.flags.joined(address);
     observer.completed(chainId, address);
+    return true;
   }
 
   /** Writes the flags that the rules and lists of now give, where they are not what the stream says. */
@@ -197,20 +211,42 @@ export class FollowedCollections implements BlockConsumer {
     }
   }
 
-  /** Headers of the newest blocks that a collection still has to read, to check its logs by. */
-  async #newestHeaders(from: number, head: HeaderRef): Promise<BlockHeader[]> {
+  /** The follower was given these, and follows them. */
+  saw(headers: readonly BlockHeader[]): void {
+    this.#seen.add(headers);
+  }
+
+  /**
+   * Headers of the newest blocks that a collection still has to read, to check its logs by: the head is asked for in any
+   * case, for a node that is behind or on another branch has none of that hash. @throws ForkedLogsError
+   */
+  async #newestHeaders(
+    from: number,
+    head: HeaderRef,
+    headerOf: (number: number) => HeaderRef | undefined,
+  ): Promise<BlockHeader[]> {
     const most = this.#options.verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1;
     const first = Math.max(from, head.number - most + 1);
-    const numbers = Array.from({ length: Math.max(0, head.number - first + 1) }, (_, i) => first + i);
-    const headers: BlockHeader[] = [];
+    const known: BlockHeader[] = [];
+    const numbers: number[] = [];
+    for (let number = first; number <= head.number; number++) {
+      const held = headerOf(number);
+      const seen = held === undefined || number === head.number ? undefined : this.#seen.of(held);
+      if (seen === undefined) numbers.push(number);
+      else known.push(seen);
+    }
+    const asked: BlockHeader[] = [];
     for (let at = 0; at < numbers.length; at += HEADER_BATCH) {
       for (const header of await this.#options.reader.headers(numbers.slice(at, at + HEADER_BATCH))) {
         // A node that lags: what it does not have it cannot be checked by.
         if (header === undefined) throw new RpcError("transient", "the node lacks a block below its head");
-        headers.push(header);
+        const held = headerOf(header.number);
+        if (held !== undefined && held.hash !== header.hash) throw new ForkedLogsError(header.number);
+        asked.push(header);
       }
     }
-    return headers;
+    this.#seen.add(asked);
+    return [...known, ...asked];
   }
 
   #committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
@@ -338,6 +374,17 @@ export class FollowedCollections implements BlockConsumer {
       this.#followed.delete(followed.address);
       this.#joining.set(followed.address, followed);
     }
+  }
+}
+
+/** Resolves once it is ready to join as the log has it; false when the append failed that was to make it so. */
+async function isIn(joining: Joining): Promise<boolean> {
+  if (joining.appended === undefined) return true;
+  try {
+    joining.version = (await joining.appended).version;
+    return true;
+  } catch {
+    return false;
   }
 }
 

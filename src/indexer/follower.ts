@@ -11,7 +11,7 @@ import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
 import type { Verify } from "./backfill-task.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
@@ -132,11 +132,11 @@ export class Follower {
       this.#polledMs = this.#options.clock.monotonic();
       try {
         await this.#flag();
-        const head = await reader.head();
-        await this.#advance(state, head, lease);
+        const tips = await reader.tips();
+        await this.#advance(state, tips, lease);
         this.#violations.clear();
         await this.#join(state);
-        wait = this.#waitAfter(state, head);
+        wait = this.#waitAfter(state, tips.head);
         failures = 0;
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
@@ -201,12 +201,12 @@ export class Follower {
   }
 
   /**
-   * Moves the followed head towards `head`; where there was a reorg, back to the ancestor and on from there.
+   * Moves the followed head towards the node's; where there was a reorg, back to the ancestor and on from there.
    * @param isOver whether it has gone back already: a node that changes its mind again is looked at again
    */
-  async #advance(state: ChainState, nodeHead: BlockHeader, lease: Lease, isOver = false): Promise<void> {
-    const { reader, observer, chain } = this.#options;
-    const finalized = await reader.finalized(nodeHead);
+  async #advance(state: ChainState, tips: Tips, lease: Lease, isOver = false): Promise<void> {
+    const { observer, chain } = this.#options;
+    const { head: nodeHead, finalized } = tips;
     if (state.head === undefined || state.finalized === undefined) {
       await this.#begin(state, nodeHead, finalized);
       return;
@@ -223,7 +223,7 @@ export class Follower {
       const held = state.headers.get(target.number);
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
       if (held === undefined || held.hash === target.hash) return;
-      await this.#goOver(state, nodeHead, { from: target.number, isOver }, lease);
+      await this.#goOver(state, tips, { from: target.number, isOver }, lease);
       return;
     }
     const next = state.head.number + 1;
@@ -231,7 +231,7 @@ export class Follower {
     const from = this.#options.verify === "sample" ? known : next;
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
-      await this.#goOver(state, nodeHead, { from: Math.min(state.head.number, target.number), isOver }, lease);
+      await this.#goOver(state, tips, { from: Math.min(state.head.number, target.number), isOver }, lease);
       return;
     }
     // Nodes may be of two minds: what one calls final must be on the branch that is followed.
@@ -243,14 +243,14 @@ export class Follower {
   /** Back to the common ancestor, and on to the head in the same look; a second fork in one look waits for the next. */
   async #goOver(
     state: ChainState,
-    nodeHead: BlockHeader,
+    tips: Tips,
     { from, isOver }: { from: number; isOver: boolean },
     lease: Lease,
   ): Promise<void> {
     const wentBack = await this.#resolveFork(state, from, lease);
     if (!wentBack) return;
     if (isOver) this.#nudged = true;
-    else await this.#advance(state, nodeHead, lease, true);
+    else await this.#advance(state, tips, lease, true);
   }
 
   async #headerAt(number: number): Promise<BlockHeader> {
@@ -266,6 +266,7 @@ export class Follower {
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
     const headers = await this.#fetchHeaders(from, head);
     if (!areLinked(headers) || headers[0]?.hash !== first.hash) throw new ForkedLogsError(head.number);
+    this.#options.collections.saw(headers);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
       { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },
@@ -334,6 +335,7 @@ export class Follower {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
     }
     await this.#append(state, events);
+    this.#options.collections.saw(headers);
     this.#writing = false;
   }
 

@@ -59,11 +59,10 @@ export async function identify(
     call("decimals"),
   ];
   const { header, results } = await reader.callsAtHead(questions);
-  const code = await reader.code(address, header.number);
+  const [code, { number: final }] = await Promise.all([reader.code(address, header.number), reader.finalized(header)]);
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
-  const final = (await reader.finalized(header)).number;
   const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
     type: "ContractIdentified",
     ...fields,

@@ -149,30 +149,31 @@ export class IndexingJobs {
     if (parsed.kind !== "nft") return;
     const { address } = parsed;
     const head = await log.head(stream);
-    const writer = new StreamWriter(log, stream, head.version, fromHeadline(head.headline));
+    const writer = new StreamWriter(log, head);
     try {
+      if (writer.state.status === "joining") this.#handOver(writer, address);
       const final = writer.state.status === "requested" ? await this.#identify(writer, address, signal) : undefined;
       if (writer.state.status === "backfilling") {
         await this.#backfill(writer, address, final ?? (await this.#finalBlock()), signal);
       }
-      if (writer.state.status === "joining") {
-        this.#options.collections.offer(await log.head(stream));
-        this.#options.follower.nudge();
-      }
+      await writer.settled();
     } catch (error) {
+      // Nothing is written beside it, nor after the lease is given up.
+      await writer.settled().catch(() => undefined);
       if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
       const attempt = writer.state.attempt + 1;
       const wait = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
       const retryAt = clock.now() + wait;
       logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs: wait }, "indexing failed");
       const reason = messageOf(error);
-      await writer.append([{ type: "IndexingFailed", reason, attempt, retryAt }], { attempt, retryAt });
+      writer.append([{ type: "IndexingFailed", reason, attempt, retryAt }], { attempt, retryAt });
+      await writer.settled();
       observer.failed(chain.chainId, address);
       this.#later(stream, wait);
     }
   }
 
-  /** Says what the contract is; returns the final block, where its history is to be read up to it. */
+  /** Begins to say what the contract is; returns the final block, where its history is to be read up to it. */
   async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<BlockRef | undefined> {
     const { reader, decoder, chain, clock, logger } = this.#options;
     decoder.prepare();
@@ -181,21 +182,27 @@ export class IndexingJobs {
     const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
-      await writer.append([identified], { ...common, status: kind });
+      writer.append([identified], { ...common, status: kind });
       return undefined;
     }
     // A contract younger than the final block has no final history to read: the follower reads all of it.
     const final = await this.#finalBlock();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
-    await writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    if (status === "joining") this.#handOver(writer, address);
     return final;
   }
 
   async #finalBlock(): Promise<BlockRef> {
-    const { reader } = this.#options;
-    const { number, hash } = await reader.finalized(await reader.head());
+    const { number, hash } = (await this.#options.reader.tips()).finalized;
     return { number, hash };
+  }
+
+  /** Has the follower take over, which reads on while the last of the history is still being appended. */
+  #handOver(writer: StreamWriter, address: Address): void {
+    this.#options.collections.expect(address, writer.state, writer.settled());
+    this.#options.follower.nudge();
   }
 
   async #backfill(writer: StreamWriter, address: Address, final: BlockRef, signal: AbortSignal): Promise<void> {
@@ -218,6 +225,8 @@ export class IndexingJobs {
       onMalformed: (count) => observer.malformed(chain.chainId, count),
     });
     for await (const events of ranges) {
+      // One append at a time; the next ranges are asked for and decoded meanwhile.
+      await writer.settled();
       signal.throwIfAborted();
       let next = nextBlock(writer.state);
       let { endHash } = writer.state;
@@ -231,8 +240,9 @@ export class IndexingJobs {
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
       const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
-      await writer.append([...events, ...flags.events], change);
-      observer.progress(chain.chainId, address, { block: end, target, transfers });
+      const progress = { block: end, target, transfers };
+      writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
+      if (status === "joining") this.#handOver(writer, address);
     }
   }
 }
@@ -243,27 +253,46 @@ class StreamWriter {
   readonly #stream: StreamName;
   #version: number;
   #state: IndexState;
+  #appended: Promise<StreamHead>;
 
-  constructor(log: EventLog, stream: StreamName, version: number, state: IndexState) {
+  constructor(log: EventLog, head: StreamHead) {
     this.#log = log;
-    this.#stream = stream;
-    this.#version = version;
-    this.#state = state;
+    this.#stream = head.stream;
+    this.#version = head.version;
+    this.#state = fromHeadline(head.headline);
+    this.#appended = Promise.resolve(head);
   }
 
+  /** As it is once what is being appended is in; as before, when that has failed. */
   get state(): IndexState {
     return this.#state;
   }
 
-  async append(events: readonly NftEvent[], change: Partial<IndexState>): Promise<void> {
-    const state = { ...this.#state, ...change };
-    this.#version = await this.#log.append({
-      stream: this.#stream,
-      events,
-      expectedVersion: this.#version,
-      headline: toHeadline(state),
-    });
-    this.#state = state;
+  /** Begins an append, after which the stream has `change` in its headline; the one before must have settled. */
+  append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
+    const before = this.#state;
+    this.#state = { ...before, ...change };
+    this.#appended = this.#write(events, before, onAppended);
+    // Who waits for it hears of it; nobody may be waiting yet.
+    this.#appended.catch(() => undefined);
+  }
+
+  async #write(events: readonly NftEvent[], before: IndexState, onAppended?: () => void): Promise<StreamHead> {
+    const stream = this.#stream;
+    const headline = toHeadline(this.#state);
+    try {
+      this.#version = await this.#log.append({ stream, events, expectedVersion: this.#version, headline });
+    } catch (error) {
+      this.#state = before;
+      throw error;
+    }
+    onAppended?.();
+    return { stream, version: this.#version, headline };
+  }
+
+  /** Resolves once the append under way is in, with what the stream's row says then. @throws what it failed with */
+  settled(): Promise<StreamHead> {
+    return this.#appended;
   }
 }
 

@@ -8,7 +8,7 @@ import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import type { EndpointPool } from "./pool.ts";
-import type { BlockHeader, ChainLog, LogFilter } from "./port.ts";
+import type { BlockHeader, ChainLog, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
 import { verifyLogs } from "./verify.ts";
 
@@ -45,11 +45,15 @@ export class LogReader {
   }
 
   /**
-   * The logs of a range, each block of `headers` checked: where its bloom speaks of a contract without a log here, its
+   * The logs of a range, each block of `toCheck` checked: where its bloom speaks of a contract without a log here, its
    * receipts decide. `strict`: every block the bloom speaks of is read from its receipts, logs or not.
    */
-  async completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict = false): Promise<ChainLog[]> {
-    const { logs, sources } = await this.#read(filter);
+  async completeLogs(
+    filter: LogFilter,
+    toCheck: MaybeLater<readonly BlockHeader[]>,
+    strict = false,
+  ): Promise<ChainLog[]> {
+    const [{ logs, sources }, headers] = await Promise.all([this.#read(filter), toCheck]);
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
     const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
     const lenient = headers.filter((header) => !isStrict(header));

@@ -45,8 +45,16 @@ export interface CallResult {
   readonly data: string;
 }
 
+/** What is there, or will be: what needs it asks for its own part meanwhile. */
+export type MaybeLater<T> = T | Promise<T>;
+
 /** Where a state read looks: a block's number, or the newest block. */
 export type BlockTag = number | "latest";
+
+export interface Tips {
+  readonly head: BlockHeader;
+  readonly finalized: BlockHeader;
+}
 
 export interface ChainReader {
   readonly chainId: number;
@@ -56,6 +64,9 @@ export interface ChainReader {
 
   /** The newest finalised block by the node's tag, or by depth where the tag is refused or the operator set one. */
   finalized(head: BlockHeader): Promise<BlockHeader>;
+
+  /** The newest block and the newest finalised one, in one round trip where the node knows the tag. */
+  tips(): Promise<Tips>;
 
   /** The canonical block of that number; undefined above the node's head. */
   header(number: number): Promise<BlockHeader | undefined>;
@@ -78,10 +89,10 @@ export interface ChainReader {
   /**
    * As `logs`, and complete as far as the headers can tell: where a header's bloom speaks of an address without a log
    * here, the block's receipts decide, or a second endpoint where there are none.
-   * @param headers of the blocks to check; the others of the range are read as by `logs`
+   * @param headers of the blocks to check, perhaps still to come; the others of the range are read as by `logs`
    * @param strict every block a bloom speaks of is read from its receipts, whether logs of it came or not
    */
-  completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict?: boolean): Promise<ChainLog[]>;
+  completeLogs(filter: LogFilter, headers: MaybeLater<readonly BlockHeader[]>, strict?: boolean): Promise<ChainLog[]>;
 
   /**
    * Many calls against one block in one round trip: through Multicall3 where the chain has it, else a JSON-RPC batch.

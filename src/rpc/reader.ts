@@ -12,7 +12,17 @@ import { RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
-import type { BlockHeader, BlockTag, Call, CallResult, ChainLog, ChainReader, LogFilter } from "./port.ts";
+import type {
+  BlockHeader,
+  BlockTag,
+  Call,
+  CallResult,
+  ChainLog,
+  ChainReader,
+  LogFilter,
+  MaybeLater,
+  Tips,
+} from "./port.ts";
 import { NFT_TOPICS } from "./topics.ts";
 
 const MULTICALL = new Interface([
@@ -60,22 +70,39 @@ export class RpcChainReader implements ChainReader {
   }
 
   async head(): Promise<BlockHeader> {
-    const header = await this.#run((endpoint) => this.#headerBy(endpoint, "latest"));
-    if (header === undefined) throw new AppError("the chain has no newest block", { code: "chain_unavailable" });
-    return header;
+    return present(await this.#run((endpoint) => this.#headerBy(endpoint, "latest")));
+  }
+
+  async tips(): Promise<Tips> {
+    const tagged = await this.#byTag((endpoint) =>
+      Promise.all([this.#headerBy(endpoint, "latest"), this.#headerBy(endpoint, "finalized")]),
+    );
+    const head = tagged === undefined ? await this.head() : present(tagged[0]);
+    const finalized = tagged?.[1];
+    const isBelow = finalized !== undefined && finalized.number <= head.number;
+    return { head, finalized: isBelow ? finalized : await this.#byDepth(head) };
   }
 
   async finalized(head: BlockHeader): Promise<BlockHeader> {
-    const { finalityDepth, depthIsSet } = this.#options;
-    if (!depthIsSet && !this.#finalizedTagRefused) {
-      try {
-        const header = await this.#run((endpoint) => this.#headerBy(endpoint, "finalized"));
-        if (header !== undefined && header.number <= head.number) return header;
-      } catch (error) {
-        if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
-        this.#finalizedTagRefused = true;
-      }
+    const header = await this.#byTag((endpoint) => this.#headerBy(endpoint, "finalized"));
+    return header !== undefined && header.number <= head.number ? header : this.#byDepth(head);
+  }
+
+  /** What asks for the block with the finalised tag; undefined where the tag is refused, or the operator's depth counts. */
+  async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
+    if (this.#options.depthIsSet || this.#finalizedTagRefused) return undefined;
+    try {
+      return await this.#run(ask);
+    } catch (error) {
+      if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+      this.#finalizedTagRefused = true;
+      return undefined;
     }
+  }
+
+  /** The block so far below the head that the chain's depth, or the operator's, makes it final. */
+  async #byDepth(head: BlockHeader): Promise<BlockHeader> {
+    const { finalityDepth } = this.#options;
     const number = Math.max(0, head.number - finalityDepth);
     if (number === head.number) return head;
     // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
@@ -110,7 +137,7 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.logs(filter);
   }
 
-  completeLogs(filter: LogFilter, headers: readonly BlockHeader[], strict = false): Promise<ChainLog[]> {
+  completeLogs(filter: LogFilter, headers: MaybeLater<readonly BlockHeader[]>, strict = false): Promise<ChainLog[]> {
     return this.#logs.completeLogs(filter, headers, strict);
   }
 
@@ -280,6 +307,11 @@ export class RpcChainReader implements ChainReader {
     if (endpoint === undefined) return undefined;
     return { decoded: await askTransfers(endpoint, filter, signal), endpoint };
   }
+}
+
+function present(header: BlockHeader | undefined): BlockHeader {
+  if (header === undefined) throw new AppError("the chain has no newest block", { code: "chain_unavailable" });
+  return header;
 }
 
 /** Whose transfers of which forms, and in which blocks. */

@@ -15,6 +15,7 @@ import type {
   ChainLog,
   ChainReader,
   LogFilter,
+  Tips,
 } from "../../../src/rpc/port.ts";
 
 const coder = AbiCoder.defaultAbiCoder();
@@ -203,6 +204,10 @@ export class FakeChain implements ChainReader {
   async finalized(): Promise<BlockHeader> {
     this.requests.push("finalized");
     return this.blocks[Math.max(0, this.tip.number - 64)]!;
+  }
+
+  async tips(): Promise<Tips> {
+    return { head: await this.head(), finalized: await this.finalized() };
   }
 
   async header(number: number): Promise<BlockHeader | undefined> {

@@ -20,6 +20,8 @@ import { ReadAhead } from "./read-ahead.ts";
 
 /** Ranges read ahead for one collection; how many requests an endpoint takes at once is the pool's to know. */
 const READ_AHEAD = 8;
+/** As long as nothing has come: how dense the logs lie is not known then, and eight too large answers are half a gigabyte. */
+const FIRST_AHEAD = 3;
 /** Share of ranges compared with a second endpoint by `VERIFY=sample`. */
 const SAMPLE = 0.01;
 /** An answer in doubt is asked for again this often before the job fails and is retried with backoff. */
@@ -35,8 +37,7 @@ const CHECKED_SPAN = 500;
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted[]> {
   const queue: ReadAhead<TransfersCommitted>[] = [];
   let next = task.fromBlock;
-  // The first range goes alone: how dense the logs lie is not known before, and eight too large answers are half a gigabyte.
-  let ahead = 1;
+  let ahead = FIRST_AHEAD;
   // Requests are abandoned together when one of them fails for good or the consumer stops.
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);

@@ -6,6 +6,7 @@
  * A file is the JSON of all facts, the arrays, and at its end the JSON of a header in `HEAD_BYTES`. Each of them is padded
  * to eight bytes, so that arrays are used where they lie.
  */
+import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "../core/logger.ts";
@@ -18,6 +19,8 @@ import { Reader, Writer } from "./keep.ts";
 
 const HEAD_BYTES = 512;
 const SUFFIX = ".snapshot";
+/** What was begun and not touched for so long was left by a process that is gone. */
+const ABANDONED_MS = 3_600_000;
 /** Bytes hashed, or handed to the file, in one go. */
 const SLICE_BYTES = 4 * 1024 * 1024;
 
@@ -77,7 +80,8 @@ export class Snapshots {
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
     mkdirSync(this.#options.folder, { recursive: true });
     const path = this.#pathOf(stream);
-    const temporary = `${path}.${process.pid}`;
+    // Containers that share a folder may all be process 1.
+    const temporary = `${path}.${randomUUID()}`;
     try {
       const head = (hash: string) =>
         headOf({ code: this.#code, stream, version, event, factsBytes: json.length, hash });
@@ -125,16 +129,23 @@ export class Snapshots {
     return checksum(stream, version, event.type, time, encodeEvent(event));
   }
 
-  /** Deletes the oldest files beyond the bound, never the newest. */
-  #prune(newest: string): void {
+  /** Deletes the oldest files beyond the bound, never the one just written, and what a crash left half-written. */
+  #prune(written: string): void {
     const { folder, maxBytes } = this.#options;
-    const paths = readdirSync(folder).flatMap((name) => (name.endsWith(SUFFIX) ? [join(folder, name)] : []));
-    const files = paths.map((path) => ({ path, stat: statSync(path) }));
-    files.sort((a, b) => b.stat.mtimeMs - a.stat.mtimeMs);
+    const files = readdirSync(folder).flatMap((name) => {
+      const path = join(folder, name);
+      // Another process may be deleting, too.
+      const stat = name.includes(SUFFIX) ? statSync(path, { throwIfNoEntry: false }) : undefined;
+      return stat === undefined ? [] : [{ path, size: stat.size, ms: stat.mtimeMs }];
+    });
+    files.sort((a, b) => b.ms - a.ms);
+    const now = files.find(({ path }) => path === written)?.ms ?? 0;
     let total = 0;
-    for (const { path, stat } of files) {
-      total += stat.size;
-      if (total > maxBytes && path !== newest) rmSync(path, { force: true });
+    for (const { path, size, ms } of files) {
+      const isWhole = path.endsWith(SUFFIX);
+      if (isWhole) total += size;
+      const isOver = isWhole ? total > maxBytes && path !== written : now - ms > ABANDONED_MS;
+      if (isOver) rmSync(path, { force: true });
     }
   }
 }

@@ -174,6 +174,12 @@ test("beyond the bound the oldest files go", async () => {
   expect(readdirSync(folder).sort()).toEqual([names[0], `nft-1-${addressOf(3)}.snapshot`] as string[]);
   await save(4, 1);
   expect(readdirSync(folder)).toEqual([`nft-1-${addressOf(4)}.snapshot`]);
+  // What a crash left half-written goes as well, but nothing that somebody may just be writing, and nothing else.
+  for (const left of ["nft-1-0xa.snapshot.left", "nft-1-0xb.snapshot.begun", "notes"])
+    writeFileSync(join(folder, left), "x");
+  for (const old of ["nft-1-0xa.snapshot.left", "notes"]) utimesSync(join(folder, old), 1, 1);
+  await save(5, 1);
+  expect(readdirSync(folder).sort()).toEqual([`nft-1-${addressOf(5)}.snapshot`, "nft-1-0xb.snapshot.begun", "notes"]);
 });
 
 describe("a service's projections", () => {

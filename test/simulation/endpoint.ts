@@ -100,6 +100,11 @@ export class SimNode {
     return Math.min(this.#view === undefined ? chain.finalizedNumber : this.#viewFinalized, this.blocks.length - 1);
   }
 
+  /** Whether it shows another chain than there is, or less of it. */
+  get isBehind(): boolean {
+    return this.#view !== undefined || this.#lag > 0;
+  }
+
   /** Stays on what is about to become a losing branch, for a while. */
   stayBehind(ms: number): void {
     this.#view = this.#world.chain.canonical;

@@ -344,7 +344,8 @@ class World implements ProcessWorld, EndpointWorld {
     for (const { address } of this.chain.contracts) this.#requested.add(address);
     this.#schedule(BLOCK_MS, () => this.#nextBlock(), LAST_BLOCKS);
     const last = this.scheduler.time + LAST_BLOCKS * 2 * BLOCK_MS;
-    while (this.#processes.length === 0 || this.scheduler.time < last) await this.#step();
+    const isBehind = () => this.nodes.some((node) => node.isBehind);
+    while (this.#processes.length === 0 || this.scheduler.time < last || isBehind()) await this.#step();
     this.#isOver = true;
     for (const address of this.#requested) this.#processes[0]!.request(address).catch(() => undefined);
     const patience = this.scheduler.time + PATIENCE_MS;

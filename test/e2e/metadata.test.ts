@@ -203,7 +203,10 @@ test("fifty hostile URIs at once: each leaves its reason, none reaches anybody o
   await transact(anvil, bad.contract, "mintStories", [anvil.accounts[1], 1, [...uris, good]]);
   const before = wire.attempts.length;
   const counted = async () =>
-    [...(await metrics()).matchAll(/outcome="(\w+)"\} (\d+)/g)].map(([, name, n]) => [name, Number(n)]);
+    [...(await metrics()).matchAll(/^metadata_outcomes_total\{.*outcome="(\w+)"\} (\d+)/gm)].map(([, name, n]) => [
+      name,
+      Number(n),
+    ]);
   const start = new Map((await counted()) as [string, number][]);
   await synced(service, bad.address);
   await row(bad, uris.length + 1, "the good one", (r) => r.metadata !== null);

@@ -119,6 +119,7 @@ export class FollowedCollections implements BlockConsumer {
 
   /** As `offer`, of a collection that will be ready with an append that is under way: what it misses is read meanwhile. */
   expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
+    if (this.#followed.has(address)) return;
     const joining: Joining = { address, version: 0, state, appended };
     this.#joining.set(address, joining);
     appended.catch(() => {
@@ -146,7 +147,7 @@ export class FollowedCollections implements BlockConsumer {
     }
   }
 
-  /** Whether it waits no more: false when it has to until the follower has caught up with it. */
+  /** Whether it is done with: false while the follower is behind it, and when it was not ready after all. */
   async #joinOne(
     followed: Joining,
     head: HeaderRef,
@@ -160,11 +161,10 @@ export class FollowedCollections implements BlockConsumer {
       return false;
     }
     const { end, endHash } = followed.state;
-    const held = headerOf(end);
     // The follower itself may be on a branch that lost, and not know it yet.
-    if (held !== undefined && endHash !== "" && held.hash !== endHash) throw new ForkedLogsError(end);
+    if (endHash !== "") assertHeld({ number: end, hash: endHash }, headerOf);
     if (head.number - from > MAX_JOIN_GAP) {
-      if (!(await isIn(followed))) return true;
+      if (!(await isIn(followed))) return false;
       await this.#append(followed, [], { ...followed.state, status: "backfilling" });
       return true;
     }
@@ -172,7 +172,7 @@ export class FollowedCollections implements BlockConsumer {
     const headers = this.#newestHeaders(from, head, headerOf);
     const logs = await reader.completeLogs(filter, headers, verify === "receipts");
     assertOnChain(logs, headerOf);
-    if (!(await isIn(followed))) return true;
+    if (!(await isIn(followed))) return false;
     const events: NftEvent[] = [];
     if (from <= head.number) events.push(this.#committed(followed.state, logs, from, head));
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
@@ -240,8 +240,7 @@ export class FollowedCollections implements BlockConsumer {
       for (const header of await this.#options.reader.headers(numbers.slice(at, at + HEADER_BATCH))) {
         // A node that lags: what it does not have it cannot be checked by.
         if (header === undefined) throw new RpcError("transient", "the node lacks a block below its head");
-        const held = headerOf(header.number);
-        if (held !== undefined && held.hash !== header.hash) throw new ForkedLogsError(header.number);
+        assertHeld(header, headerOf);
         asked.push(header);
       }
     }
@@ -395,10 +394,13 @@ function countOf({ events }: Append): number {
 
 /** Logs of unfinalised blocks must lie on the branch that is followed. @throws ForkedLogsError through the caller's retry */
 export function assertOnChain(logs: readonly ChainLog[], headerOf: (number: number) => HeaderRef | undefined): void {
-  for (const log of logs) {
-    const header = headerOf(log.blockNumber);
-    if (header !== undefined && header.hash !== log.blockHash) throw new ForkedLogsError(log.blockNumber);
-  }
+  for (const { blockNumber, blockHash } of logs) assertHeld({ number: blockNumber, hash: blockHash }, headerOf);
+}
+
+/** Asserts that a block is not another than the one that is followed. @throws ForkedLogsError */
+function assertHeld({ number, hash }: BlockRef, headerOf: (number: number) => HeaderRef | undefined): void {
+  const held = headerOf(number);
+  if (held !== undefined && held.hash !== hash) throw new ForkedLogsError(number);
 }
 
 /** The node answered from another branch than the headers it gave: it forked in between. Ask again. */

@@ -6,6 +6,7 @@ import type { IndexingObserver } from "./indexer/observer.ts";
 import type { MetadataObserver } from "./metadata/service.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
 import type { LogWatch } from "./rpc/logs.ts";
+import type { PoolOptions } from "./rpc/pool.ts";
 import type { RequestOutcome } from "./rpc/provider.ts";
 
 /** Counts requests to endpoints; labels stand for their URLs. */
@@ -22,12 +23,16 @@ export function poolObserver(
   metrics: Metrics,
   chain: Chain,
   logger: Logger,
-): { onHedge: () => void; onLiar: (endpoint: string) => void } {
+): Required<Pick<PoolOptions, "onHedge" | "onLiar" | "onBehind">> {
   return {
     onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
     onLiar: (endpoint) => {
       metrics.rpcLies.inc({ endpoint });
       logger.warn({ endpoint }, "an endpoint gave a wrong answer and rests");
+    },
+    onBehind: (endpoint) => {
+      metrics.rpcLaggards.inc({ endpoint });
+      logger.debug({ endpoint }, "an endpoint is behind the others and is passed over");
     },
   };
 }

@@ -42,6 +42,12 @@ export class Metrics {
     labelNames: ["chain"],
     registers: [this.registry],
   });
+  readonly rpcLaggards = new Counter({
+    name: "rpc_passed_over_total",
+    help: "Times an endpoint was passed over for a while because others had newer blocks",
+    labelNames: ["endpoint"],
+    registers: [this.registry],
+  });
   readonly rpcLies = new Counter({
     name: "rpc_lies_total",
     help: "Answers that contradicted themselves or what is known, by endpoint label",

@@ -18,6 +18,7 @@ import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain
 import { assertOnChain, type FollowedCollections, ForkedLogsError } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
 import { FinalityViolation, findParting, orphanedAbove, ViolationWatch } from "./fork.ts";
+import { HeadWatch } from "./head-watch.ts";
 import { type Lease, withLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
 
@@ -32,8 +33,6 @@ const HEADER_BATCH = 100;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
-/** Newest block times whose median is taken. */
-const GAPS_LOOKED_AT = 8;
 const RETRY_MAX_MS = 15_000;
 /** A halted chain is looked at again this often: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
@@ -62,6 +61,7 @@ export class Follower {
   #polledMs = 0;
   /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
   #writing = false;
+  readonly #heads: HeadWatch;
   readonly #violations: ViolationWatch;
   /** Cancels the poll that an announced block has set for later. */
   #announced: (() => void) | undefined;
@@ -69,7 +69,9 @@ export class Follower {
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
-    this.#violations = new ViolationWatch(options.reader, options.clock);
+    const { chain, reader, clock } = options;
+    this.#heads = new HeadWatch({ chain, reader, clock, minPollMs: this.#minPoll });
+    this.#violations = new ViolationWatch(reader, clock);
   }
 
   /** Polls now instead of when the next block is due: somebody waits to join. */
@@ -113,7 +115,7 @@ export class Follower {
   }
 
   async #follow(lease: Lease): Promise<void> {
-    const { log, reader, collections, holder } = this.#options;
+    const { log, collections, holder } = this.#options;
     const state = await loadChainState(log, this.#stream);
     // From here on nobody else's writes go by this stream's version; only then is there a last word on what to follow.
     if (state.follower !== holder) await this.#append(state, [{ type: "FollowingBegan", holder }]);
@@ -132,11 +134,11 @@ export class Follower {
       this.#polledMs = this.#options.clock.monotonic();
       try {
         await this.#flag();
-        const tips = await reader.tips();
+        const tips = await this.#heads.tips(state);
         await this.#advance(state, tips, lease);
         this.#violations.clear();
         await this.#join(state);
-        wait = this.#waitAfter(state, tips.head);
+        wait = this.#heads.waitAfter(state, tips.head);
         failures = 0;
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
@@ -156,24 +158,6 @@ export class Follower {
 
   get #minPoll(): number {
     return this.#options.minPollMs ?? MIN_POLL_MS;
-  }
-
-  /**
-   * Until the next block is due; once it is overdue, the least wait. The block time is the chain's own, or what the
-   * newest headers show when that is less: local chains make blocks when they like.
-   */
-  #waitAfter(state: ChainState, head: HeaderRef): number {
-    const { chain, clock } = this.#options;
-    const gaps: number[] = [];
-    for (let number = head.number; gaps.length < GAPS_LOOKED_AT; number--) {
-      const [newer, older] = [state.headers.get(number), state.headers.get(number - 1)];
-      if (newer === undefined || older === undefined) break;
-      gaps.push(newer.timestamp - older.timestamp);
-    }
-    const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? chain.blockSeconds;
-    const blockMs = Math.min(median, chain.blockSeconds) * 1_000;
-    const due = head.timestamp * 1_000 + blockMs - clock.now();
-    return Math.min(Math.max(due, this.#minPoll), Math.max(blockMs, this.#minPoll));
   }
 
   async #pause(ms: number, signal: AbortSignal): Promise<void> {

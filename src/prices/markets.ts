@@ -8,7 +8,7 @@ import { isReference, referenceTokens } from "../chains/tokens.ts";
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
-import type { BlockHeader, Call, CallResult } from "../rpc/port.ts";
+import type { BlockHeader, Call, CallsAtHead } from "../rpc/port.ts";
 import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import {
@@ -95,7 +95,7 @@ export class Markets {
       together(unlisted === undefined ? [] : [planProbe(unlisted)]),
     );
     const plan = both(both(referencePlan, tokenPlan), extraPlan);
-    const { header, results } = await context.reader.callsAtHead(plan.calls);
+    const { header, results } = await this.#callsAtHead(plan.calls);
     const [[[referencePools, referenceFacts], [[tokenPools, viaPools], facts]], [extraPools, [venue]]] =
       plan.read(results);
     if (referenceFacts.length > 0) {
@@ -215,17 +215,22 @@ export class Markets {
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const { header, results } =
-      (await this.#callsAt(plan.calls, at)) ?? (await this.#context.reader.callsAtHead(plan.calls));
+    const { header, results } = (await this.#callsAt(plan.calls, at)) ?? (await this.#callsAtHead(plan.calls));
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
   }
 
+  /** At the newest block: not by an endpoint that is behind what is followed, where another one is not. */
+  async #callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
+    const { reader, view } = this.#context;
+    const answer = await reader.callsAtHead(calls);
+    const followed = view.head();
+    if (followed === undefined || answer.header.number >= followed.number) return answer;
+    return (await reader.passOverLaggards(followed)) ? reader.callsAtHead(calls) : answer;
+  }
+
   /** Without a question for the head: where there is no Multicall3 that is a round trip of its own. */
-  async #callsAt(
-    calls: readonly Call[],
-    header: BlockHeader | undefined,
-  ): Promise<{ header: BlockHeader; results: CallResult[] } | undefined> {
+  async #callsAt(calls: readonly Call[], header: BlockHeader | undefined): Promise<CallsAtHead | undefined> {
     if (header === undefined) return undefined;
     const { reader } = this.#context;
     try {

@@ -8,12 +8,8 @@ import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
 import { retry } from "../core/retry.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
-import { SpanController } from "./span.ts";
-import { Window } from "./window.ts";
+import { Health } from "./health.ts";
 
-const BENCH_BASE_MS = 500;
-const BENCH_MAX_MS = 60_000;
-const LIAR_BENCH_MS = 300_000;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
 /** A `Retry-After` up to this is waited out by who asks; beyond it nobody is there for the time being. */
@@ -22,18 +18,8 @@ const HELD_MAX_MS = 10_000;
 const HEDGE_MIN_MS = 1_000;
 const HEDGE_FACTOR = 4;
 
-/** What is known of one endpoint while the service runs. */
-interface Health {
-  failures: number;
-  /** On the clock's monotonic scale: a wall clock that jumps must not bench anybody for a day. */
-  benchedUntil: number;
-  /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
-  heldUntil: number;
-  /** Smoothed ms of an answer. */
-  latency: number;
-  readonly window: Window;
-  readonly span: SpanController;
-}
+/** Who has not answered by then is not waited for where everybody is asked. */
+const ALL_MS = 3_000;
 
 export interface PoolOptions {
   readonly chain: string;
@@ -43,6 +29,8 @@ export interface PoolOptions {
   readonly onHedge?: () => void;
   /** Hears when an endpoint was caught lying, with its label. */
   readonly onLiar?: (label: string) => void;
+  /** Hears when an endpoint is passed over because others have newer blocks, with its label. */
+  readonly onBehind?: (label: string) => void;
 }
 
 export interface RunOptions {
@@ -65,10 +53,7 @@ export class EndpointPool {
     this.#options = options;
     this.endpoints = options.endpoints;
     this.#clock = options.clock;
-    for (const endpoint of options.endpoints) {
-      const [window, span] = [new Window(), new SpanController()];
-      this.#health.set(endpoint, { failures: 0, benchedUntil: 0, heldUntil: 0, latency: 0, window, span });
-    }
+    for (const endpoint of options.endpoints) this.#health.set(endpoint, new Health());
   }
 
   /** Blocks to ask of the endpoint that is likely next. */
@@ -126,7 +111,7 @@ export class EndpointPool {
   /** A second opinion: an endpoint other than `than` that is not benched. */
   other(than: Endpoint): Endpoint | undefined {
     const now = this.#clock.monotonic();
-    return this.endpoints.find((one) => one !== than && this.#of(one).benchedUntil <= now);
+    return this.endpoints.find((one) => one !== than && this.#of(one).restsUntil <= now);
   }
 
   /** A second opinion where nothing goes without one: from an endpoint that rests, too, when no other is left. */
@@ -136,8 +121,35 @@ export class EndpointPool {
 
   /** Takes an endpoint that was caught out of the rotation for a while. */
   benchLiar(endpoint: Endpoint): void {
-    this.#of(endpoint).benchedUntil = this.#clock.monotonic() + LIAR_BENCH_MS;
+    this.#of(endpoint).lied(this.#clock.monotonic());
     this.#options.onLiar?.(endpoint.label);
+  }
+
+  /** What every endpoint says that answers soon, each alone, also those that rest for what they said before. */
+  async all<T>(operation: Operation<T>): Promise<{ endpoint: Endpoint; value: T }[]> {
+    const over = new AbortController();
+    const late = this.#clock.sleep(ALL_MS, over.signal).catch(() => undefined);
+    const now = this.#clock.monotonic();
+    const able = this.endpoints.filter((one) => this.#of(one).answers(now));
+    const said = able.map((endpoint) =>
+      this.#once(endpoint, operation, over.signal).then(
+        (value) => ({ endpoint, value }),
+        () => undefined,
+      ),
+    );
+    const inTime = await Promise.all(said.map((one) => Promise.race([one, late])));
+    over.abort(new DOMException("all that counts has been said", "AbortError"));
+    return inTime.filter((one) => one !== undefined);
+  }
+
+  /** Has an endpoint rest for a while because others have newer blocks, or ends such a rest. */
+  passOver(endpoint: Endpoint, isBehind: boolean): void {
+    const health = this.#of(endpoint);
+    if (!isBehind) health.caughtUp();
+    else {
+      health.fellBehind(this.#clock.monotonic());
+      this.#options.onBehind?.(endpoint.label);
+    }
   }
 
   async #retrying<T>(once: () => Promise<T>, options: RunOptions): Promise<T> {
@@ -186,7 +198,7 @@ export class EndpointPool {
       const now = this.#clock.monotonic();
       const free = this.#ranked().filter((one) => this.#of(one).window.hasRoom);
       const endpoint =
-        free.find((one) => this.#of(one).benchedUntil <= now) ?? (this.#restUntil() > now ? free[0] : undefined);
+        free.find((one) => this.#of(one).restsUntil <= now) ?? (this.#restUntil() > now ? free[0] : undefined);
       if (endpoint !== undefined) {
         this.#of(endpoint).window.inFlight++;
         return endpoint;
@@ -197,7 +209,7 @@ export class EndpointPool {
 
   /** When the first endpoint is free of its bench; in the past when one is free now. */
   #restUntil(): number {
-    return Math.min(...this.endpoints.map((one) => this.#of(one).benchedUntil));
+    return Math.min(...this.endpoints.map((one) => this.#of(one).restsUntil));
   }
 
   /** One attempt, and a second endpoint's beside it when the first takes too long. */
@@ -230,36 +242,23 @@ export class EndpointPool {
     const started = this.#clock.monotonic();
     try {
       const value = await operation(endpoint, signal ?? NEVER);
-      health.failures = 0;
-      health.benchedUntil = 0;
-      health.latency = health.latency * 0.8 + (this.#clock.monotonic() - started) * 0.2;
-      health.window.succeeded();
+      health.succeeded(this.#clock.monotonic() - started);
       return value;
     } catch (error) {
-      if (error instanceof RpcError && error.retryable) this.#bench(endpoint, health, error);
+      if (error instanceof RpcError && error.retryable) {
+        if (error.kind === "lie") this.benchLiar(endpoint);
+        else health.failed(error, this.#clock.monotonic());
+      }
       throw error;
     }
-  }
-
-  #bench(endpoint: Endpoint, health: Health, error: RpcError): void {
-    if (error.kind === "lie") {
-      this.benchLiar(endpoint);
-      return;
-    }
-    health.failures++;
-    health.window.overloaded();
-    const doubled = Math.min(BENCH_MAX_MS, BENCH_BASE_MS * 2 ** (health.failures - 1));
-    const now = this.#clock.monotonic();
-    health.benchedUntil = now + Math.max(doubled, error.retryAfterMs ?? 0);
-    if (error.retryAfterMs !== undefined) health.heldUntil = now + error.retryAfterMs;
   }
 
   /** Free endpoints first: those with the fewest failures, then the quickest; then those whose rest ends first. */
   #ranked(): Endpoint[] {
     const now = this.#clock.monotonic();
     const rank = (endpoint: Endpoint) => {
-      const { benchedUntil, failures, latency } = this.#of(endpoint);
-      return [benchedUntil > now ? benchedUntil : 0, failures, latency] as const;
+      const { restsUntil, failures, latency } = this.#of(endpoint);
+      return [restsUntil > now ? restsUntil : 0, failures, latency] as const;
     };
     return [...this.endpoints].sort((a, b) => {
       const [x, y] = [rank(a), rank(b)];

@@ -4,7 +4,7 @@
  * inside the asked range, of the asked addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
-import type { HeaderRef } from "../events/types.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** 256 bytes of bloom filter over addresses and topics of the block's logs, hex with 0x. */
@@ -45,6 +45,12 @@ export interface CallResult {
   readonly data: string;
 }
 
+/** Calls' outcomes, and the header of the block that they are of. */
+export interface CallsAtHead {
+  readonly header: BlockHeader;
+  readonly results: CallResult[];
+}
+
 /** What is there, or will be: what needs it asks for its own part meanwhile. */
 export type MaybeLater<T> = T | Promise<T>;
 
@@ -78,7 +84,14 @@ export interface ChainReader {
    * Whether any endpoint that answers has this block on its branch. Where one has, those with another block in its place
    * rest for a while: they are behind on a branch that lost.
    */
-  anyHolds(block: { readonly number: number; readonly hash: Hash }): Promise<boolean>;
+  anyHolds(block: BlockRef): Promise<boolean>;
+
+  /**
+   * Asks everybody for the newest block and has those rest for a while that are behind the furthest one, so that others
+   * are asked next. Whether there are such; at no cost where there is one endpoint only.
+   * @param known which of two blocks that are equally far counts
+   */
+  passOverLaggards(known: BlockRef): Promise<boolean>;
 
   /**
    * All matching logs in chain order. Splits the range as the provider demands; one `eth_getLogs` when it does not.
@@ -103,7 +116,7 @@ export interface ChainReader {
   /**
    * As `calls` at the newest block, with the header of the very block they were answered at, in the same round trip.
    */
-  callsAtHead(calls: readonly Call[]): Promise<{ header: BlockHeader; results: CallResult[] }>;
+  callsAtHead(calls: readonly Call[]): Promise<CallsAtHead>;
 
   /** Contract code, hex with 0x; `0x` when there is none. @throws AppError `state_unavailable` as `calls` */
   code(address: Address, block: BlockTag): Promise<string>;

@@ -4,12 +4,13 @@
  */
 import { Interface } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
-import { type Address, type Hash, parseQuantity, quantity } from "../core/hex.ts";
-import type { TransferForm } from "../events/types.ts";
+import { type Address, parseQuantity, quantity } from "../core/hex.ts";
+import type { BlockRef, TransferForm } from "../events/types.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
+import { laggards } from "./laggards.ts";
 import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type {
@@ -17,6 +18,7 @@ import type {
   BlockTag,
   Call,
   CallResult,
+  CallsAtHead,
   ChainLog,
   ChainReader,
   LogFilter,
@@ -198,7 +200,7 @@ export class RpcChainReader implements ChainReader {
     }
   }
 
-  async callsAtHead(calls: readonly Call[]): Promise<{ header: BlockHeader; results: CallResult[] }> {
+  async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     const pinned = await this.#run((endpoint) => this.#callsPinned(endpoint, calls));
     if (pinned !== undefined) return pinned;
     const header = await this.head();
@@ -206,10 +208,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
-  async #callsPinned(
-    endpoint: Endpoint,
-    calls: readonly Call[],
-  ): Promise<{ header: BlockHeader; results: CallResult[] } | undefined> {
+  async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
     if (this.#multicallMissing || calls.length >= MULTICALL_MAX) return undefined;
     const arbitrum = this.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
@@ -245,7 +244,7 @@ export class RpcChainReader implements ChainReader {
     );
   }
 
-  async anyHolds({ number, hash }: { number: number; hash: Hash }): Promise<boolean> {
+  async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
     const hashes = await Promise.all(
       this.#pool.endpoints.map((endpoint) =>
         this.#headerBy(endpoint, number).then(
@@ -259,6 +258,17 @@ export class RpcChainReader implements ChainReader {
       if (hashes[index] !== undefined && hashes[index] !== hash) this.#pool.benchLiar(endpoint);
     }
     return true;
+  }
+
+  async passOverLaggards(known: BlockRef): Promise<boolean> {
+    if (this.#pool.endpoints.length === 1) return false;
+    const shown: { endpoint: Endpoint; head: BlockHeader }[] = [];
+    for (const { endpoint, value } of await this.#pool.all((endpoint) => this.#headerBy(endpoint, "latest"))) {
+      if (value !== undefined) shown.push({ endpoint, head: value });
+    }
+    const behind = laggards(shown, known);
+    for (const one of shown) this.#pool.passOver(one.endpoint, behind.includes(one));
+    return behind.length > 0;
   }
 
   /** Headers by this very endpoint, in one round trip. @throws RpcError */

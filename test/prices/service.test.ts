@@ -47,6 +47,19 @@ describe("a cold token", () => {
   });
 });
 
+describe("an endpoint that is behind what is followed", () => {
+  test("does not say what a token is worth while another one is further", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    world.chain.mine(3);
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    await world.follower.poll();
+    world.chain.behind = 2;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "3" });
+  });
+});
+
 describe("following", () => {
   test("a warm price costs no request and tracks the pool", async () => {
     const world = dollarWorld();

@@ -84,6 +84,45 @@ describe("failover", () => {
     expect(pool.other(second)).toBe(first);
   });
 
+  test("an answer that was under way does not end a liar's rest", async () => {
+    const { pool, settle, clock } = world(2);
+    const [first, second] = pool.endpoints as [Endpoint, Endpoint];
+    const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
+    pool.benchLiar(first);
+    expect(await settle(answer)).toBe(first.label);
+    expect(pool.other(second)).toBeUndefined();
+  });
+
+  test("one that is behind is passed over until it has caught up, and a liar is not let off by that", async () => {
+    const { pool, settle } = world(3);
+    const [first, second, third] = pool.endpoints as [Endpoint, Endpoint, Endpoint];
+    const next = () => settle(pool.run(async (endpoint) => endpoint));
+    pool.passOver(first, true);
+    expect(await next()).toBe(second);
+    pool.passOver(first, false);
+    expect(await next()).toBe(first);
+    pool.benchLiar(first);
+    pool.passOver(first, true);
+    pool.passOver(first, false);
+    pool.passOver(second, true);
+    expect(await next()).toBe(third);
+  });
+
+  test("where all are asked, nobody waits for one that is silent or down, and one that rests for a lie is asked", async () => {
+    const { pool, settle, clock, scheduler } = world(4);
+    const [liar] = pool.endpoints as [Endpoint];
+    pool.benchLiar(liar);
+    const said = await settle(
+      pool.all(async ({ label }) => {
+        await clock.sleep(label === "eth#2" ? 60_000 : 10);
+        if (label === "eth#3") throw new RpcError("transient", "down");
+        return label;
+      }),
+    );
+    expect(said.map(({ value }) => value)).toEqual(["eth#1", "eth#4"]);
+    expect(scheduler.time).toBeLessThan(5_000);
+  });
+
   test("what nobody answers names the chain and the attempts, and may be tried again", async () => {
     const { pool, settle } = world(2);
     const failed = settle(

@@ -82,6 +82,7 @@ export class SimNode {
   #view: readonly SimBlock[] | undefined;
   #viewFinalized = 0;
   #lag = 0;
+  isStuck = false;
 
   constructor(label: string, temper: Temper, world: EndpointWorld) {
     this.label = label;
@@ -105,12 +106,20 @@ export class SimNode {
     return this.#view !== undefined || this.#lag > 0;
   }
 
+  /** Takes no blocks any more: it goes on answering from the chain as it is now, for good. */
+  getStuck(): void {
+    this.isStuck = true;
+    this.#view = this.#world.chain.canonical;
+    this.#viewFinalized = this.#world.chain.finalizedNumber;
+  }
+
   /** Stays on what is about to become a losing branch, for a while. */
   stayBehind(ms: number): void {
+    if (this.isStuck) return;
     this.#view = this.#world.chain.canonical;
     this.#viewFinalized = this.#world.chain.finalizedNumber;
     this.#world.scheduler.after(ms, () => {
-      this.#view = undefined;
+      if (!this.isStuck) this.#view = undefined;
     });
   }
 

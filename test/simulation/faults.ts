@@ -15,6 +15,7 @@ export const FAULTS = [
   "finalized tag refused",
   "lagging node",
   "node on a losing fork",
+  "node stuck for good",
   // lies
   "log left out",
   "log repeated",

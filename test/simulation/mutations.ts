@@ -57,6 +57,18 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "",
   },
   {
+    name: "stay with an endpoint that is stuck",
+    file: "src/indexer/head-watch.ts",
+    find: "if (!(await reader.passOverLaggards(head))) return tips;",
+    replace: "return tips;",
+  },
+  {
+    name: "wait for no overdue block",
+    file: "src/indexer/head-watch.ts",
+    find: "if (now - this.#followed.since < patience) return false;",
+    replace: "return false;",
+  },
+  {
     name: "show a head before its collections",
     file: "src/indexer/chain-projection.ts",
     find: "await this.#settle();",

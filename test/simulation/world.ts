@@ -205,7 +205,7 @@ class World implements ProcessWorld, EndpointWorld {
     const { random } = scheduler;
     const victim = this.#processes.length === 0 ? undefined : random.pick(this.#processes);
     const deepest = chain.head.number - this.finalNumber;
-    switch (random.below(9)) {
+    switch (random.below(10)) {
       case 0:
       case 1: {
         if (deepest < 1) return;
@@ -224,6 +224,12 @@ class World implements ProcessWorld, EndpointWorld {
       case 2:
         faults.hit("lagging node");
         random.pick(this.nodes).lag(1 + random.below(8), random.below(10_000));
+        return;
+      case 9:
+        // One of several at most, and for good: the others must do.
+        if (this.nodes.length < 2 || this.nodes.some((node) => node.isStuck) || random.below(4) > 0) return;
+        faults.hit("node stuck for good");
+        random.pick(this.nodes).getStuck();
         return;
       case 3:
         if (victim === undefined || random.below(2) === 0) return;
@@ -344,7 +350,7 @@ class World implements ProcessWorld, EndpointWorld {
     for (const { address } of this.chain.contracts) this.#requested.add(address);
     this.#schedule(BLOCK_MS, () => this.#nextBlock(), LAST_BLOCKS);
     const last = this.scheduler.time + LAST_BLOCKS * 2 * BLOCK_MS;
-    const isBehind = () => this.nodes.some((node) => node.isBehind);
+    const isBehind = () => this.nodes.some((node) => node.isBehind && !node.isStuck);
     while (this.#processes.length === 0 || this.scheduler.time < last || isBehind()) await this.#step();
     this.#isOver = true;
     for (const address of this.#requested) this.#processes[0]!.request(address).catch(() => undefined);

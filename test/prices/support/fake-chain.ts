@@ -12,6 +12,7 @@ import type {
   BlockTag,
   Call,
   CallResult,
+  CallsAtHead,
   ChainLog,
   ChainReader,
   LogFilter,
@@ -62,6 +63,8 @@ export class FakeChain implements ChainReader {
   logsOf: ChainLog[] = [];
   archive = true;
   seconds = 12;
+  /** Blocks by which the endpoint lags that answers calls at the head, until it is passed over. */
+  behind = 0;
   #states: { pool: Address; block: number; state: PoolStateAt }[] = [];
   #salt = 0;
 
@@ -224,6 +227,12 @@ export class FakeChain implements ChainReader {
     return this.blocks[number]?.hash === hash;
   }
 
+  async passOverLaggards(): Promise<boolean> {
+    const wasBehind = this.behind > 0;
+    this.behind = 0;
+    return wasBehind;
+  }
+
   completeLogs(filter: LogFilter): Promise<ChainLog[]> {
     return this.logs(filter);
   }
@@ -257,9 +266,10 @@ export class FakeChain implements ChainReader {
     return calls.map((call) => this.#call(call, at));
   }
 
-  async callsAtHead(calls: readonly Call[]): Promise<{ header: BlockHeader; results: CallResult[] }> {
+  async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     this.requests.push("callsAtHead");
-    return { header: this.tip, results: calls.map((call) => this.#call(call, this.tip.number)) };
+    const header = this.blocks[this.tip.number - this.behind]!;
+    return { header, results: calls.map((call) => this.#call(call, header.number)) };
   }
 
   async code(): Promise<string> {

@@ -1,0 +1,80 @@
+/**
+ * What is known of one endpoint while the service runs: how often it failed, how long it rests and what for, how quick it
+ * is and how much it takes. Times are on the clock's monotonic scale: a wall clock that jumps must not bench anybody for
+ * a day.
+ */
+import type { RpcError } from "./errors.ts";
+import { SpanController } from "./span.ts";
+import { Window } from "./window.ts";
+
+const BENCH_BASE_MS = 500;
+const BENCH_MAX_MS = 60_000;
+const LIAR_BENCH_MS = 300_000;
+/** A node that lags by a block has caught up by then; one that is stuck is looked at this often. */
+const BEHIND_MS = 30_000;
+
+export class Health {
+  /** In a row. */
+  failures = 0;
+  /** Smoothed ms of an answer. */
+  latency = 0;
+  readonly window = new Window();
+  readonly span = new SpanController();
+  /** For failures: over with the first success. */
+  #benchedUntil = 0;
+  /** For what it says, however well it answers. */
+  #outUntil = 0;
+  #isBehind = false;
+  /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
+  #heldUntil = 0;
+
+  /** Until when others are asked by preference; in the past when it is free. */
+  get restsUntil(): number {
+    return Math.max(this.#benchedUntil, this.#outUntil);
+  }
+
+  get heldUntil(): number {
+    return this.#heldUntil;
+  }
+
+  /** Whether it is likely to answer, whatever that is worth. */
+  answers(now: number): boolean {
+    return this.#benchedUntil <= now && this.#heldUntil <= now;
+  }
+
+  /** It answered within `ms`. */
+  succeeded(ms: number): void {
+    this.failures = 0;
+    this.#benchedUntil = 0;
+    this.latency = this.latency * 0.8 + ms * 0.2;
+    this.window.succeeded();
+  }
+
+  failed({ retryAfterMs }: RpcError, now: number): void {
+    this.failures++;
+    this.window.overloaded();
+    const doubled = Math.min(BENCH_MAX_MS, BENCH_BASE_MS * 2 ** (this.failures - 1));
+    this.#benchedUntil = now + Math.max(doubled, retryAfterMs ?? 0);
+    if (retryAfterMs !== undefined) this.#heldUntil = now + retryAfterMs;
+  }
+
+  /** It was caught giving a wrong answer. */
+  lied(now: number): void {
+    this.#outUntil = now + LIAR_BENCH_MS;
+    this.#isBehind = false;
+  }
+
+  /** Others have newer blocks. */
+  fellBehind(now: number): void {
+    if (this.#outUntil > now && !this.#isBehind) return;
+    this.#outUntil = now + BEHIND_MS;
+    this.#isBehind = true;
+  }
+
+  /** Nobody has newer blocks. */
+  caughtUp(): void {
+    if (!this.#isBehind) return;
+    this.#outUntil = 0;
+    this.#isBehind = false;
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Two endpoints of one chain, of which the quicker one, which is asked by preference, comes to be behind: it takes no
+ * blocks any more, or is left on a branch that lost. What the other one shows is what counts.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import { type LatentProxy, latentProxy } from "../support/latency.ts";
+import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(60_000);
+
+/** Newest blocks that a frozen node shows from memory; the older ones are everybody's. */
+const REMEMBERED = 40;
+/** Far enough for the one endpoint always to be the quicker one. */
+const LATE_MS = 30;
+
+interface FreezableNode extends RpcProxy {
+  /** From now on it knows the chain as it is now, whatever becomes of it. */
+  freeze(): Promise<void>;
+  thaw(): void;
+}
+
+async function freezable(anvil: Anvil): Promise<FreezableNode> {
+  let known: Map<number, unknown> | undefined;
+  const behind = ({ method, params }: RpcCall): Intervention | undefined => {
+    if (known === undefined) return undefined;
+    const newest = Math.max(...known.keys());
+    const lowest = Math.min(...known.keys());
+    if (method === "eth_blockNumber") return { result: `0x${newest.toString(16)}` };
+    if (method === "eth_getBlockByNumber") {
+      const number = params[0] === "latest" ? newest : Number(params[0]);
+      // A finalised tag is the node's to move, and final blocks are the same on all branches.
+      return Number.isNaN(number) || number < lowest ? undefined : { result: known.get(number) ?? null };
+    }
+    if (method === "eth_getLogs") {
+      const { blockHash, toBlock } = params[0] as { blockHash?: string; toBlock?: string };
+      const isKnown = blockHash === undefined && Number(toBlock) < lowest;
+      return isKnown ? undefined : { error: { code: -32_000, message: "block not found: header not found" } };
+    }
+    return undefined;
+  };
+  const proxy = await startRpcProxy(anvil.url, { onRequest: behind });
+  return Object.assign(Object.create(proxy) as RpcProxy, {
+    freeze: async () => {
+      const newest = Number(await anvil.send("eth_blockNumber"));
+      const numbers = Array.from({ length: REMEMBERED }, (_, i) => newest - i);
+      const block = (number: number) => anvil.send("eth_getBlockByNumber", [`0x${number.toString(16)}`, false]);
+      known = new Map(await Promise.all(numbers.map(async (number) => [number, await block(number)] as const)));
+    },
+    thaw: () => {
+      known = undefined;
+    },
+  });
+}
+
+const logUrl = temporaryLogUrl();
+let anvil: Anvil;
+let quick: FreezableNode;
+let late: LatentProxy;
+let service: TestService;
+let nft: Deployed;
+
+const mint = (id: bigint) => transact(anvil, nft.contract, "mint", [anvil.accounts[1], id]);
+const height = async (): Promise<number> => Number(await anvil.send("eth_blockNumber"));
+
+beforeAll(async () => {
+  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Two Nodes", "TWO"]);
+  await anvil.mine(80);
+  await mint(1n);
+  quick = await freezable(anvil);
+  late = await latentProxy(anvil.url, LATE_MS);
+  service = await startTestService({ rpcUrl: `${late.url},${quick.url}`, logUrl });
+  await synced(service, nft.address, await height());
+  // By now it is known which one is the quicker.
+  await mint(2n);
+  await synced(service, nft.address, await height());
+});
+
+afterAll(async () => {
+  await service?.stop();
+  for (const proxy of [quick, late]) await proxy?.stop();
+  await anvil?.stop();
+});
+
+test("an endpoint that takes no blocks any more is passed over", async () => {
+  await quick.freeze();
+  await mint(3n);
+  await anvil.mine(2);
+  const { body } = await synced(service, nft.address, await height());
+  expect(body.result).toHaveLength(3);
+  quick.thaw();
+});
+
+test("an endpoint on a branch that lost takes nobody back to it", async () => {
+  await quick.freeze();
+  await reorg(anvil, 2);
+  await mint(4n);
+  const { body } = await synced(service, nft.address, await height());
+  expect(body.result).toHaveLength(4);
+  for (let i = 0; i < 5; i++) {
+    await anvil.mine();
+    await synced(service, nft.address, await height());
+  }
+  await service.stop();
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const events = await log.read(chainStream(1));
+  await log.close();
+  expect(events.filter(({ event }) => event.type === "ChainReverted")).toHaveLength(1);
+});

@@ -9,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Channel, Peer } from "../push/channel.ts";
-import type { ServerMessage } from "../push/messages.ts";
+import { type ServerMessage, textOf } from "../push/messages.ts";
 import { type App, pathOf } from "./app.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 import { errorResponse, json } from "./respond.ts";
@@ -63,7 +63,7 @@ class SocketPeer implements Peer {
   send(message: ServerMessage): void {
     if (this.#closing) return;
     this.#metrics.socketMessages.inc({ type: message.type });
-    this.#socket.send(JSON.stringify(message));
+    this.#socket.send(textOf(message));
     if (this.#socket.getBufferedAmount() > LIMITS.maxSocketBuffer) {
       this.close(TRY_LATER, `slow reader: more than ${LIMITS.maxSocketBuffer} bytes are unread`);
     }

@@ -66,6 +66,18 @@ export type ServerMessage =
   | { readonly type: "error"; readonly code: string; readonly message: string }
   | { readonly type: "pong" };
 
+const texts = new WeakMap<ServerMessage, string>();
+
+/** A message as it is sent; made once, however many it goes to. */
+export function textOf(message: ServerMessage): string {
+  let text = texts.get(message);
+  if (text === undefined) {
+    text = JSON.stringify(message);
+    texts.set(message, text);
+  }
+  return text;
+}
+
 const bad = (message: string): BadMessage => ({ code: "invalid_parameter", message });
 
 /** A client's text as a message, or what is wrong with it. */

@@ -105,3 +105,22 @@ test("since: up to 1,000 versions are replayed in order, more is a gap; progress
   expect(recent.messages.filter((message) => message.type === "indexed")).toHaveLength(0);
   expect(recent.messages[0]).not.toHaveProperty("gap");
 });
+
+test("what many are told is made once, and an event of before is not told to who came after it", async () => {
+  const stream = nftStream(1, address(200));
+  const done: NftEvent = { type: "IndexingCompleted", block: 0, hash: hash(0) };
+  const history: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0), done];
+  await log.append({ stream, events: history, expectedVersion: 0 });
+  const peers = Array.from({ length: 50 }, peer);
+  await Promise.all(peers.map(({ receive }) => receive({ action: "subscribe", address: address(200) })));
+  await log.append({ stream, events: [committed(1)], expectedVersion: 4 });
+  const moved = await eventually("all are told", async () => {
+    const told = peers.map(({ messages }) => messages.filter(({ type }) => type === "transfers"));
+    return told.every(({ length }) => length > 0) ? told.flat() : undefined;
+  });
+  expect(moved).toHaveLength(peers.length);
+  expect(new Set(moved).size).toBe(1);
+  const late = peer();
+  await late.receive({ action: "subscribe", address: address(200) });
+  expect(late.messages.map(({ type }) => type)).toEqual(["status", "indexed"]);
+});

@@ -1,0 +1,170 @@
+/** What the subscribers of a collection are told: messages made from its state and from the events of its stream. */
+import { chainById } from "../chains/chains.ts";
+import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
+import {
+  type BlockRef,
+  type NftEvent,
+  parseStream,
+  type Recorded,
+  type StreamName,
+  type TransfersCommitted,
+} from "../events/types.ts";
+import type { Collection } from "../nfts/collection.ts";
+import { countEntries } from "../nfts/places.ts";
+import type { Envelope, ServerMessage } from "./messages.ts";
+
+const MAX_TOKEN_IDS = 1_000;
+
+/** What an event says to those who listen; undefined for what says nothing, or is said by `progressMessage`. */
+export function messageOf(
+  stream: StreamName,
+  collection: Collection,
+  recorded: Recorded<NftEvent>,
+): ServerMessage | undefined {
+  const { event, version } = recorded;
+  switch (event.type) {
+    case "IndexingRequested":
+    case "FlagsChanged":
+      return undefined;
+    case "ContractIdentified":
+      if (event.kind === "not_nft") return statusMessage(stream, collection, { block: collection.end });
+      if (event.kind !== "not_a_contract") return undefined;
+      return {
+        type: "failed",
+        ...envelope(stream, version),
+        code: "not_a_contract",
+        reason: "the address has neither code nor an NFT log",
+        nextTry: null,
+      };
+    case "TransfersCommitted":
+      return isProgress(collection, recorded) || event.count === 0
+        ? undefined
+        : transfersMessage(stream, version, event);
+    case "BlocksReverted":
+      return revertedMessage(stream, version, event.ancestor);
+    case "IndexingCompleted":
+      return indexedMessage(stream, collection);
+    case "IndexingFailed":
+      return {
+        type: "failed",
+        ...envelope(stream, version),
+        code: "indexing_failed",
+        reason: event.reason,
+        nextTry: new Date(event.retryAt).toISOString(),
+      };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Whether an event is a piece of the history that is still being read. */
+export function isProgress(
+  { completed, completedVersion }: Collection,
+  { event, version }: Recorded<NftEvent>,
+): boolean {
+  return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
+}
+
+/** @param gap some of what a client asked for by `since` is too old to be replayed */
+export function statusMessage(
+  stream: StreamName,
+  collection: Collection,
+  { block, gap = false }: { block: BlockRef | undefined; gap?: boolean },
+): ServerMessage {
+  return {
+    type: "status",
+    ...envelope(stream, collection.version),
+    status: collection.status === "syncing" ? "SYNCING" : "SYNCED",
+    block: block?.number ?? null,
+    percent: percentOf(collection),
+    ...(gap ? { gap: true as const } : {}),
+  };
+}
+
+export function progressMessage(stream: StreamName, collection: Collection): ServerMessage {
+  return {
+    type: "progress",
+    ...envelope(stream, collection.version),
+    percent: percentOf(collection),
+    blocksLeft: blocksLeft(collection),
+    transfers: collection.ledger.owners.count + collection.ledger.balances.count,
+  };
+}
+
+/** Undefined while it is not complete. */
+export function indexedMessage(
+  stream: StreamName,
+  { completed, completedVersion, ledger }: Collection,
+): Extract<ServerMessage, { type: "indexed" }> | undefined {
+  if (completed === undefined) return undefined;
+  const total = countEntries(ledger, completed.number, false);
+  const { number: block, hash } = completed;
+  return { type: "indexed", ...envelope(stream, completedVersion), block, hash, total };
+}
+
+/** @param version of the stream */
+export function revertedMessage(
+  stream: StreamName,
+  version: number,
+  { number: block, hash }: BlockRef,
+): Extract<ServerMessage, { type: "reorged" }> {
+  return { type: "reorged", ...envelope(stream, version), block, hash };
+}
+
+/** `resolved`, `failed`: tokens with metadata, and those that only failed so far. */
+export function metadataMessage(
+  stream: StreamName,
+  collection: Collection,
+  { resolved, failed }: { readonly resolved: number; readonly failed: number },
+): ServerMessage {
+  const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
+  const left = Math.max(0, total - resolved - failed);
+  return { type: "metadata", ...envelope(stream, collection.version), resolved, failed, left };
+}
+
+function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
+  const columns = decodeTransfers(event.transfers);
+  const ids = new Set<string>();
+  let truncated = false;
+  for (let i = 0; i < columns.count && !truncated; i++) {
+    const first = wordsToBigInt(columns.ids, i);
+    const length = columns.kinds[i] === TransferKind.range ? wordsToBigInt(columns.amounts, i) : 1n;
+    for (let offset = 0n; offset < length; offset++) {
+      const id = (first + offset).toString();
+      if (ids.size === MAX_TOKEN_IDS && !ids.has(id)) {
+        truncated = true;
+        break;
+      }
+      ids.add(id);
+    }
+  }
+  return {
+    type: "transfers",
+    ...envelope(stream, version),
+    block: event.toBlock,
+    tokenIds: [...ids],
+    ...(truncated ? { truncated: true as const } : {}),
+  };
+}
+
+function envelope(stream: StreamName, version: number): Envelope {
+  const parsed = parseStream(stream);
+  const chain = chainById(parsed.chainId)?.name ?? String(parsed.chainId);
+  return { chain, address: parsed.kind === "nft" ? parsed.address : "", version };
+}
+
+/** Blocks left to the head that the contract was identified at. */
+function blocksLeft({ identified, end }: Collection): number {
+  if (identified === undefined) return 0;
+  return Math.max(0, identified.block - (end?.number ?? identified.startBlock - 1));
+}
+
+/** 0 to 100; 100 only once complete. */
+function percentOf(collection: Collection): number {
+  if (collection.status !== "syncing") return 100;
+  const { identified } = collection;
+  if (identified === undefined) return 0;
+  const blocks = identified.block - identified.startBlock + 1;
+  const done = blocks - blocksLeft(collection);
+  return Math.max(0, Math.min(99, Math.floor((done * 100) / Math.max(1, blocks))));
+}

@@ -13,9 +13,7 @@ import type { BlockHeader, ChainLog, LogFilter } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { BackfillTask } from "./backfill-task.ts";
-
-/** Headers asked for in one batch. */
-const HEADER_BATCH = 100;
+import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
 /**
  * Logs of final blocks, each block checked against its header.
@@ -29,8 +27,7 @@ export async function readChecked(
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
   const last = linkedTo?.number ?? toBlock;
-  const numbers = Array.from({ length: last - fromBlock + 1 }, (_, i) => fromBlock + i);
-  const all = await headersOf(reader, numbers);
+  const all = await presentHeaders(reader, numbersBetween(fromBlock, last));
   const headers = all.slice(0, toBlock - fromBlock + 1);
   if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
@@ -52,17 +49,6 @@ export async function readChecked(
   return { logs, toHash: (headers.at(-1) as BlockHeader).hash };
 }
 
-async function headersOf(reader: RpcChainReader, numbers: readonly number[]): Promise<BlockHeader[]> {
-  const headers: BlockHeader[] = [];
-  for (let at = 0; at < numbers.length; at += HEADER_BATCH) {
-    for (const header of await reader.headers(numbers.slice(at, at + HEADER_BATCH))) {
-      if (header === undefined) throw new RpcError("transient", "the node lacks a final block");
-      headers.push(header);
-    }
-  }
-  return headers;
-}
-
 /**
  * A decoded answer, compared with what a second endpoint says to the same question. Where they differ, the receipts of
  * the blocks concerned decide; the one they speak against is benched.
@@ -79,7 +65,7 @@ export async function compareWithSecond(
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const logs = await reader.completeLogs(asked, await headersOf(reader, blocks), true);
+  const logs = await reader.completeLogs(asked, await presentHeaders(reader, blocks), true);
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
   reader.doubt(wrong.endpoint);

@@ -13,14 +13,16 @@ import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
 import type { Verify } from "./backfill-task.ts";
+import { assertOnChain, ForkedLogsError } from "./branch.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
-import { assertOnChain, type FollowedCollections, ForkedLogsError } from "./collections.ts";
+import type { FollowedCollections } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
 import { FinalityViolation, findParting, orphanedAbove, ViolationWatch } from "./fork.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { type Lease, withLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
+import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
 /** Blocks kept revertible at most when finality stalls; beyond it following waits. */
 const MAX_UNFINALIZED = 4_096;
@@ -28,8 +30,6 @@ const MAX_UNFINALIZED = 4_096;
 const ALWAYS_CHECKED = 512;
 /** Blocks followed at once when each is to be checked by its header, after a long gap. */
 const MAX_CHECKED = 2_000;
-/** Headers asked for in one batch. */
-const HEADER_BATCH = 100;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
@@ -238,10 +238,8 @@ export class Follower {
   }
 
   async #headerAt(number: number): Promise<BlockHeader> {
-    const header = await this.#options.reader.header(number);
-    if (header === undefined)
-      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
-    return header;
+    const [header] = await presentHeaders(this.#options.reader, [number]);
+    return header as BlockHeader;
   }
 
   /** The first look at a chain: the unfinalised headers, linked. */
@@ -258,16 +256,8 @@ export class Follower {
   }
 
   async #fetchHeaders(from: number, to: BlockHeader): Promise<BlockHeader[]> {
-    const headers: BlockHeader[] = [];
-    for (let start = from; start < to.number; start += HEADER_BATCH) {
-      const numbers = Array.from({ length: Math.min(HEADER_BATCH, to.number - start) }, (_, i) => start + i);
-      for (const header of await this.#options.reader.headers(numbers)) {
-        if (header === undefined) throw new RpcError("transient", "the node lacks a block below its head");
-        headers.push(header);
-      }
-    }
-    headers.push(to);
-    return headers;
+    const before = from < to.number ? numbersBetween(from, to.number - 1) : [];
+    return [...(await presentHeaders(this.#options.reader, before)), to];
   }
 
   /**

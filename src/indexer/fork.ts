@@ -5,9 +5,9 @@
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import { RpcError } from "../rpc/errors.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { ChainState } from "./chain-state.ts";
+import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
 /** Headers asked for at first; twice as many at each further step down. */
 const FIRST_STEP = 8;
@@ -39,12 +39,9 @@ export async function findParting(reader: ChainReader, state: ChainState, from: 
   const finalized = state.finalized as BlockRef;
   for (let high = from, step = FIRST_STEP; ; step *= 2) {
     const low = Math.max(finalized.number, high - step + 1);
-    const numbers = Array.from({ length: high - low + 1 }, (_, i) => high - i);
-    const theirs = await reader.headers(numbers);
-    for (const [index, number] of numbers.entries()) {
+    const theirs = await presentHeaders(reader, numbersBetween(high, low));
+    for (const { number, hash } of theirs) {
       const held = state.headers.get(number);
-      const hash = theirs[index]?.hash;
-      if (hash === undefined) throw new RpcError("transient", "the node lacks a block below its head");
       if (held !== undefined && held.hash === hash) return { ancestor: held };
     }
     if (low <= finalized.number) {

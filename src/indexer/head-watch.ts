@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import type { HeaderRef } from "../events/types.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { ChainReader, Tips } from "../rpc/port.ts";
+import { isHeld } from "./branch.ts";
 import type { ChainState } from "./chain-state.ts";
 
 /** Newest block times whose median is taken. */
@@ -42,7 +43,7 @@ export class HeadWatch {
     if (!(await reader.passOverLaggards(head))) return tips;
     const others = await reader.tips();
     // Nobody goes back for those that are behind, even if no other endpoint is to be had for now.
-    if (others.head.number < head.number && !isHeld(state, others.head)) {
+    if (others.head.number < head.number && !isHeld(others.head, (number) => state.headers.get(number))) {
       throw new RpcError("transient", "the endpoint is behind, on a branch that lost", {
         meta: { block: others.head.number },
       });
@@ -83,10 +84,4 @@ export class HeadWatch {
     const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? blockSeconds;
     return Math.min(median, blockSeconds) * 1_000;
   }
-}
-
-/** Whether a block is on the branch that is followed, as far as that is still known. */
-function isHeld(state: ChainState, { number, hash }: HeaderRef): boolean {
-  const held = state.headers.get(number);
-  return held === undefined || held.hash === hash;
 }

@@ -10,7 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
-import { type BlockRef, type NftEvent, nftStream, parseStream, type StreamName } from "../events/types.ts";
+import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
@@ -19,10 +19,11 @@ import type { Verify } from "./backfill-task.ts";
 import type { FollowedCollections } from "./collections.ts";
 import type { CollectionFlags } from "./flags.ts";
 import type { Follower } from "./follower.ts";
-import { fromHeadline, type IndexState, nextBlock, toHeadline } from "./headline.ts";
+import { fromHeadline, type IndexState, nextBlock } from "./headline.ts";
 import { identify } from "./identify.ts";
 import { tryLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
+import { StreamWriter } from "./stream-writer.ts";
 
 /** Collections worked on at a time per chain: one large backfill must not keep small ones waiting. */
 const PARALLEL = 4;
@@ -244,89 +245,5 @@ export class IndexingJobs {
       writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
       if (status === "joining") this.#handOver(writer, address);
     }
-  }
-}
-
-/** One stream's writer: knows the version and the headline it stands at. */
-class StreamWriter {
-  readonly #log: EventLog;
-  readonly #stream: StreamName;
-  #version: number;
-  #state: IndexState;
-  #appended: Promise<StreamHead>;
-
-  constructor(log: EventLog, head: StreamHead) {
-    this.#log = log;
-    this.#stream = head.stream;
-    this.#version = head.version;
-    this.#state = fromHeadline(head.headline);
-    this.#appended = Promise.resolve(head);
-  }
-
-  /** As it is once what is being appended is in; as before, when that has failed. */
-  get state(): IndexState {
-    return this.#state;
-  }
-
-  /** Begins an append, after which the stream has `change` in its headline; the one before must have settled. */
-  append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
-    const before = this.#state;
-    this.#state = { ...before, ...change };
-    this.#appended = this.#write(events, before, onAppended);
-    // Who waits for it hears of it; nobody may be waiting yet.
-    this.#appended.catch(() => undefined);
-  }
-
-  async #write(events: readonly NftEvent[], before: IndexState, onAppended?: () => void): Promise<StreamHead> {
-    const stream = this.#stream;
-    const headline = toHeadline(this.#state);
-    try {
-      this.#version = await this.#log.append({ stream, events, expectedVersion: this.#version, headline });
-    } catch (error) {
-      this.#state = before;
-      throw error;
-    }
-    onAppended?.();
-    return { stream, version: this.#version, headline };
-  }
-
-  /** Resolves once the append under way is in, with what the stream's row says then. @throws what it failed with */
-  settled(): Promise<StreamHead> {
-    return this.#appended;
-  }
-}
-
-/** Requests the indexing of a contract nobody asked for before; does nothing when somebody did. */
-export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
-  const stream = nftStream(chainId, address);
-  try {
-    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
-  } catch (error) {
-    if (!(error instanceof ConcurrencyError)) throw error;
-  }
-}
-
-/**
- * Has a contract identified anew that was found to be no NFT: it may have been deployed since.
- * @param version the stream's version at which it was found so
- */
-export async function requestIdentification(
-  log: EventLog,
-  chainId: number,
-  address: Address,
-  version: number,
-): Promise<void> {
-  const stream = nftStream(chainId, address);
-  const { headline } = await log.head(stream);
-  const state: IndexState = { ...fromHeadline(headline), status: "requested", attempt: 0, retryAt: 0 };
-  try {
-    await log.append({
-      stream,
-      events: [{ type: "IndexingRequested" }],
-      expectedVersion: version,
-      headline: toHeadline(state),
-    });
-  } catch (error) {
-    if (!(error instanceof ConcurrencyError)) throw error;
   }
 }

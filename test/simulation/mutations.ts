@@ -46,8 +46,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "let a follower that was paused write",
-    file: "src/indexer/collections.ts",
-    find: "return { stream: this.#chainStream, version: this.chainVersion };",
+    file: "src/indexer/followed.ts",
+    find: "return { stream: this.chainStream, version: this.chainVersion };",
     replace: "return undefined as never;",
   },
   {

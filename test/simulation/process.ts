@@ -5,7 +5,7 @@ import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import type { Verify } from "../../src/indexer/backfill-task.ts";
 import { ChainIndexing } from "../../src/indexer/indexing.ts";
-import { requestIdentification, requestIndexing } from "../../src/indexer/jobs.ts";
+import { requestIdentification, requestIndexing } from "../../src/indexer/requests.ts";
 import type { Collection } from "../../src/nfts/collection.ts";
 import { currentCollection } from "../../src/nfts/current.ts";
 import { openCursor } from "../../src/nfts/cursor.ts";

@@ -1,0 +1,155 @@
+/**
+ * The collections of one chain whose history is read: each reads what it misses up to the followed head, is declared
+ * complete there, and is followed from then on.
+ */
+import { AppError, ConcurrencyError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { HeaderRef, NftEvent } from "../events/types.ts";
+import type { StreamHead } from "../log/port.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import { NFT_TOPICS } from "../rpc/topics.ts";
+import type { Verify } from "./backfill-task.ts";
+import { assertHeld, assertOnChain, type HeaderOf } from "./branch.ts";
+import type { Followed, FollowedStreams } from "./followed.ts";
+import { type IndexState, nextBlock } from "./headline.ts";
+import { presentHeaders } from "./present-headers.ts";
+import { SeenHeaders } from "./seen-headers.ts";
+
+interface Joining extends Followed {
+  /** Of the append that leaves it ready to join, while that is under way. */
+  readonly appended?: Promise<StreamHead>;
+}
+
+export interface JoiningOptions {
+  readonly reader: ChainReader;
+  readonly streams: FollowedStreams;
+  readonly verify: Verify;
+  /** Takes over one that has joined. */
+  readonly onJoined: (followed: Followed) => void;
+  /** Takes note of one that somebody else moved on. */
+  readonly onMovedOn: (address: Address) => Promise<void>;
+}
+
+/** Blocks whose logs are checked against their headers when a collection joins: more than any chain leaves unfinalised. */
+const MAX_CHECKED = 512;
+/** A collection further behind than this goes back to the backfill, which decodes off this thread. */
+const MAX_JOIN_GAP = 10_000;
+
+export class JoiningCollections {
+  readonly #options: JoiningOptions;
+  readonly #waiting = new Map<Address, Joining>();
+  readonly #seen = new SeenHeaders(MAX_CHECKED);
+
+  constructor(options: JoiningOptions) {
+    this.#options = options;
+  }
+
+  add(followed: Followed): void {
+    this.#waiting.set(followed.address, followed);
+  }
+
+  clear(): void {
+    this.#waiting.clear();
+  }
+
+  /** One that will be ready with an append that is under way: what it misses is read meanwhile. */
+  expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
+    const joining: Joining = { address, version: 0, state, appended };
+    this.#waiting.set(address, joining);
+    appended.catch(() => {
+      // Who appends it goes on from what the log says.
+      if (this.#waiting.get(address) === joining) this.#waiting.delete(address);
+    });
+  }
+
+  /** The follower was given these, and follows them. */
+  saw(headers: readonly BlockHeader[]): void {
+    this.#seen.add(headers);
+  }
+
+  /**
+   * Completes those that wait: reads from their end to the followed head and appends `IndexingCompleted`. `headerOf` gives
+   * the unfinalised headers, which the logs must agree with.
+   */
+  async join(head: HeaderRef, headerOf: HeaderOf): Promise<void> {
+    const { streams, onMovedOn } = this.#options;
+    for (const joining of [...this.#waiting.values()]) {
+      try {
+        const isOver = await this.#joinOne(joining, head, headerOf);
+        if (isOver) this.#waiting.delete(joining.address);
+      } catch (error) {
+        const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
+        if (!isOwn) throw error;
+        // Another worker moved it on: what the log says now decides.
+        this.#waiting.delete(joining.address);
+        await onMovedOn(joining.address);
+      }
+    }
+  }
+
+  /** Whether it is done with: false while the follower is behind it, and when it was not ready after all. */
+  async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+    const { reader, streams, verify, onJoined } = this.#options;
+    const { address, state } = joining;
+    const from = nextBlock(state);
+    // Its final blocks are ahead of a follower that could not follow for a while.
+    if (from > head.number + 1) return false;
+    // The follower itself may be on a branch that lost, and not know it yet.
+    if (state.endHash !== "") assertHeld({ number: state.end, hash: state.endHash }, headerOf);
+    if (head.number - from > MAX_JOIN_GAP) {
+      if (!(await isIn(joining))) return false;
+      await streams.append({ followed: joining, events: [], state: { ...state, status: "backfilling" } });
+      return true;
+    }
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
+    const headers = this.#newestHeaders(from, head, headerOf);
+    const logs = await reader.completeLogs(filter, headers, verify === "receipts");
+    assertOnChain(logs, headerOf);
+    if (!(await isIn(joining))) return false;
+    const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
+    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
+    const { number: end, hash: endHash } = head;
+    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0 };
+    try {
+      await streams.append({ followed: joining, events, state: complete });
+    } catch (error) {
+      if (error instanceof ConcurrencyError) throw error;
+      // Perhaps it was written and only the answer got lost: what the log says must be read before anything is reverted.
+      throw new AppError("a collection's joining was interrupted", { code: "write_interrupted", cause: error });
+    }
+    onJoined(joining);
+    return true;
+  }
+
+  /**
+   * Headers of the newest blocks that a collection still has to read, to check its logs by: the head is asked for in any
+   * case, for a node that is behind or on another branch has none of that hash. @throws ForkedLogsError
+   */
+  async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
+    const { reader, verify } = this.#options;
+    const most = verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1;
+    const known: BlockHeader[] = [];
+    const unknown: number[] = [];
+    for (let number = Math.max(from, head.number - most + 1); number <= head.number; number++) {
+      const held = headerOf(number);
+      const seen = held === undefined || number === head.number ? undefined : this.#seen.of(held);
+      if (seen === undefined) unknown.push(number);
+      else known.push(seen);
+    }
+    const asked = await presentHeaders(reader, unknown);
+    for (const header of asked) assertHeld(header, headerOf);
+    this.#seen.add(asked);
+    return [...known, ...asked];
+  }
+}
+
+/** Resolves once it is ready to join as the log has it; false when the append failed that was to make it so. */
+async function isIn(joining: Joining): Promise<boolean> {
+  if (joining.appended === undefined) return true;
+  try {
+    joining.version = (await joining.appended).version;
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -6,7 +6,7 @@
 import { AbiCoder, Interface } from "ethers";
 import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
 import type { ContractIdentified, TransferForm } from "../events/types.ts";
-import type { CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
 import { isStateUnavailable } from "../rpc/reader.ts";
 import {
   ASSIGN,
@@ -58,8 +58,10 @@ export async function identify(
     call("symbol"),
     call("decimals"),
   ];
-  const { header, results } = await reader.callsAtHead(questions);
-  const [code, { number: final }] = await Promise.all([reader.code(address, header.number), reader.finalized(header)]);
+  let look = await lookAt(reader, address, questions);
+  // A contract that has just been deployed is not there yet for an endpoint that is behind.
+  if (!look.hasCode && (await reader.passOverLaggards(look.header))) look = await lookAt(reader, address, questions);
+  const { header, results, hasCode, final } = look;
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
@@ -73,7 +75,6 @@ export async function identify(
     block: head,
   });
 
-  const hasCode = code !== "0x" && code !== "" && !(code.startsWith(DELEGATION) && code.length === 48);
   if (!hasCode && (await isPlainAccount(reader, address))) {
     return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   }
@@ -95,6 +96,18 @@ export async function identify(
   if (divisible) return nothing;
   const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
   return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
+}
+
+/** What a contract answers at the newest block, whether there is one, and the number of the final block. */
+async function lookAt(
+  reader: ChainReader,
+  address: Address,
+  questions: readonly Call[],
+): Promise<CallsAtHead & { readonly hasCode: boolean; readonly final: number }> {
+  const { header, results } = await reader.callsAtHead(questions);
+  const [code, final] = await Promise.all([reader.code(address, header.number), reader.finalized(header)]);
+  const hasCode = code !== "0x" && code !== "" && !(code.startsWith(DELEGATION) && code.length === 48);
+  return { header, results, hasCode, final: final.number };
 }
 
 /**

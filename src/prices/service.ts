@@ -303,7 +303,9 @@ class PriceService {
     const head = view.head();
     if (head?.number === toBlock) return this.#atHead(request, selection);
     if (head === undefined || toBlock > head.number) {
-      const newest = await reader.head();
+      let newest = await reader.head();
+      // Perhaps it is only the endpoint that is not there yet.
+      if (toBlock > newest.number && (await reader.passOverLaggards(newest))) newest = await reader.head();
       if (toBlock > newest.number) {
         throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
       }

@@ -74,7 +74,7 @@ export interface ChainReader {
   /** The newest block and the newest finalised one, in one round trip where the node knows the tag. */
   tips(): Promise<Tips>;
 
-  /** The canonical block of that number; undefined above the node's head. */
+  /** The canonical block of that number; undefined above the head, when nobody has it. */
   header(number: number): Promise<BlockHeader | undefined>;
 
   /** Many headers in one round trip, in the order asked. */

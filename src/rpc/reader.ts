@@ -119,8 +119,12 @@ export class RpcChainReader implements ChainReader {
     return header;
   }
 
-  header(number: number): Promise<BlockHeader | undefined> {
-    return this.#run((endpoint) => this.#headerBy(endpoint, number), { meta: { block: number } });
+  async header(number: number): Promise<BlockHeader | undefined> {
+    const ask = (endpoint: Endpoint) => this.#headerBy(endpoint, number);
+    const header = await this.#run(ask, { meta: { block: number } });
+    if (header !== undefined || this.#pool.endpoints.length === 1) return header;
+    // Who is behind lacks it, too.
+    return (await this.#pool.all(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
   headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {

@@ -30,10 +30,15 @@ interface FreezableNode extends RpcProxy {
 
 async function freezable(anvil: Anvil): Promise<FreezableNode> {
   let known: Map<number, unknown> | undefined;
-  const behind = ({ method, params }: RpcCall): Intervention | undefined => {
+  const behind = async ({ method, params }: RpcCall): Promise<Intervention | undefined> => {
     if (known === undefined) return undefined;
     const newest = Math.max(...known.keys());
     const lowest = Math.min(...known.keys());
+    if (method === "eth_getCode" || method === "eth_getTransactionCount") {
+      const block = params[1] === "latest" ? newest : Number(params[1]);
+      if (block > newest) return { error: { code: -32_000, message: "header not found" } };
+      return { result: await anvil.send(method, [params[0], `0x${block.toString(16)}`]) };
+    }
     if (method === "eth_blockNumber") return { result: `0x${newest.toString(16)}` };
     if (method === "eth_getBlockByNumber") {
       const number = params[0] === "latest" ? newest : Number(params[0]);
@@ -98,6 +103,22 @@ test("an endpoint that takes no blocks any more is passed over", async () => {
   const { body } = await synced(service, nft.address, await height());
   expect(body.result).toHaveLength(3);
   quick.thaw();
+});
+
+test("a contract deployed after an endpoint's last block is a contract", async () => {
+  const fresh = await startTestService({ rpcUrl: `${late.url},${quick.url}`, logUrl: temporaryLogUrl() });
+  try {
+    // It knows which one is the quicker, and nobody has found out yet that it is behind.
+    await synced(fresh, nft.address, await height());
+    await quick.freeze();
+    const young = await deploy(anvil, await contractArtifact("PlainNft"), ["Young", "YNG"]);
+    await transact(anvil, young.contract, "mint", [anvil.accounts[1], 1n]);
+    const { body } = await synced(fresh, young.address, await height());
+    expect(body.result).toHaveLength(1);
+  } finally {
+    await fresh.stop();
+    quick.thaw();
+  }
 });
 
 test("an endpoint on a branch that lost takes nobody back to it", async () => {

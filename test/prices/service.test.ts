@@ -58,6 +58,18 @@ describe("an endpoint that is behind what is followed", () => {
     world.chain.behind = 2;
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "3" });
   });
+
+  test("does not say that a block is above the head", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine(3);
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    world.chain.behind = 2;
+    expect(await world.price(TOKEN, { to_block: "3" })).toMatchObject({ usdPrice: 80, toBlock: "3" });
+    world.chain.behind = 2;
+    const refused = world.price(TOKEN, { to_block: "4" }).catch((error: unknown) => error);
+    expect(await refused).toMatchObject({ status: 400, message: expect.stringContaining("head, which is 3") });
+  });
 });
 
 describe("following", () => {

@@ -63,7 +63,7 @@ export class FakeChain implements ChainReader {
   logsOf: ChainLog[] = [];
   archive = true;
   seconds = 12;
-  /** Blocks by which the endpoint lags that answers calls at the head, until it is passed over. */
+  /** Blocks by which the endpoint lags that is asked for the head, or for calls at it, until it is passed over. */
   behind = 0;
   #states: { pool: Address; block: number; state: PoolStateAt }[] = [];
   #salt = 0;
@@ -201,7 +201,7 @@ export class FakeChain implements ChainReader {
 
   async head(): Promise<BlockHeader> {
     this.requests.push("head");
-    return this.tip;
+    return this.blocks[this.tip.number - this.behind]!;
   }
 
   async finalized(): Promise<BlockHeader> {

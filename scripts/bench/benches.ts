@@ -2,6 +2,7 @@
 import type { Bench } from "./row.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
 import { chainMaximum } from "./rows/chain.ts";
+import { pageWhileCold } from "./rows/cold.ts";
 import { hydrate } from "./rows/hydrate.ts";
 import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
@@ -21,6 +22,7 @@ export const BENCHES: readonly Bench[] = [
   warmPage64,
   walk,
   pageUnderBackfill,
+  pageWhileCold,
   warmPrice,
   hydrate,
   memory721,

@@ -186,6 +186,8 @@ export class CollectionProjections {
   }
 
   async #load(stream: StreamName): Promise<Hot> {
+    // Many may be asked for at once, and even the first slice of each is a millisecond.
+    if (this.#hydrating.size > 0) await otherWork();
     const collection = (await this.#snapshots?.load(stream)) ?? initialState();
     const hot: Hot = { stream, collection, folded: 0, attempts: 0, catching: undefined, wanted: 0 };
     // Before it is in the cache no wake-up reaches it, so it is read until there is nothing more to read.

@@ -1,0 +1,27 @@
+/** Background work on the request thread: in slices, of which one at a time comes between requests. */
+import { expect, test } from "bun:test";
+import { otherWork } from "../../src/core/own-thread.ts";
+
+test("however many wait, one goes on in a turn of the event loop, in order, and each of them in the end", async () => {
+  const slices: string[] = [];
+  const turns: number[] = [];
+  let isOver = false;
+  let inTurn = 0;
+  const look = (): void => {
+    turns.push(inTurn);
+    inTurn = 0;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  const work = async (name: string): Promise<void> => {
+    for (let slice = 0; slice < 5; slice++) {
+      await otherWork();
+      inTurn++;
+      slices.push(`${name}${slice}`);
+    }
+  };
+  await Promise.all(["a", "b", "c", "d"].map(work));
+  isOver = true;
+  expect(slices).toEqual(Array.from({ length: 20 }, (_, i) => `${"abcd"[i % 4]}${Math.floor(i / 4)}`));
+  expect(Math.max(...turns)).toBe(1);
+});

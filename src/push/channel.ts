@@ -19,6 +19,7 @@ import type { EventLog } from "../log/port.ts";
 import type { Collection } from "../nfts/collection.ts";
 import { currentBlock, type PageChain } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
+import { Broadcast } from "./broadcast.ts";
 import { type ClientMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
 import { Pace } from "./pace.ts";
 import {
@@ -84,6 +85,7 @@ export class Channel {
   readonly #connections = new Map<Peer, Connection>();
   readonly #byStream = new Map<StreamName, Set<Subscription>>();
   readonly #unsubscribe: () => void;
+  readonly #broadcast = new Broadcast<Subscription>();
   readonly #progress: Pace<StreamName>;
   readonly #metadata: Pace<StreamName>;
 
@@ -229,16 +231,17 @@ export class Channel {
     if (isProgress(collection, recorded)) this.#progress.act(stream, () => this.#sendProgress(stream, collection));
     if (recorded.event.type === "IndexingCompleted") this.#progress.drop(stream);
     const message = messageOf(stream, collection, recorded);
-    for (const subscription of subscriptions) {
+    // What says nothing is known as soon as what comes after it.
+    if (message === undefined) return;
+    this.#broadcast.send(subscriptions, (subscription) => {
       // During a replay the loop in `#greet` reads on to the collection's version, this event included.
-      if (!subscription.replaying) tell(subscription, recorded.version, message);
-    }
+      if (isLive(subscription)) tell(subscription, recorded.version, message);
+    });
   }
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    const message = progressMessage(stream, collection);
-    for (const { peer, replaying } of this.#byStream.get(stream) ?? []) if (!replaying) peer.send(message);
+    this.#sendAll(stream, progressMessage(stream, collection), isLive);
   }
 
   /** The chain was reorganised: every subscriber of a collection of it is told, whether or not its own stream changed. */
@@ -247,10 +250,10 @@ export class Channel {
       const collection = this.#options.projections.peek(stream);
       if (parseStream(stream).chainId !== chainId || collection?.completed === undefined) continue;
       const message = revertedMessage(stream, collection.version, ancestor);
-      for (const subscription of subscriptions) {
+      this.#broadcast.send(subscriptions, (subscription) => {
         subscription.revertedTo = ancestor.hash;
-        subscription.peer.send(message);
-      }
+        if (isListening(subscription)) subscription.peer.send(message);
+      });
     }
   }
 
@@ -268,16 +271,34 @@ export class Channel {
   #sendMetadata(stream: StreamName, counts: MetadataCounts): void {
     const collection = this.#options.projections.peek(stream);
     if (collection === undefined) return;
-    const message = metadataMessage(stream, collection, counts);
-    for (const { peer } of this.#byStream.get(stream) ?? []) peer.send(message);
+    this.#sendAll(stream, metadataMessage(stream, collection, counts), isListening);
+  }
+
+  #sendAll(stream: StreamName, message: ServerMessage, isToHear: (subscription: Subscription) => boolean): void {
+    const subscriptions = this.#byStream.get(stream);
+    if (subscriptions === undefined) return;
+    this.#broadcast.send(subscriptions, (subscription) => {
+      if (isToHear(subscription)) subscription.peer.send(message);
+    });
   }
 
   stop(): void {
     this.#unsubscribe();
+    this.#broadcast.stop();
     this.#progress.stop();
     this.#metadata.stop();
     for (const peer of [...this.#connections.keys()]) this.close(peer);
   }
+}
+
+/** Whether it was not given up since. */
+function isListening(subscription: Subscription): boolean {
+  return subscription.connection.subscriptions.get(subscription.stream) === subscription;
+}
+
+/** Whether what happens is told as it happens. */
+function isLive(subscription: Subscription): boolean {
+  return !subscription.replaying && isListening(subscription);
 }
 
 /** Tells a subscriber what an event says, unless it knows. */

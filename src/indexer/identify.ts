@@ -3,9 +3,10 @@
  * address. Out: the `ContractIdentified` event, with the forms in which its transfers are to be read and the first
  * block that can hold one.
  */
-import { AbiCoder, Interface } from "ethers";
+import { Interface } from "ethers";
 import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
 import type { ContractIdentified, TransferForm } from "../events/types.ts";
+import { onlyBytes } from "../rpc/abi-bytes.ts";
 import type { Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
 import { isStateUnavailable } from "../rpc/reader.ts";
 import {
@@ -127,10 +128,7 @@ function isTrue(result: CallResult): boolean {
 export function readText(result: CallResult | undefined): string {
   if (result?.ok !== true || result.data.length < 66) return "";
   try {
-    if (result.data.length > 66) {
-      const [text] = AbiCoder.defaultAbiCoder().decode(["bytes"], result.data) as unknown as [string];
-      return clean(Buffer.from(text.slice(2), "hex").toString("utf8"));
-    }
+    if (result.data.length > 66) return clean(onlyBytes(result.data).toString("utf8"));
   } catch {
     // Not a string: perhaps bytes32 followed by something.
   }

@@ -3,9 +3,10 @@
  * whose answer is huge, takes its batch with it, so what failed in a batch is asked for again alone, unless the contract
  * has shown that it knows no URIs at all.
  */
-import { AbiCoder, id as keccak } from "ethers";
+import { id as keccak } from "ethers";
 import type { Address } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
+import { onlyBytes } from "../rpc/abi-bytes.ts";
 import type { BlockTag, Call, CallResult, ChainReader } from "../rpc/port.ts";
 
 export interface AskedToken {
@@ -15,6 +16,8 @@ export interface AskedToken {
 
 const TOKEN_URI = keccak("tokenURI(uint256)").slice(0, 10);
 const URI = keccak("uri(uint256)").slice(0, 10);
+/** What is no UTF-8 is no URI. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Single calls in flight. */
 const SINGLES = 8;
 /** After so many tokens asked alone without one URI, a contract's refusals in a batch are believed. */
@@ -92,9 +95,8 @@ function callOf(to: Address, kind: TransferKind, id: bigint): Call {
 function uriOf({ ok, data }: CallResult): string | undefined {
   if (!ok || data.length <= 2) return undefined;
   try {
-    const [uri] = AbiCoder.defaultAbiCoder().decode(["string"], data);
-    // Decoding is lazy: the text itself may be no UTF-8.
-    return String(uri) === "" ? undefined : String(uri);
+    const uri = utf8.decode(onlyBytes(data));
+    return uri === "" ? undefined : uri;
   } catch {
     return undefined;
   }

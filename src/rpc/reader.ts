@@ -2,7 +2,7 @@
  * The chain reader over an endpoint pool: headers, verified logs, calls by Multicall3 or JSON-RPC batch, code. State is
  * asked for by block number, and the head's together with the header it was answered at.
  */
-import { Interface } from "ethers";
+import { id } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
@@ -12,6 +12,7 @@ import { RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
+import { aggregateCalls, aggregatedResults } from "./multicall.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type {
   BlockHeader,
@@ -27,14 +28,11 @@ import type {
 } from "./port.ts";
 import { NFT_TOPICS } from "./topics.ts";
 
-const MULTICALL = new Interface([
-  "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
-  "function getBlockNumber() view returns (uint256)",
-  "function arbBlockNumber() view returns (uint256)",
-]);
 /** On Arbitrum `block.number` is L1's; the chain's own number comes from a precompile (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
+const BLOCK_NUMBER = id("getBlockNumber()").slice(0, 10);
+const ARB_BLOCK_NUMBER = id("arbBlockNumber()").slice(0, 10);
 /** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
 const MULTICALL_MAX = 500;
 
@@ -167,7 +165,7 @@ export class RpcChainReader implements ChainReader {
 
   /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
   async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
-    const data = MULTICALL.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
+    const data = aggregateCalls(calls);
     let returned: unknown;
     try {
       returned = await endpoint.request("eth_call", [{ to: this.#options.multicall, data }, tag]);
@@ -181,11 +179,7 @@ export class RpcChainReader implements ChainReader {
       return undefined;
     }
     try {
-      const [results] = MULTICALL.decodeFunctionResult("aggregate3", returned);
-      return [...(results as { success: boolean; returnData: string }[])].map((result) => ({
-        ok: result.success,
-        data: result.returnData,
-      }));
+      return aggregatedResults(returned, calls.length);
     } catch (error) {
       throw new RpcError("lie", "the answer of Multicall3 does not decode", {
         meta: { endpoint: endpoint.label },
@@ -216,8 +210,8 @@ export class RpcChainReader implements ChainReader {
     if (this.#multicallMissing || calls.length >= MULTICALL_MAX) return undefined;
     const arbitrum = this.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
-      ? { to: ARB_SYS, data: MULTICALL.encodeFunctionData("arbBlockNumber") }
-      : { to: this.#options.multicall, data: MULTICALL.encodeFunctionData("getBlockNumber") };
+      ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
+      : { to: this.#options.multicall, data: BLOCK_NUMBER };
     const [header, results] = await Promise.all([
       this.#headerBy(endpoint, "latest"),
       this.#aggregate(endpoint, [number, ...calls], "latest"),

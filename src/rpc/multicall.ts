@@ -1,0 +1,38 @@
+/** `aggregate3` of Multicall3, both ways: many calls in one, each of which may fail alone. (github.com/mds1/multicall3) */
+import { id } from "ethers";
+import { bytesAt, countAt, digitsOf, WORD, wordOf } from "./abi-bytes.ts";
+import type { Call, CallResult } from "./port.ts";
+
+const AGGREGATE3 = id("aggregate3((address,bool,bytes)[])").slice(0, 10);
+const TRUE = wordOf(1);
+/** From the begin of a call's tuple to its data: the target, whether it may fail, where the data are. */
+const HEAD_BYTES = 96;
+const WORD_BYTES = WORD / 2;
+
+/** The data of a call to Multicall3. */
+export function aggregateCalls(calls: readonly Call[]): string {
+  const offsets: string[] = [];
+  const tuples: string[] = [];
+  let at = calls.length * WORD_BYTES;
+  for (const { to, data } of calls) {
+    const words = Math.ceil((data.length - 2) / WORD);
+    offsets.push(wordOf(at));
+    tuples.push(to.slice(2).padStart(WORD, "0"), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
+    tuples.push(data.slice(2).padEnd(words * WORD, "0"));
+    at += HEAD_BYTES + WORD_BYTES * (1 + words);
+  }
+  return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
+}
+
+/** What each call came to. @throws RangeError when the answer is not of so many calls */
+export function aggregatedResults(returned: string, calls: number): CallResult[] {
+  const digits = digitsOf(returned);
+  const list = countAt(digits, 0) * 2;
+  if (countAt(digits, list) !== calls) throw new RangeError("an answer to another number of calls");
+  const first = list + WORD;
+  return Array.from({ length: calls }, (_, index) => {
+    const tuple = first + countAt(digits, first + index * WORD) * 2;
+    const data = bytesAt(digits, tuple + countAt(digits, tuple + WORD) * 2);
+    return { ok: countAt(digits, tuple) !== 0, data: `0x${data}` };
+  });
+}

@@ -1,0 +1,74 @@
+/** Our coding of Multicall3 and of returned bytes, held against ethers' own. */
+import { describe, expect, test } from "bun:test";
+import { AbiCoder, hexlify, Interface } from "ethers";
+import { createRandom } from "../../scripts/local-chain/random.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { onlyBytes } from "../../src/rpc/abi-bytes.ts";
+import { aggregateCalls, aggregatedResults } from "../../src/rpc/multicall.ts";
+
+const ORACLE = new Interface([
+  "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
+]);
+const random = createRandom(11);
+const someBytes = (most: number) => hexlify(Uint8Array.from({ length: random.below(most) }, () => random.below(256)));
+const someAddress = () => hexlify(Uint8Array.from({ length: 20 }, () => random.below(256))) as Address;
+const results = (count: number) =>
+  Array.from({ length: count }, () => ({ ok: random.below(3) > 0, data: someBytes(200) }));
+const returned = (list: readonly { ok: boolean; data: string }[]) =>
+  ORACLE.encodeFunctionResult("aggregate3", [list.map(({ ok, data }) => [ok, data])]);
+
+describe("aggregate3", () => {
+  test("calls are coded as by ethers", () => {
+    for (let round = 0; round < 50; round++) {
+      const calls = Array.from({ length: random.below(30) }, () => ({ to: someAddress(), data: someBytes(150) }));
+      const theirs = ORACLE.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
+      expect(aggregateCalls(calls)).toBe(theirs);
+    }
+  });
+
+  test("results are read as ethers wrote them, wherever their bytes lie", () => {
+    for (let round = 0; round < 50; round++) {
+      const list = results(random.below(30));
+      expect(aggregatedResults(returned(list), list.length)).toEqual(list);
+    }
+    // Two results that share their bytes, which no compiler does and the layout allows.
+    const word = (value: number) => value.toString(16).padStart(64, "0");
+    const shared = `0x${[32, 2, 64, 64, 1, 64, 2].map(word).join("")}${"abcd".padEnd(64, "0")}`;
+    const both = { ok: true, data: "0xabcd" };
+    expect(aggregatedResults(shared, 2)).toEqual([both, both]);
+  });
+
+  test("an answer that is cut off, spoilt or of other calls is refused, never misread", () => {
+    const list = results(6);
+    const whole = returned(list);
+    expect(() => aggregatedResults(whole, 5)).toThrow(RangeError);
+    expect(() => aggregatedResults("0x", 6)).toThrow(RangeError);
+    expect(() => aggregatedResults(whole.replace("0x", "1x"), 6)).toThrow(RangeError);
+    expect(() => aggregatedResults(`${whole.slice(0, -2)}zz`, 6)).toThrow(RangeError);
+    const lastBytes = (list.at(-1)?.data.length ?? 0) - 2;
+    const padding = Math.ceil(lastBytes / 64) * 64 - lastBytes;
+    for (let end = 2; end < whole.length - padding; end += 2) {
+      expect(() => aggregatedResults(whole.slice(0, end), 6)).toThrow(RangeError);
+    }
+  });
+});
+
+describe("returned bytes", () => {
+  const coder = AbiCoder.defaultAbiCoder();
+  test("are those that ethers wrote, also without the zeros that fill the last word", () => {
+    for (const text of ["", "ipfs://x", "é".repeat(100), "x".repeat(64 * 1024)]) {
+      const data = coder.encode(["string"], [text]);
+      expect(onlyBytes(data).toString("utf8")).toBe(text);
+      const bytes = Buffer.byteLength(text);
+      expect(onlyBytes(data.slice(0, 2 + 128 + bytes * 2)).toString("utf8")).toBe(text);
+    }
+  });
+
+  test("are none where the data say none", () => {
+    const whole = coder.encode(["string"], ["some text of more than thirty-two bytes"]);
+    const far = `0x${"f".repeat(64)}${whole.slice(66)}`;
+    for (const data of ["0x", "0x1234", whole.slice(0, -64), far, `${whole.slice(0, -1)}`, "text"]) {
+      expect(() => onlyBytes(data)).toThrow(RangeError);
+    }
+  });
+});

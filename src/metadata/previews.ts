@@ -5,7 +5,7 @@
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import type { Clock } from "../core/clock.ts";
-import { Slots } from "./slots.ts";
+import { Slots } from "../core/slots.ts";
 
 export const PREVIEW_SIZES = [100, 250, 500] as const;
 

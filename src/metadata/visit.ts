@@ -6,6 +6,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
 import { otherWork } from "../core/own-thread.ts";
+import type { Slots } from "../core/slots.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
@@ -18,7 +19,6 @@ import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./jour
 import { isStubborn, MetadataFailure, type OutcomeDocument, toBlob } from "./outcome.ts";
 import type { Resolver } from "./resolver.ts";
 import { retryMs } from "./schedule.ts";
-import type { Slots } from "./slots.ts";
 import { type CollectionWork, keyOf, type Token } from "./work.ts";
 
 export interface VisitContext {

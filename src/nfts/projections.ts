@@ -7,6 +7,7 @@ import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
+import { Slots } from "../core/slots.ts";
 import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type Collection, evolving, initialState, sizeOf } from "./collection.ts";
@@ -42,6 +43,8 @@ const SNAPSHOT_EVERY = 200_000;
 const SNAPSHOT_SHARE = 0.25;
 /** A collection that changes while it is written is not written for ever anew. */
 const SNAPSHOT_ATTEMPTS = 3;
+/** Hydrations at a time: what is half read counts nowhere as memory yet, and who waits for one waits for all beside it. */
+const AT_ONCE = 16;
 /** Bytes of one read. */
 const READ_BYTES = 256 * 1024;
 /**
@@ -56,6 +59,7 @@ export class CollectionProjections {
   readonly #logger: Logger;
   readonly #hot: LRUCache<StreamName, Hot>;
   readonly #hydrating = new Map<StreamName, Promise<Hot>>();
+  readonly #slots = new Slots(AT_ONCE);
   /** Newest version heard of while a stream was being hydrated. */
   readonly #heard = new Map<StreamName, number>();
   readonly #listeners = new Set<CollectionListener>();
@@ -179,7 +183,7 @@ export class CollectionProjections {
   #hydrate(stream: StreamName): Promise<Hot> {
     let hydrating = this.#hydrating.get(stream);
     if (hydrating === undefined) {
-      hydrating = this.#load(stream).finally(() => this.#hydrating.delete(stream));
+      hydrating = this.#slots.run(() => this.#load(stream)).finally(() => this.#hydrating.delete(stream));
       this.#hydrating.set(stream, hydrating);
     }
     return hydrating;

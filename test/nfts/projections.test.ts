@@ -1,0 +1,62 @@
+/** Many cold collections asked for at once, over a real log: a few are read at a time, and all of them come. */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { temporaryLogUrl } from "../support/service.ts";
+import { hash, identified } from "./histories.ts";
+import { columnsOf } from "./model.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const COUNT = 60;
+const EVENTS = 12;
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+afterAll(() => log.close());
+
+const address = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
+const committed = (block: number): NftEvent => ({
+  type: "TransfersCommitted",
+  fromBlock: block,
+  toBlock: block,
+  toHash: hash(block),
+  count: 1,
+  transfers: columnsOf([{ kind: 0, block, from: 0, to: 1, id: BigInt(block), amount: 1n }]),
+});
+
+test("what is half read is bounded, whatever is asked for", async () => {
+  const history: NftEvent[] = [{ type: "IndexingRequested" }, identified];
+  for (let block = 0; block < EVENTS; block++) history.push(committed(block));
+  const appends = Array.from({ length: COUNT }, (_, index) => ({
+    stream: nftStream(1, address(index)),
+    events: history,
+    expectedVersion: 0,
+  }));
+  await log.appendAll(appends);
+
+  const reading = new Set<StreamName>();
+  let most = 0;
+  const watched = {
+    subscribe: log.subscribe.bind(log),
+    head: log.head.bind(log),
+    read: async (stream: StreamName, options: { from?: number }) => {
+      reading.add(stream);
+      most = Math.max(most, reading.size);
+      // An event a read: each hydration takes many turns.
+      const page = await log.read(stream, { ...options, limit: 1 });
+      if (page.length === 0) reading.delete(stream);
+      return page;
+    },
+  } as unknown as EventLog;
+  const projections = new CollectionProjections({ log: watched, logger: silentLogger, maxBytes: 1e9 });
+  const all = await Promise.all(appends.map((_, index) => projections.get(1, address(index))));
+  expect(all.map(({ ledger }) => ledger.owners.count)).toEqual(Array.from({ length: COUNT }, () => EVENTS));
+  expect(most).toBeLessThanOrEqual(16);
+  expect(most).toBeGreaterThan(1);
+  await projections.close();
+});

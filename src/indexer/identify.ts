@@ -59,10 +59,7 @@ export async function identify(
     call("symbol"),
     call("decimals"),
   ];
-  let look = await lookAt(reader, address, questions);
-  // A contract that has just been deployed is not there yet for an endpoint that is behind.
-  if (!look.hasCode && (await reader.passOverLaggards(look.header))) look = await lookAt(reader, address, questions);
-  const { header, results, hasCode, final } = look;
+  const { header, results, hasCode, final } = await lookAt(reader, address, questions);
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
@@ -104,12 +101,26 @@ async function lookAt(
   reader: ChainReader,
   address: Address,
   questions: readonly Call[],
+  isAgain = false,
 ): Promise<CallsAtHead & { readonly hasCode: boolean; readonly final: number }> {
   const { header, results } = await reader.callsAtHead(questions);
-  const [code, final] = await Promise.all([reader.code(address, header.number), reader.finalized(header)]);
-  const hasCode = code !== "0x" && code !== "" && !(code.startsWith(DELEGATION) && code.length === 48);
+  const [code, final] = await Promise.all([
+    reader.code(address, header.number).catch((error: unknown) => {
+      if (isAgain || !isStateUnavailable(error)) throw error;
+      return undefined;
+    }),
+    reader.finalized(header),
+  ]);
+  const hasCode = code !== undefined && code !== "0x" && code !== "" && !isDelegation(code);
+  // For an endpoint that is behind a young contract is not there yet; of its newest block others may have no state left.
+  const isDoubtful = !hasCode && !isAgain;
+  if (isDoubtful && ((await reader.passOverLaggards(header)) || code === undefined)) {
+    return lookAt(reader, address, questions, true);
+  }
   return { header, results, hasCode, final: final.number };
 }
+
+const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /**
  * Who claims ERC-721 may still emit it in an odd form. Three topics and a word of data are an id only where no decimals

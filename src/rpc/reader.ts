@@ -202,7 +202,14 @@ export class RpcChainReader implements ChainReader {
     const pinned = await this.#run((endpoint) => this.#callsPinned(endpoint, calls));
     if (pinned !== undefined) return pinned;
     const header = await this.head();
-    return { header, results: await this.calls(calls, header.number) };
+    try {
+      return { header, results: await this.calls(calls, header.number) };
+    } catch (error) {
+      // The head was that of an endpoint that is behind, and the others have no state of that block any more.
+      if (!isStateUnavailable(error) || !(await this.passOverLaggards(header))) throw error;
+      const newest = await this.head();
+      return { header: newest, results: await this.calls(calls, newest.number) };
+    }
   }
 
   /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */

@@ -124,12 +124,11 @@ async function readPart(
 }
 
 /**
- * The hash of a range's last block by who gave its logs, which must have that block and, near the end, the final one: a
- * node that lags answers with fewer logs, and one on a losing branch with other ones, and neither says so.
+ * The hash of a range's last block by who gave its logs, which must have that block and the final one: a node that lags
+ * answers with fewer logs, and one on a losing branch with other ones, and neither says so.
  */
 async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, toBlock: number): Promise<Hash> {
-  const isNear = toBlock > final.number - NEAR_FINAL;
-  const numbers = isNear && toBlock < final.number ? [toBlock, final.number] : [toBlock];
+  const numbers = toBlock < final.number ? [toBlock, final.number] : [toBlock];
   const headers = await reader.headersOf(endpoint, numbers);
   const [last, top] = [headers[0], headers.at(-1)];
   if (last === undefined || top === undefined) {

@@ -13,7 +13,7 @@ import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
 import type { Verify } from "./backfill-task.ts";
-import { assertOnChain, ForkedLogsError } from "./branch.ts";
+import { areLinked, assertOnChain, ForkedLogsError } from "./branch.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import type { FollowedCollections } from "./collections.ts";
@@ -150,6 +150,8 @@ export class Follower {
         if (!passing || lease.signal.aborted) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
+        // Who answers from another branch may be stuck on it, and the quickest to answer the next time, too.
+        if (error instanceof ForkedLogsError) await this.#heads.passOverLaggards(state);
         wait = backoffMs(this.#options.clock, failures, this.#minPoll, RETRY_MAX_MS);
       }
       await this.#pause(wait, lease.signal);
@@ -369,8 +371,4 @@ export class Follower {
 function toRef(header: BlockHeader): HeaderRef {
   const { number, hash, parentHash, timestamp } = header;
   return { number, hash, parentHash, timestamp };
-}
-
-function areLinked(headers: readonly BlockHeader[]): boolean {
-  return headers.every((header, i) => i === 0 || header.parentHash === headers[i - 1]?.hash);
 }

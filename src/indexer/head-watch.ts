@@ -51,6 +51,11 @@ export class HeadWatch {
     return others;
   }
 
+  /** Has those rest that are behind, as far as they say so. */
+  async passOverLaggards({ head }: ChainState): Promise<void> {
+    if (head !== undefined) await this.#options.reader.passOverLaggards(head);
+  }
+
   /** Whether what is shown may be an older state of the chain than what is followed, or is no newer for too long. */
   #isDoubtful(state: ChainState, followed: HeaderRef, shown: HeaderRef): boolean {
     const now = this.#options.clock.monotonic();

@@ -9,7 +9,7 @@ import type { StreamHead } from "../log/port.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
-import { assertHeld, assertOnChain, type HeaderOf } from "./branch.ts";
+import { areLinked, assertHeld, assertOnChain, ForkedLogsError, type HeaderOf } from "./branch.ts";
 import type { Followed, FollowedStreams } from "./followed.ts";
 import { type IndexState, nextBlock } from "./headline.ts";
 import { presentHeaders } from "./present-headers.ts";
@@ -104,7 +104,8 @@ export class JoiningCollections {
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
     const headers = this.#newestHeaders(from, head, headerOf);
     const logs = await reader.completeLogs(filter, headers, verify === "receipts");
-    assertOnChain(logs, headerOf);
+    const linked = new Map((await headers).map((header) => [header.number, header]));
+    assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
     if (!(await isIn(joining))) return false;
     const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
@@ -122,24 +123,29 @@ export class JoiningCollections {
   }
 
   /**
-   * Headers of the newest blocks that a collection still has to read, to check its logs by: the head is asked for in any
-   * case, for a node that is behind or on another branch has none of that hash. @throws ForkedLogsError
+   * Headers of the newest blocks that a collection still has to read, in order and linked to the head, to check its logs
+   * by: the head is asked for in any case, for a node that is behind or on another branch has none of that hash.
+   * @throws ForkedLogsError
    */
   async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
     const { reader, verify } = this.#options;
     const most = verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1;
-    const known: BlockHeader[] = [];
+    const headers: BlockHeader[] = [];
     const unknown: number[] = [];
     for (let number = Math.max(from, head.number - most + 1); number <= head.number; number++) {
       const held = headerOf(number);
       const seen = held === undefined || number === head.number ? undefined : this.#seen.of(held);
       if (seen === undefined) unknown.push(number);
-      else known.push(seen);
+      else headers.push(seen);
     }
     const asked = await presentHeaders(reader, unknown);
     for (const header of asked) assertHeld(header, headerOf);
+    headers.push(...asked);
+    headers.sort((a, b) => a.number - b.number);
+    // Final blocks are held by nobody here: that they lead to the head is what tells whose they are.
+    if (!areLinked(headers)) throw new ForkedLogsError(head.number);
     this.#seen.add(asked);
-    return [...known, ...asked];
+    return headers;
   }
 }
 

@@ -69,12 +69,6 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "return false;",
   },
   {
-    name: "join by headers that lead nowhere",
-    file: "src/indexer/joining.ts",
-    find: "if (!areLinked(headers)) throw new ForkedLogsError(head.number);",
-    replace: "",
-  },
-  {
     name: "show a head before its collections",
     file: "src/indexer/chain-projection.ts",
     find: "await this.#settle();",

@@ -214,11 +214,7 @@ class World implements ProcessWorld, EndpointWorld {
           faults.hit("node on a losing fork");
           random.pick(this.nodes).stayBehind(random.below(8_000));
         }
-        const length = Math.max(1, depth + 1 - random.below(3));
-        if (length < depth) faults.hit("fork to a shorter chain");
-        faults.hit("fork");
-        chain.fork(depth, length);
-        this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
+        this.#fork(depth);
         return;
       }
       case 2:
@@ -230,6 +226,8 @@ class World implements ProcessWorld, EndpointWorld {
         if (this.nodes.length < 2 || this.nodes.some((node) => node.isStuck) || random.below(4) > 0) return;
         faults.hit("node stuck for good");
         random.pick(this.nodes).getStuck();
+        // Mostly on a branch that loses.
+        if (deepest >= 1 && random.below(4) > 0) this.#fork(1 + random.below(Math.min(deepest, 5)));
         return;
       case 3:
         if (victim === undefined || random.below(2) === 0) return;
@@ -250,6 +248,15 @@ class World implements ProcessWorld, EndpointWorld {
       default:
         return;
     }
+  }
+
+  #fork(depth: number): void {
+    const { chain, scheduler, faults } = this;
+    const length = Math.max(1, depth + 1 - scheduler.random.below(3));
+    if (length < depth) faults.hit("fork to a shorter chain");
+    faults.hit("fork");
+    chain.fork(depth, length);
+    this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
   }
 
   /** What clients do: ask for collections, listen, read pages; whatever they read must be true. */

@@ -1,0 +1,98 @@
+/** A collection joins over blocks that are final, which nobody holds: its logs go by headers that lead to the head. */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream, nftStream } from "../../src/events/types.ts";
+import { ForkedLogsError } from "../../src/indexer/branch.ts";
+import { type Followed, FollowedStreams } from "../../src/indexer/followed.ts";
+import { REQUESTED } from "../../src/indexer/headline.ts";
+import { JoiningCollections } from "../../src/indexer/joining.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../../src/rpc/port.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const address = `0x${"a".repeat(40)}` as Address;
+const HEAD = 20;
+/** Blocks above it are not final, and their headers held. */
+const FINAL = 15;
+/** Where the losing branch parts from the other one, and where who is stuck on it ends. */
+const [PARTING, STUCK] = [7, 10];
+
+const hashOf = (number: number, branch = 0) => `0x${branch}${number.toString(16).padStart(63, "0")}` as Hash;
+const branchOf = (number: number, isLosing: boolean) => (isLosing && number > PARTING && number <= STUCK ? 1 : 0);
+const header = (number: number, isLosing = false): BlockHeader => ({
+  number,
+  hash: hashOf(number, branchOf(number, isLosing)),
+  parentHash: hashOf(number - 1, isLosing && number <= STUCK ? branchOf(number - 1, true) : 0),
+  timestamp: number * 12,
+  logsBloom: `0x${"f".repeat(512)}`,
+});
+const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
+const mint = (number: number, id: number, isLosing: boolean): ChainLog => ({
+  address,
+  topics: [TRANSFER, word(0), word(1), word(id)],
+  data: "0x",
+  blockNumber: number,
+  blockHash: hashOf(number, branchOf(number, isLosing)),
+  transactionHash: word(number),
+  logIndex: 0,
+});
+
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+afterAll(() => log.close());
+
+/** What answers is stuck on the losing branch as far as that goes, with its headers or with its logs. */
+function joining(lies: { headers: boolean; logs: boolean }) {
+  const joined: Followed[] = [];
+  const reader = {
+    headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
+    completeLogs: async () => [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)],
+  } as unknown as ChainReader;
+  const observer = { malformed: () => undefined } as never;
+  const streams = new FollowedStreams({ chainId: 1, log, observer });
+  const collections = new JoiningCollections({
+    reader,
+    streams,
+    verify: "sample",
+    onJoined: (followed) => joined.push(followed),
+    onMovedOn: async () => undefined,
+  });
+  return { collections, streams, joined };
+}
+
+test("logs or headers of a branch that lost are refused, the others are taken", async () => {
+  await log.append({ stream: nftStream(1, address), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  const chainVersion = await log.append({
+    stream: chainStream(1),
+    events: [{ type: "FollowingBegan", holder: "test" }],
+    expectedVersion: 0,
+  });
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
+  const all = [
+    { headers: true, logs: true },
+    { headers: true, logs: false },
+    { headers: false, logs: true },
+  ];
+  for (const lies of all) {
+    const { collections, joined } = joining(lies);
+    collections.add({ address, version: 1, state });
+    const failure = await collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(ForkedLogsError);
+    expect(joined).toEqual([]);
+  }
+  expect((await log.head(nftStream(1, address))).version).toBe(1);
+
+  const { collections, streams, joined } = joining({ headers: false, logs: false });
+  streams.chainVersion = chainVersion;
+  collections.add({ address, version: 1, state });
+  await collections.join(header(HEAD), headerOf);
+  expect(joined).toMatchObject([{ address, state: { status: "following", end: HEAD, endHash: hashOf(HEAD) } }]);
+  const events = await log.read(nftStream(1, address), { from: 2 });
+  expect(events.map(({ event }) => event.type)).toEqual(["TransfersCommitted", "IndexingCompleted"]);
+});

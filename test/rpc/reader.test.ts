@@ -3,21 +3,35 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { classifyRpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
 
-/** Answers for a chain up to its `head`, and notes what it was asked. */
-function node(label: string, head: number): Endpoint & { head: number; readonly asked: unknown[] } {
+/**
+ * Answers for a chain up to its `head`, with the state of its newest blocks only, and notes what it was asked.
+ * @param delays ms that its first answers take
+ */
+function node(
+  label: string,
+  head: number,
+  { states = 1_000, delays = [] }: { states?: number; delays?: number[] } = {},
+): Endpoint & { head: number; readonly asked: unknown[] } {
   const asked: unknown[] = [];
   return {
     label,
     head,
     asked,
-    async request(_method, params) {
+    async request(method, params) {
       asked.push(params[0]);
+      await Bun.sleep(delays.shift() ?? 0);
+      if (method === "eth_call") {
+        const block = params[1] === "latest" ? this.head : Number(params[1]);
+        if (block <= this.head && block > this.head - states) return params[1] === "latest" ? "0x" : hex(block);
+        throw classifyRpcError({ code: -32_000, message: "missing trie node: state is not available" }, method, {});
+      }
       const number = params[0] === "latest" ? this.head : Number(params[0]);
       if (number > this.head) return null;
       return { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1), timestamp: hex(number * 12) };
@@ -52,6 +66,17 @@ test("a laggard is passed over, and is back once it has caught up", async () => 
   first.head = 11;
   expect(await reader.passOverLaggards(known(9))).toBe(true);
   expect((await reader.head()).number).toBe(11);
+});
+
+test("calls at the head are answered where the laggard that told the head has no state, nor others any more", async () => {
+  // The first one is the quicker one until it tells the head, which takes long: then the second one is asked.
+  const [first, second] = [node("eth#1", 7, { delays: [0, 0, 60] }), node("eth#2", 20, { states: 4, delays: [10] })];
+  const reader = readerOf(second, first);
+  await reader.header(1);
+  const to = `0x${"d".repeat(40)}` as Address;
+  const { header, results } = await reader.callsAtHead([{ to, data: "0x1234" }]);
+  expect(header.number).toBe(20);
+  expect(results).toEqual([{ ok: true, data: hex(20) }]);
 });
 
 test("a single endpoint is taken at its word, without a question more", async () => {

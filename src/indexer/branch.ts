@@ -21,9 +21,9 @@ export function isHeld({ number, hash }: BlockRef, headerOf: HeaderOf): boolean 
   return held === undefined || held.hash === hash;
 }
 
-/** Whether each header, in rising order, is the child of the one before it. */
-export function areLinked(headers: readonly HeaderRef[]): boolean {
-  return headers.every((header, i) => i === 0 || header.parentHash === headers[i - 1]?.hash);
+/** The first of some headers, in rising order, that is not the child of the one before it. */
+export function firstUnlinked(headers: readonly HeaderRef[]): HeaderRef | undefined {
+  return headers.find((header, i) => i > 0 && header.parentHash !== headers[i - 1]?.hash);
 }
 
 /** The node answered from another branch than the headers it gave: it forked in between. Ask again. */

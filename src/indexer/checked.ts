@@ -13,6 +13,7 @@ import type { BlockHeader, ChainLog, LogFilter } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { BackfillTask } from "./backfill-task.ts";
+import { firstUnlinked } from "./branch.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
 /**
@@ -32,11 +33,9 @@ export async function readChecked(
   if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
   }
-  for (const [index, header] of all.entries()) {
-    const before = all[index - 1];
-    if (before !== undefined && before.hash !== header.parentHash) {
-      throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: header.number } });
-    }
+  const unlinked = firstUnlinked(all);
+  if (unlinked !== undefined) {
+    throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
   }
   const logs = await reader.completeLogs(filter, headers, strict);
   for (const { blockNumber, blockHash } of logs) {

@@ -13,7 +13,7 @@ import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
 import type { Verify } from "./backfill-task.ts";
-import { areLinked, assertOnChain, ForkedLogsError } from "./branch.ts";
+import { assertOnChain, ForkedLogsError, firstUnlinked, isHeld } from "./branch.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import type { FollowedCollections } from "./collections.ts";
@@ -206,9 +206,8 @@ export class Follower {
     observer.head(chain.chainId, state.head.number, nodeHead.number - state.head.number);
     observer.halted(chain.chainId, false);
     if (target.number <= state.head.number) {
-      const held = state.headers.get(target.number);
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
-      if (held === undefined || held.hash === target.hash) return;
+      if (isHeld(target, (number) => state.headers.get(number))) return;
       await this.#goOver(state, tips, { from: target.number, isOver }, lease);
       return;
     }
@@ -249,7 +248,7 @@ export class Follower {
     const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
     const headers = await this.#fetchHeaders(from, head);
-    if (!areLinked(headers) || headers[0]?.hash !== first.hash) throw new ForkedLogsError(head.number);
+    if (firstUnlinked(headers) !== undefined || headers[0]?.hash !== first.hash) throw new ForkedLogsError(head.number);
     this.#options.collections.saw(headers);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
@@ -275,7 +274,7 @@ export class Follower {
     const headers = await this.#fetchHeaders(from, target);
     const first = headers[0] as BlockHeader;
     if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;
-    if (!areLinked(headers)) throw new ForkedLogsError(target.number);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedLogsError(target.number);
     return headers;
   }
 

@@ -9,7 +9,7 @@ import type { StreamHead } from "../log/port.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
-import { areLinked, assertHeld, assertOnChain, ForkedLogsError, type HeaderOf } from "./branch.ts";
+import { assertHeld, assertOnChain, ForkedLogsError, firstUnlinked, type HeaderOf } from "./branch.ts";
 import type { Followed, FollowedStreams } from "./followed.ts";
 import { type IndexState, nextBlock } from "./headline.ts";
 import { presentHeaders } from "./present-headers.ts";
@@ -143,7 +143,7 @@ export class JoiningCollections {
     headers.push(...asked);
     headers.sort((a, b) => a.number - b.number);
     // Final blocks are held by nobody here: that they lead to the head is what tells whose they are.
-    if (!areLinked(headers)) throw new ForkedLogsError(head.number);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedLogsError(head.number);
     this.#seen.add(asked);
     return headers;
   }

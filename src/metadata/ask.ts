@@ -3,10 +3,9 @@
  * whose answer is huge, takes its batch with it, so what failed in a batch is asked for again alone, unless the contract
  * has shown that it knows no URIs at all.
  */
-import { id as keccak } from "ethers";
 import type { Address } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
-import { onlyBytes } from "../rpc/abi-bytes.ts";
+import { onlyBytes, selectorOf } from "../rpc/abi-bytes.ts";
 import type { BlockTag, Call, CallResult, ChainReader } from "../rpc/port.ts";
 
 export interface AskedToken {
@@ -14,8 +13,8 @@ export interface AskedToken {
   readonly id: bigint;
 }
 
-const TOKEN_URI = keccak("tokenURI(uint256)").slice(0, 10);
-const URI = keccak("uri(uint256)").slice(0, 10);
+const TOKEN_URI = selectorOf("tokenURI(uint256)");
+const URI = selectorOf("uri(uint256)");
 /** What is no UTF-8 is no URI. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Single calls in flight. */

@@ -4,9 +4,9 @@
  */
 import { id } from "ethers";
 import { type Address, type Hash, toAddress } from "../core/hex.ts";
+import { selectorOf as selector } from "../rpc/abi-bytes.ts";
 import type { Call, CallResult } from "../rpc/port.ts";
 
-const selector = (signature: string): string => id(signature).slice(0, 10);
 const topic = (signature: string): Hash => id(signature) as Hash;
 
 export const SELECTOR = {
@@ -57,9 +57,6 @@ export const STATE_TOPICS: readonly Hash[] = [
 
 /** What moves a v3 pool's balances and nothing else. */
 export const BALANCE_TOPICS: readonly Hash[] = [TOPIC.collect, TOPIC.collectProtocol, TOPIC.flash];
-
-export const addressWord = (address: Address): string => address.slice(2).padStart(64, "0");
-export const numberWord = (value: number): string => value.toString(16).padStart(64, "0");
 
 /** A call of `to`; `words` are 64 hex digits each. */
 export const call = (to: Address, method: keyof typeof SELECTOR, ...words: string[]): Call => ({

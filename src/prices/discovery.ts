@@ -6,8 +6,9 @@
 import type { Chain } from "../chains/chains.ts";
 import type { Deployment, PoolStyle } from "../chains/exchanges.ts";
 import type { Address } from "../core/hex.ts";
+import { addressWord, wordOf } from "../rpc/abi-bytes.ts";
 import type { Call, CallResult } from "../rpc/port.ts";
-import { addressAt, addressWord, answer, call, numberWord, SELECTOR, textAnswer } from "./abi.ts";
+import { addressAt, answer, call, SELECTOR, textAnswer } from "./abi.ts";
 import type { Pool, Reading } from "./pools.ts";
 
 /** Calls, and what their results mean. */
@@ -72,7 +73,7 @@ export const venueOf = (deployment: Deployment): Venue => ({
 /** Asks a factory in no list which style it answers like; undefined when like neither. */
 export function planProbe(factory: Address): Plan<Venue | undefined> {
   return {
-    calls: [call(factory, "allPairsLength"), call(factory, "feeAmountTickSpacing", numberWord(COMMON_TIER))],
+    calls: [call(factory, "allPairsLength"), call(factory, "feeAmountTickSpacing", wordOf(COMMON_TIER))],
     read([length, spacing]) {
       const common = { name: factory, rank: UNLISTED_RANK, factory } as const;
       if (answer(spacing) !== undefined) return { ...common, style: "v3", fees: PROBED_TIERS };
@@ -95,7 +96,7 @@ export function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<
   const tiers = venue.style === "v3" ? venue.fees : [venue.fees[0] ?? 0];
   const calls =
     venue.style === "v3"
-      ? tiers.map((fee) => call(venue.factory, "getPool", ...pair, numberWord(fee)))
+      ? tiers.map((fee) => call(venue.factory, "getPool", ...pair, wordOf(fee)))
       : [call(venue.factory, "getPair", ...pair)];
   return {
     calls,

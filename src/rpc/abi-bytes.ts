@@ -1,11 +1,18 @@
 /**
  * ABI-coded numbers and bytes, read from hex digits where they stand. A general coder makes an object of each word and
- * walks texts byte by byte: a hundred URIs that are pictures cost it half a second of the request thread. Layout: the
- * Solidity ABI specification, "Formal Specification of the Encoding".
+ * walks texts byte by byte, on the request thread. Layout: the Solidity ABI specification, "Formal Specification of the
+ * Encoding".
  */
+import { id } from "ethers";
+import type { Address } from "../core/hex.ts";
 
 /** Hex digits of a word. */
 export const WORD = 64;
+
+/** The first four bytes of a call's data: which function is called. */
+export const selectorOf = (signature: string): string => id(signature).slice(0, 10);
+
+export const addressWord = (address: Address): string => address.slice(2).padStart(WORD, "0");
 
 /** A number as a word. */
 export const wordOf = (value: number): string => value.toString(16).padStart(WORD, "0");

@@ -1,9 +1,8 @@
 /** `aggregate3` of Multicall3, both ways: many calls in one, each of which may fail alone. (github.com/mds1/multicall3) */
-import { id } from "ethers";
-import { bytesAt, countAt, digitsOf, WORD, wordOf } from "./abi-bytes.ts";
+import { addressWord, bytesAt, countAt, digitsOf, selectorOf, WORD, wordOf } from "./abi-bytes.ts";
 import type { Call, CallResult } from "./port.ts";
 
-const AGGREGATE3 = id("aggregate3((address,bool,bytes)[])").slice(0, 10);
+const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 const TRUE = wordOf(1);
 /** From the begin of a call's tuple to its data: the target, whether it may fail, where the data are. */
 const HEAD_BYTES = 96;
@@ -17,7 +16,7 @@ export function aggregateCalls(calls: readonly Call[]): string {
   for (const { to, data } of calls) {
     const words = Math.ceil((data.length - 2) / WORD);
     offsets.push(wordOf(at));
-    tuples.push(to.slice(2).padStart(WORD, "0"), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
+    tuples.push(addressWord(to), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
     tuples.push(data.slice(2).padEnd(words * WORD, "0"));
     at += HEAD_BYTES + WORD_BYTES * (1 + words);
   }

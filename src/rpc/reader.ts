@@ -2,10 +2,10 @@
  * The chain reader over an endpoint pool: headers, verified logs, calls by Multicall3 or JSON-RPC batch, code. State is
  * asked for by block number, and the head's together with the header it was answered at.
  */
-import { id } from "ethers";
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
+import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
@@ -31,8 +31,8 @@ import { NFT_TOPICS } from "./topics.ts";
 /** On Arbitrum `block.number` is L1's; the chain's own number comes from a precompile (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
-const BLOCK_NUMBER = id("getBlockNumber()").slice(0, 10);
-const ARB_BLOCK_NUMBER = id("arbBlockNumber()").slice(0, 10);
+const BLOCK_NUMBER = selectorOf("getBlockNumber()");
+const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 /** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
 const MULTICALL_MAX = 500;
 

@@ -16,6 +16,16 @@ export const identified: ContractIdentified = {
   block: 0,
 };
 
+/** The mint of a token of the block's own number. */
+export const committed = (block: number): NftEvent => ({
+  type: "TransfersCommitted",
+  fromBlock: block,
+  toBlock: block,
+  toHash: hash(block),
+  count: 1,
+  transfers: columnsOf([{ kind: 0, block, from: 0, to: 1, id: BigInt(block), amount: 1n }]),
+});
+
 const LARGE_IDS = [0n, 1n, 2n ** 32n, 2n ** 64n - 1n, 2n ** 64n, 2n ** 255n + 7n, 2n ** 256n - 1n];
 const LARGE_AMOUNTS = [2n ** 53n, 2n ** 63n, 2n ** 64n - 2n ** 32n, 2n ** 64n, 2n ** 200n];
 

@@ -8,8 +8,7 @@ import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-import { hash, identified } from "./histories.ts";
-import { columnsOf } from "./model.ts";
+import { committed, identified } from "./histories.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -20,14 +19,6 @@ const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 afterAll(() => log.close());
 
 const address = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
-const committed = (block: number): NftEvent => ({
-  type: "TransfersCommitted",
-  fromBlock: block,
-  toBlock: block,
-  toHash: hash(block),
-  count: 1,
-  transfers: columnsOf([{ kind: 0, block, from: 0, to: 1, id: BigInt(block), amount: 1n }]),
-});
 
 test("what is half read is bounded, whatever is asked for", async () => {
   const history: NftEvent[] = [{ type: "IndexingRequested" }, identified];

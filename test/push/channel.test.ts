@@ -8,8 +8,7 @@ import { openLog } from "../../src/log/open.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
-import { identified as begun, hash } from "../nfts/histories.ts";
-import { columnsOf } from "../nfts/model.ts";
+import { identified as begun, committed, hash } from "../nfts/histories.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -51,14 +50,6 @@ function peer() {
 
 const address = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
 const identified: NftEvent = { ...begun, block: 5_000 };
-const committed = (block: number): NftEvent => ({
-  type: "TransfersCommitted",
-  fromBlock: block,
-  toBlock: block,
-  toHash: hash(block),
-  count: 1,
-  transfers: columnsOf([{ kind: 0, block, from: 0, to: 1, id: BigInt(block), amount: 1n }]),
-});
 
 test("subscriptions are bounded, and room comes back", async () => {
   const { messages, receive } = peer();

@@ -3,29 +3,22 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { runChild } from "../children.ts";
 import { fillMany, transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
-import type { SteadyOptions, SteadyResult } from "../parts/steady.ts";
 import { type Bench, grouped, spread } from "../row.ts";
-import { type BenchService, KEY_HEADERS, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
+import { type BenchService, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
+import { STEADY_PER_SECOND, steadyP99 } from "../steady-p99.ts";
 
 const COLLECTIONS = 100;
 /** Of `Scale.tokens`, so many times fewer to a collection. */
 const SMALLER = 50;
 const MOVES = 2;
-const PER_SECOND = 500;
 const LOOKS = 50;
 /** No target of anybody's: what keeps a hundred collections from being felt. */
 const MAX_MS = 25;
 
 const pathOf = (collection: number): string =>
   `/api/v2/nft/0x${(collection + 1).toString(16).padStart(40, "0")}?limit=100`;
-
-async function p99({ port }: BenchService, ms: number): Promise<number> {
-  const options: SteadyOptions = { port, path: pathOf(0), headers: KEY_HEADERS, perSecond: PER_SECOND, ms };
-  return (await runChild<SteadyResult>({ script: "parts/steady.ts", args: [JSON.stringify(options)] })).p99;
-}
 
 /** Asks for every collection but the warm one at once; the ms until the last one came. */
 async function askForAll(service: BenchService): Promise<number> {
@@ -53,9 +46,9 @@ export const pageWhileCold: Bench = {
         const env = { SNAPSHOT_DIR: "off" };
         const service = await startBenchService({ rpcUrl: NO_NODE, logUrl: folder.logUrl, env });
         for (let look = 0; look < LOOKS; look++) await (await service.get(pathOf(0))).arrayBuffer();
-        await p99(service, loadMs);
-        idle.push(await p99(service, loadMs));
-        const measured = p99(service, loadMs);
+        await steadyP99(service, pathOf(0), loadMs);
+        idle.push(await steadyP99(service, pathOf(0), loadMs));
+        const measured = steadyP99(service, pathOf(0), loadMs);
         loading.push(await askForAll(service));
         busy.push(await measured);
         await service.stop();
@@ -65,7 +58,7 @@ export const pageWhileCold: Bench = {
     }
     const ms = (value: number) => value.toFixed(2);
     return {
-      name: `p99 of warm pages at ${PER_SECOND} requests/s while ${COLLECTIONS} cold collections are read`,
+      name: `p99 of warm pages at ${STEADY_PER_SECOND} requests/s while ${COLLECTIONS} cold collections are read`,
       floor: `${spread(idle, ms)} ms`,
       ours: `${spread(busy, ms)} ms`,
       ratio: median(idle) / median(busy),

@@ -1,18 +1,16 @@
 /** Warm pages of a listing, without metadata: over one connection and many, and while a backfill runs beside them. */
 import type { CollectionOptions } from "../chain/options.ts";
 import { startChain } from "../chain/start.ts";
-import { runChild } from "../children.ts";
 import { median } from "../load.ts";
-import type { SteadyOptions, SteadyResult } from "../parts/steady.ts";
 import { type Bench, grouped, type Row, type Scale, spread } from "../row.ts";
 import {
   type BenchService,
-  KEY_HEADERS,
   startBenchService,
   type TemporaryFolder,
   temporaryFolder,
   untilIndexed,
 } from "../service.ts";
+import { STEADY_PER_SECOND, steadyP99 } from "../steady-p99.ts";
 import { warmRow } from "../warm.ts";
 import { untilSettled, WARM_UP_ADDRESS, warmUpCollection } from "../warm-service.ts";
 import { BENCH_ADDRESS, denseCollection } from "./backfill.ts";
@@ -24,7 +22,6 @@ const COLLECTION: CollectionOptions = {
   transfers: 3_000,
   layout: { perBlock: 50 },
 };
-const STEADY_PER_SECOND = 500;
 /** A turn at a fixed rate is so much longer than one of load: it has to hold enough requests for a percentile. */
 const STEADY_TURN = 2;
 
@@ -53,13 +50,6 @@ async function warmPage(scale: Scale, connections: number): Promise<Row> {
 export const warmPage1: Bench = { name: "page-1", measure: (scale) => warmPage(scale, 1) };
 export const warmPage64: Bench = { name: "page-64", measure: (scale) => warmPage(scale, 64) };
 
-/** The load at a fixed rate on a service: its p99 in ms. */
-async function steadyP99({ port }: BenchService, ms: number): Promise<number> {
-  const options: SteadyOptions = { port, path: PATH, headers: KEY_HEADERS, perSecond: STEADY_PER_SECOND, ms };
-  const { p99 } = await runChild<SteadyResult>({ script: "parts/steady.ts", args: [JSON.stringify(options)] });
-  return p99;
-}
-
 /** The same while some service on this machine backfills, which is stopped then; and whether it was done before the load. */
 async function steadyBeside(service: BenchService, reading: BenchService, ms: number) {
   let isOver = false;
@@ -69,7 +59,7 @@ async function steadyBeside(service: BenchService, reading: BenchService, ms: nu
     },
     () => undefined,
   );
-  const p99 = await steadyP99(service, ms);
+  const p99 = await steadyP99(service, PATH, ms);
   const wasOver = isOver;
   await reading.stop();
   await backfill;
@@ -91,8 +81,8 @@ export const pageUnderBackfill: Bench = {
     try {
       for (let turn = 0; turn < turns; turn++) {
         const [one, other] = await Promise.all([start(), start()]);
-        await steadyP99(one.service, turnMs);
-        idle.push(await steadyP99(one.service, turnMs));
+        await steadyP99(one.service, PATH, turnMs);
+        idle.push(await steadyP99(one.service, PATH, turnMs));
         beside.push((await steadyBeside(one.service, other.service, turnMs)).p99);
         const { p99, wasOver } = await steadyBeside(one.service, one.service, turnMs);
         busy.push(p99);

@@ -37,6 +37,8 @@ export interface ReadOptions {
   readonly limit?: number;
   /** Stops after the record that exceeds so many bytes; 8 MiB by default. At least one event is returned. */
   readonly maxBytes?: number;
+  /** The page after this one is asked for next, alike: an engine may begin to read it. */
+  readonly isReadingOn?: boolean;
 }
 
 /** Hears of each append of this process that is durable. */

@@ -1,6 +1,6 @@
 /**
  * The event log on SQLite, the embedded default. Writes go through the writer worker, reads use a read-only connection
- * of this thread: WAL lets both proceed. Why not Bun.SQL: on SQLite all its statements share one connection, so a write
+ * of this thread, or that of a worker which reads ahead: WAL lets all proceed. Why not Bun.SQL: on SQLite all its statements share one connection, so a write
  * joins whatever transaction happens to be open.
  */
 import { Database } from "bun:sqlite";
@@ -12,7 +12,17 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
-import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
+import {
+  fromStored,
+  parseHeadline,
+  READ_LIMIT,
+  READ_MAX_BYTES,
+  type StoredEvent,
+  toStored,
+  WakeUps,
+} from "./records.ts";
+import { SqliteAhead } from "./sqlite-ahead.ts";
+import { readPage } from "./sqlite-rows.ts";
 import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
 
 /** The tail is polled for what other processes wrote. */
@@ -20,14 +30,6 @@ const POLL_MS = 1_000;
 
 /** From here on a record's bytes are handed to the writer: to copy them would take longer. */
 const LARGE_BYTES = 32 * 1024;
-
-interface EventRow {
-  version: number;
-  type: string;
-  time: number;
-  crc: number;
-  data: Uint8Array;
-}
 
 interface HeadRow {
   name: string;
@@ -117,6 +119,7 @@ class SqliteLog implements EventLog {
   readonly #onAppended: AppendListener;
   readonly #writer: WriterClient;
   readonly #reader: Database;
+  readonly #ahead: SqliteAhead;
   readonly #wakeUps: WakeUps;
   #seenSeq: number;
   #dataVersion = -1;
@@ -129,6 +132,7 @@ class SqliteLog implements EventLog {
     this.#writer = writer;
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
+    this.#ahead = new SqliteAhead(path);
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     this.#seenSeq =
       this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;
@@ -192,25 +196,16 @@ class SqliteLog implements EventLog {
   }
 
   async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
-    const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
-    const query = this.#reader.query<EventRow, [string, number, number]>(
-      `SELECT version, type, time, crc, data FROM events
-       WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version >= ? ORDER BY version LIMIT ?`,
-    );
-    const rows: EventRow[] = [];
-    let bytes = 0;
-    for (const row of query.iterate(stream, from, limit)) {
-      rows.push(row);
-      bytes += row.data.length;
-      if (bytes >= maxBytes) break;
-    }
-    assertGapless(stream, rows, from);
-    return rows.map((row) => fromStored(stream, row));
+    const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES, isReadingOn = false } = options;
+    const request = { stream, from, limit, maxBytes };
+    const { events, isFull } = (await this.#ahead.take(request)) ?? readPage(this.#reader, request);
+    if (isReadingOn && isFull) this.#ahead.begin({ ...request, from: from + events.length });
+    return events;
   }
 
   async readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]> {
     const rows = this.#reader
-      .query<EventRow, [string, number, number]>(
+      .query<StoredEvent, [string, number, number]>(
         `SELECT version, type, time, crc, data FROM events
          WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version < ? ORDER BY version DESC LIMIT ?`,
       )
@@ -290,6 +285,7 @@ class SqliteLog implements EventLog {
     this.#cancelPoll();
     // The last connection to close moves the WAL into the file, which this one, being read-only, could not.
     this.#reader.close();
+    await this.#ahead.close();
     await this.#writer.call({ op: "close" });
     this.#writer.terminate();
   }

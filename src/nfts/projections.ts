@@ -197,7 +197,7 @@ export class CollectionProjections {
     // Before it is in the cache no wake-up reaches it, so it is read until there is nothing more to read.
     do {
       this.#heard.delete(stream);
-      while ((await this.#readOn(hot, HYDRATION_SLICE)) > 0);
+      while ((await this.#readOn(hot, HYDRATION_SLICE, true)) > 0);
     } while ((this.#heard.get(stream) ?? 0) > hot.collection.version);
     hot.collection.ledger.trim();
     // A stream nobody wrote is not worth a place: anybody could fill the cache with made-up addresses.
@@ -207,8 +207,9 @@ export class CollectionProjections {
   }
 
   /** Folds one page, so many transfers at a time; returns how many events it had. */
-  async #readOn(hot: Hot, slice: number): Promise<number> {
-    const page = await this.#log.read(hot.stream, { from: hot.collection.version + 1, maxBytes: READ_BYTES });
+  async #readOn(hot: Hot, slice: number, isReadingOn = false): Promise<number> {
+    const from = hot.collection.version + 1;
+    const page = await this.#log.read(hot.stream, { from, maxBytes: READ_BYTES, isReadingOn });
     let folded = 0;
     for (const recorded of page as Recorded<NftEvent>[]) {
       for (const _ of evolving(hot.collection, recorded, slice)) await otherWork();

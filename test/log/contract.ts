@@ -165,6 +165,45 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.read(stream, { from: 26 })).toEqual([]);
     });
 
+    test("who reads on gets every event once, those appended meanwhile, too, whatever else is asked between", async () => {
+      const stream = freshStream();
+      const BYTES = 40_000;
+      for (let version = 0; version < 20; version += 5) {
+        const events = Array.from({ length: 5 }, (_, i) => committed(version + i, version + i, BYTES));
+        await log.append({ stream, events, expectedVersion: version });
+      }
+      const expected = await log.read(stream);
+      const readOn = async (between: (read: number) => Promise<void>): Promise<unknown[]> => {
+        const events: unknown[] = [];
+        for (let isOver = false; !isOver; ) {
+          const options = { from: events.length + 1, maxBytes: 2 * BYTES, isReadingOn: true };
+          const page = await log.read(stream, options);
+          events.push(...page);
+          isOver = page.length === 0;
+          await between(events.length);
+        }
+        return events;
+      };
+      expect(await readOn(async () => undefined)).toEqual(expected);
+      const others = async (read: number) => {
+        expect(await log.read(stream, { from: read, limit: 1 })).toEqual(expected.slice(read - 1, read));
+        expect(await log.read(stream, { from: 1, maxBytes: 1, isReadingOn: true })).toEqual(expected.slice(0, 1));
+      };
+      expect(await readOn(others)).toEqual(expected);
+      expect(await Promise.all([readOn(others), readOn(others)])).toEqual([expected, expected]);
+
+      // The last page ahead is empty by now; what is appended before it is asked for comes with the next.
+      const late: unknown[] = [];
+      await readOn(async (read) => {
+        if (read === 20 && late.length === 0) {
+          await log.append({ stream, events: [committed(20, 20)], expectedVersion: 20 });
+          late.push(...(await log.read(stream, { from: 21 })));
+        }
+      });
+      expect(late).toHaveLength(1);
+      expect(await log.read(stream)).toEqual([...expected, ...late] as typeof expected);
+    });
+
     test("a headline stays until another replaces it", async () => {
       const stream = freshStream();
       await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0, headline: { status: "syncing" } });

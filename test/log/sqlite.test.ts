@@ -2,7 +2,7 @@
 
 import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
@@ -32,6 +32,27 @@ describe("SQLite", () => {
     await expect(log.read(stream)).rejects.toMatchObject({ code: "invariant", meta: { stream, version: 2 } });
     database.close();
     await log.close();
+  });
+
+  test("a damaged record is named, too, when its page was read ahead; a log may close meanwhile", async () => {
+    const log = await openAt("ahead.db");
+    const stream = freshStream();
+    const events = Array.from({ length: 8 }, (_, block) => committed(block, block, 10_000));
+    await log.append({ stream, events, expectedVersion: 0 });
+    const database = new Database(join(folder, "ahead.db"));
+    database.run("UPDATE events SET time = time + 1 WHERE version = 5");
+    database.close();
+    const options = { maxBytes: 15_000, isReadingOn: true };
+    const versions = async (from: number) => (await log.read(stream, { ...options, from })).map((read) => read.version);
+    expect(await versions(1)).toEqual([1, 2]);
+    expect(await versions(3)).toEqual([3, 4]);
+    const damaged = await versions(5).catch((error: unknown) => error);
+    expect(damaged).toMatchObject({ code: "invariant", meta: { stream, version: 5 } });
+    expect(await versions(1)).toEqual([1, 2]);
+    const underWay = versions(3);
+    await log.close();
+    expect(await underWay).toEqual([3, 4]);
+    expect(existsSync(join(folder, "ahead.db-wal"))).toBe(false);
   });
 
   test("a file that is no database, and a log of a newer release, are refused by name", async () => {

@@ -1,0 +1,34 @@
+/** Pages of a SQLite log's events: what the request thread and the worker that reads ahead of it share. */
+import type { Database } from "bun:sqlite";
+import type { Recorded, StreamName } from "../events/types.ts";
+import { assertGapless, fromStored, type StoredEvent } from "./records.ts";
+
+export interface PageRequest {
+  readonly stream: StreamName;
+  readonly from: number;
+  readonly limit: number;
+  readonly maxBytes: number;
+}
+
+export interface Page {
+  readonly events: Recorded[];
+  /** Whether it ended at `maxBytes`: then there may be more. */
+  readonly isFull: boolean;
+}
+
+/** Reads a page and proves it. @throws InvariantError on a damaged or missing record */
+export function readPage(database: Database, { stream, from, limit, maxBytes }: PageRequest): Page {
+  const query = database.query<StoredEvent, [string, number, number]>(
+    `SELECT version, type, time, crc, data FROM events
+     WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version >= ? ORDER BY version LIMIT ?`,
+  );
+  const rows: StoredEvent[] = [];
+  let bytes = 0;
+  for (const row of query.iterate(stream, from, limit)) {
+    rows.push(row);
+    bytes += row.data.length;
+    if (bytes >= maxBytes) break;
+  }
+  assertGapless(stream, rows, from);
+  return { events: rows.map((row) => fromStored(stream, row)), isFull: bytes >= maxBytes };
+}

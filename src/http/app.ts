@@ -27,7 +27,8 @@ import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
-import { errorResponse, json, toApiError, withoutBody } from "./respond.ts";
+import { errorResponse, json, preflight, toApiError, withoutBody } from "./respond.ts";
+import { pathOf, routed, searchOf, targetOf } from "./target.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -45,6 +46,8 @@ export interface App {
 }
 
 const API_PREFIX = "/api/v2";
+/** Where the plugin that makes the document has a page of its own, which loads its script from elsewhere. */
+const PLUGIN_PAGE = "/swagger/plugin";
 
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
@@ -55,12 +58,14 @@ export function createApp(deps: AppDeps): App {
   });
 
   /** What a route makes of the request, kept where it says how long it holds. */
-  const make = async (request: Request, question: string, id: string): Promise<Response> => {
+  const make = async (original: Request, target: string, id: string): Promise<Response> => {
+    const request = routed(original, target);
+    requestIds.set(request, id);
     const response = await elysia.handle(request);
-    const routed = answers.get(request);
-    if (routed !== undefined) {
-      if (routed.isCurrent?.() === true) ready.keep(question, routed.answer, routed.isCurrent);
-      return ready.respond(question, routed.answer, request, id);
+    const answered = answers.get(request);
+    if (answered !== undefined) {
+      if (answered.isCurrent?.() === true) ready.keep(target, answered.answer, answered.isCurrent);
+      return ready.respond(target, answered.answer, original, id);
     }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     if (!isJson) {
@@ -68,29 +73,28 @@ export function createApp(deps: AppDeps): App {
       return response;
     }
     const body = new Uint8Array(await response.arrayBuffer());
-    return ready.respond(question, readyAnswer(body, response.status, response.headers), request, id);
+    return ready.respond(target, readyAnswer(body, response.status, response.headers), original, id);
   };
 
-  const head = async (original: Request, question: string, id: string): Promise<Response> => {
-    const request = new Request(original.url, { method: "GET", headers: original.headers });
-    return withoutBody(await make(request, question, id));
-  };
+  const head = async (request: Request, target: string, id: string): Promise<Response> =>
+    withoutBody(await make(request, target, id));
 
   /** Answers; throws or rejects with what went wrong. */
-  const answer = (request: Request, path: string, id: string): Response | Promise<Response> => {
-    admit(request, path, deps);
-    const question = questionOf(request.url);
-    const known = request.method === "GET" ? ready.get(question) : undefined;
-    if (known !== undefined) return ready.respond(question, known, request, id);
-    requestIds.set(request, id);
-    return request.method === "HEAD" ? head(request, question, id) : make(request, question, id);
+  const answer = (request: Request, target: string, path: string, id: string): Response | Promise<Response> => {
+    if (request.method === "OPTIONS" && isOfApi(path)) return preflight(id);
+    admit(request, target, path, deps);
+    if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
+    const known = request.method === "GET" ? ready.get(target) : undefined;
+    if (known !== undefined) return ready.respond(target, known, request, id);
+    return request.method === "HEAD" ? head(request, target, id) : make(request, target, id);
   };
 
   return {
     handle: (request) => {
       const started = performance.now();
       const id = crypto.randomUUID();
-      const path = pathOf(request.url);
+      const target = targetOf(request.url);
+      const path = pathOf(target);
       const done = (response: Response): Response => {
         metrics.requestSeconds.count(routeLabel(path), response.status, (performance.now() - started) / 1_000);
         return response;
@@ -101,7 +105,7 @@ export function createApp(deps: AppDeps): App {
         return done(response);
       };
       try {
-        const response = answer(request, path, id);
+        const response = answer(request, target, path, id);
         return response instanceof Promise ? response.then(done, failed) : done(response);
       } catch (error) {
         return failed(error);
@@ -127,40 +131,23 @@ function failure(error: unknown, id: string, logger: Logger): Response {
   return errorResponse(error);
 }
 
-/** Path of a URL without parsing it whole. */
-export function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  if (start < 0) return "/";
-  const end = url.indexOf("?", start);
-  return end < 0 ? url.slice(start) : url.slice(start, end);
-}
-
-/** Path and query of a URL: what is asked, whatever name the server was called by. */
-function questionOf(url: string): string {
-  return url.slice(url.indexOf("/", url.indexOf("//") + 2));
-}
-
-/** Query string of a URL, without the question mark. */
-export function searchOf(url: string): string {
-  const at = url.indexOf("?");
-  if (at < 0) return "";
-  const hash = url.indexOf("#", at);
-  return hash < 0 ? url.slice(at + 1) : url.slice(at + 1, hash);
-}
-
 /** Checks length, key and rate. @throws ApiError 400, 401, 429 */
-function admit(request: Request, path: string, { keys, limiter }: AppDeps): void {
-  if (request.url.length > LIMITS.maxUrlLength) {
-    const name = longestParameter(request.url);
+function admit(request: Request, target: string, path: string, { keys, limiter }: AppDeps): void {
+  if (target.length > LIMITS.maxUrlLength) {
+    const name = longestParameter(target);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
-  if (path.startsWith(API_PREFIX)) limiter.take(keys.check(request.headers.get("x-api-key")));
+  if (isOfApi(path)) limiter.take(keys.check(request.headers.get("x-api-key")));
 }
 
+const isOfApi = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
+
+const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
+
 /** The parameter that makes a URL too long: an over-long cursor is told so by its name. */
-function longestParameter(url: string): string {
+function longestParameter(target: string): string {
   let longest = { name: "url", length: 0 };
-  for (const part of searchOf(url).split("&")) {
+  for (const part of searchOf(target).split("&")) {
     const name = part.slice(0, Math.max(0, part.indexOf("=")));
     if (part.length > longest.length) longest = { name, length: part.length };
   }
@@ -187,7 +174,7 @@ function createRoutes(deps: AppDeps): Elysia {
   const hidden = { detail: { hide: true } };
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
-      const known = code === "NOT_FOUND" ? new ApiError(404, "not_found", "no such path; see /swagger") : error;
+      const known = code === "NOT_FOUND" ? noSuchPath() : error;
       return failure(known, requestIds.get(request) ?? "", deps.logger);
     })
     .get(
@@ -211,10 +198,10 @@ function createRoutes(deps: AppDeps): Elysia {
     )
     .get("/", () => new Response(null, { status: 302, headers: { location: "/swagger" } }), hidden)
     .get("/health/live", () => json('{"status":"live"}'), {
-      detail: healthDetail("live", "Whether the process answers"),
+      detail: healthDetail("live", "Whether the process answers", true),
     })
     .get("/health/ready", () => json('{"status":"ready"}'), {
-      detail: healthDetail("ready", "Whether the event log is open"),
+      detail: healthDetail("ready", "Whether the event log is open", false),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
@@ -235,12 +222,12 @@ function createRoutes(deps: AppDeps): Elysia {
         detail: priceDetail(),
       },
     );
-  // The plugin makes the document out of the routes above; its own page loads from elsewhere and is replaced by ours.
+  // The plugin makes the document out of the routes above; its own page is not served: ours is.
   return app.use(
     swagger({
-      path: "/swagger/plugin",
+      path: PLUGIN_PAGE,
       specPath: "/swagger/json",
-      exclude: ["/swagger/plugin", "/swagger/json"],
+      exclude: [PLUGIN_PAGE, "/swagger/json"],
       documentation: {
         info: INFO,
         tags: [

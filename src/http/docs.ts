@@ -10,6 +10,48 @@ const text = (description: string) => Type.String({ description });
 // OpenAPI 3.0 knows no null type, but this keyword.
 const nullableText = (description: string) => Type.String({ description, nullable: true });
 
+/** One of several shapes: what a parameter or the operator's WIRE_TYPES decide. */
+const oneOf = (description: string, ...schemas: object[]) => Type.Unsafe({ description, oneOf: schemas });
+const countOr = (description: string, nullable = false) =>
+  oneOf(description, { type: "string", pattern: "^[0-9]+$", nullable }, { type: "integer", minimum: 0, nullable });
+const flagOr = (description: string) =>
+  oneOf(description, { type: "string", enum: ["true", "false"] }, { type: "boolean" });
+const nullable = (type: string) => ({ type, nullable: true });
+const objectOr = (description: string, properties: object) =>
+  oneOf(description, { type: "string", enum: [""] }, { type: "object", properties });
+
+const NormalizedMetadata = objectOr('"" unless normalizeMetadata=true', {
+  name: nullable("string"),
+  description: nullable("string"),
+  image: nullable("string"),
+  external_link: nullable("string"),
+  external_url: nullable("string"),
+  animation_url: nullable("string"),
+  attributes: { type: "array", items: { type: "object", additionalProperties: true } },
+});
+
+const Preview = {
+  type: "object",
+  properties: { height: { type: "integer" }, width: { type: "integer" }, url: { type: "string" } },
+};
+
+const Media = objectOr('"" unless media_items=true', {
+  status: {
+    type: "string",
+    enum: ["success", "processing", "unsupported_media", "invalid_url", "host_unavailable", "temporarily_unavailable"],
+  },
+  mimetype: nullable("string"),
+  category: nullable("string"),
+  original_media_url: nullable("string"),
+  parent_hash: nullable("string"),
+  updatedAt: nullable("string"),
+  media_collection: {
+    type: "object",
+    nullable: true,
+    properties: { low: Preview, medium: Preview, high: Preview },
+  },
+});
+
 const NftRecord = Type.Object({
   token_address: text("Address of the contract, lower case"),
   token_id: text("Decimal, or 0x… with format=hex"),
@@ -20,23 +62,23 @@ const NftRecord = Type.Object({
   contract_type: text("ERC721, ERC1155 or CRYPTOPUNKS"),
   token_uri: nullableText("As the contract gave it"),
   metadata: nullableText("The raw JSON as one string"),
-  normalized_metadata: Type.Unknown({ description: '"" unless normalizeMetadata=true, then an object' }),
-  media: Type.Unknown({ description: '"" unless media_items=true, then an object' }),
+  normalized_metadata: NormalizedMetadata,
+  media: Media,
   minter_address: text("Receiver of the first mint"),
   amount: text("1, or what is in circulation of an ERC-1155 token"),
   name: text("Name of the collection"),
   symbol: text("Symbol of the collection"),
-  possible_spam: Type.Unknown({ description: '"true" or "false"; a boolean with WIRE_TYPES=native' }),
-  verified_collection: Type.Unknown({ description: '"true" or "false"; a boolean with WIRE_TYPES=native' }),
+  possible_spam: flagOr('"true" or "false"; a boolean with WIRE_TYPES=native'),
+  verified_collection: flagOr('"true" or "false"; a boolean with WIRE_TYPES=native'),
   last_token_uri_sync: nullableText("ISO 8601"),
   last_metadata_sync: nullableText("ISO 8601"),
 });
 
 const NftPage = Type.Object({
   status: Type.String({ enum: ["SYNCING", "SYNCED"] }),
-  total: Type.Unknown({ description: "Count as a string with disable_total=false, else null" }),
-  page: Type.Unknown({ description: "Number of the page along the cursor, from 0" }),
-  page_size: Type.Unknown({ description: "The limit in force" }),
+  total: countOr("Count with disable_total=false, else null; a number with WIRE_TYPES=native", true),
+  page: countOr("Number of the page along the cursor, from 0; a number with WIRE_TYPES=native"),
+  page_size: countOr("The limit in force; a number with WIRE_TYPES=native"),
   cursor: nullableText("For the next page; null on the last"),
   result: Type.Array(NftRecord),
 });
@@ -65,7 +107,9 @@ const TokenPrice = Type.Object({
   exchangeName: Type.String(),
   tokenAddress: Type.String(),
   toBlock: text("The block priced at"),
-  provenance: Type.Optional(Type.Unknown({ description: "With include=provenance: enough to recompute the price" })),
+  provenance: Type.Optional(
+    Type.Object({}, { additionalProperties: true, description: "With include=provenance: enough to recompute it" }),
+  ),
 });
 
 const ErrorBody = Type.Object({
@@ -199,8 +243,11 @@ export function socketDetail(): object {
     security: SECURITY,
     responses: {
       101: { description: "Switching protocols" },
+      400: { description: "Not a handshake, or evm.v2 is not offered", content: content("ErrorBody") },
       401: { description: ERRORS[401], content: content("ErrorBody") },
       426: { description: "Not an upgrade", content: content("ErrorBody") },
+      429: { description: ERRORS[429], content: content("ErrorBody") },
+      503: { description: "Too many connections", content: content("ErrorBody") },
     },
   };
 }
@@ -225,16 +272,14 @@ export function mediaDetail(): object {
   };
 }
 
-export function healthDetail(operationId: string, summary: string): object {
+export function healthDetail(operationId: string, summary: string, isAlways: boolean): object {
+  const notYet = { 503: { description: "Not ready", content: content("ErrorBody") } };
   return {
     operationId,
     summary,
     tags: ["Service"],
     security: [],
-    responses: {
-      200: { description: "OK", content: content("Health") },
-      503: { description: "Not ready", content: content("Health") },
-    },
+    responses: { 200: { description: "OK", content: content("Health") }, ...(isAlways ? {} : notYet) },
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import { ApiError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
+import { isNamed } from "./respond.ts";
 
 export interface MediaRouteDeps {
   /** A stored preview's bytes; undefined when the hash names none of that size. */
@@ -29,7 +30,7 @@ export function createMediaRoute(
       "content-security-policy": "default-src 'none'; sandbox",
       "cross-origin-resource-policy": "cross-origin",
     };
-    const matches = request.headers.get("if-none-match")?.includes(`"${hash}"`) === true;
-    return matches ? new Response(null, { status: 304, headers }) : new Response(new Uint8Array(bytes), { headers });
+    const isKnown = isNamed(headers.etag, request.headers.get("if-none-match"));
+    return isKnown ? new Response(null, { status: 304, headers }) : new Response(new Uint8Array(bytes), { headers });
   };
 }

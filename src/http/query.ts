@@ -45,7 +45,7 @@ export function addressOf(text: string): Address {
   } catch {
     // Left as it is: no address has a percent sign.
   }
-  const address = parseAddress(decoded);
+  const address = parseAddress(decoded.startsWith("0X") ? `0x${decoded.slice(2)}` : decoded);
   if (address === undefined) {
     throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum");
   }
@@ -80,10 +80,16 @@ export interface NftQuery {
 
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
 
+/** Whether the calendar has the day: the engine takes 31 February for one in March. */
+const isDay = (text: string): boolean => {
+  const value = Date.parse(text);
+  return !Number.isNaN(value) && new Date(value).toISOString().startsWith(text);
+};
+
 function time(query: RawQuery, name: string): number | undefined {
   const text = single(query, name);
   if (text === undefined) return undefined;
-  const value = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  const value = ISO_TIME.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(value)) return value;
   throw invalidParameter(name, "must be a time as of ISO 8601 with its zone, such as 2026-01-31T12:00:00Z");
 }

@@ -6,6 +6,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
+import { isNamed } from "./respond.ts";
 
 const gzipAsync = promisify(gzip);
 /** Below this a compressed body is hardly smaller than its headers. */
@@ -85,7 +86,7 @@ export class ReadyAnswers {
   respond(question: string, answer: ReadyAnswer, request: Request, id: string): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
     headers.set("x-request-id", id);
-    if (etag !== "" && matches(request.headers.get("if-none-match"), etag)) return notModified(headers);
+    if (etag !== "" && isNamed(etag, request.headers.get("if-none-match"))) return notModified(headers);
     const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
     if (encoding === undefined) return new Response(body, { status, headers });
     const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
@@ -153,9 +154,4 @@ function encodingOf(accept: string | null): Encoding | undefined {
     if (quality > 0 && better) best = { name, quality };
   }
   return best?.name;
-}
-
-function matches(ifNoneMatch: string | null, etag: string): boolean {
-  if (ifNoneMatch === null) return false;
-  return ifNoneMatch.trim() === "*" || ifNoneMatch.split(",").some((tag) => tag.trim() === etag);
 }

@@ -3,6 +3,24 @@ import { ApiError, AppError } from "../core/errors.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
+/** Pages of any origin may read answers: what guards them is a key, which no browser sends by itself. */
+const ANY_ORIGIN = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "etag, retry-after, x-as-of-block, x-as-of-hash, x-finality, x-request-id",
+};
+
+/** The answer to a browser that asks whether a page may send a key. */
+export function preflight(id: string): Response {
+  const headers = {
+    ...ANY_ORIGIN,
+    "access-control-allow-methods": "GET, HEAD, OPTIONS",
+    "access-control-allow-headers": "x-api-key, accept, content-type, if-none-match",
+    "access-control-max-age": "86400",
+    "x-request-id": id,
+  };
+  return new Response(null, { status: 204, headers });
+}
+
 /** A JSON answer from ready text. */
 export function json(body: string, headers: Record<string, string> = {}, status = 200): Response {
   return new Response(body, { status, headers: jsonHeaders(headers) });
@@ -10,7 +28,7 @@ export function json(body: string, headers: Record<string, string> = {}, status 
 
 /** The headers of a JSON answer. */
 export const jsonHeaders = (headers: Record<string, string>): Headers =>
-  new Headers({ "content-type": JSON_TYPE, ...headers });
+  new Headers({ "content-type": JSON_TYPE, ...ANY_ORIGIN, ...headers });
 
 /** The answer to anything thrown. Faults of ours tell nothing internal. */
 export function errorResponse(error: unknown): Response {
@@ -30,6 +48,14 @@ export function toApiError(error: unknown): ApiError {
     });
   }
   return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
+}
+
+/** Whether an `if-none-match` names the entity tag; a weak one is as good (RFC 9110, 13.1.2). */
+export function isNamed(etag: string, ifNoneMatch: string | null): boolean {
+  if (ifNoneMatch === null) return false;
+  const strong = (tag: string): string => (tag.startsWith("W/") ? tag.slice(2) : tag);
+  const wanted = strong(etag);
+  return ifNoneMatch.trim() === "*" || ifNoneMatch.split(",").some((tag) => strong(tag.trim()) === wanted);
 }
 
 /** The answer to HEAD: the headers of GET, with the length its body would have. */

@@ -10,9 +10,10 @@ import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Channel, Peer } from "../push/channel.ts";
 import { type ServerMessage, textOf } from "../push/messages.ts";
-import { type App, pathOf } from "./app.ts";
+import type { App } from "./app.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 import { errorResponse, json } from "./respond.ts";
+import { pathOf, targetOf } from "./target.ts";
 
 /** What serves once the log is open. */
 export interface Serving {
@@ -107,14 +108,14 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     maxRequestBodySize: 64 * 1024,
     fetch: (request, self) => {
       const ready = serving();
-      const path = pathOf(request.url);
+      const path = pathOf(targetOf(request.url));
       if (ready === undefined) return whileStarting(path);
       if (path === SOCKET_PATH && request.headers.get("upgrade")?.toLowerCase() === "websocket") {
         return upgrade(request, self, ready, peers.size);
       }
       return ready.app.handle(request);
     },
-    error: () => errorResponse(undefined),
+    error: () => named(errorResponse(undefined)),
     websocket: {
       maxPayloadLength: LIMITS.maxSocketMessage,
       idleTimeout: IDLE_SECONDS,
@@ -163,8 +164,15 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
 }
 
 function whileStarting(path: string): Response {
-  if (path === "/health/live") return json('{"status":"live"}');
-  return json('{"message":"the event log is not open yet; try again","code":"starting"}', { "retry-after": "1" }, 503);
+  if (/^\/health\/live\/?$/.test(path)) return named(json('{"status":"live"}'));
+  const message = "the event log is not open yet; try again";
+  return named(json(JSON.stringify({ message, code: "starting" }), { "retry-after": "1" }, 503));
+}
+
+/** The answer with an id of its own, as every one has it. */
+function named(response: Response, id: string = crypto.randomUUID()): Response {
+  response.headers.set("x-request-id", id);
+  return response;
 }
 
 function upgrade(
@@ -192,8 +200,6 @@ function upgrade(
     if (server.upgrade(request, { data: { peer: undefined }, headers })) return undefined;
     throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
-    const response = errorResponse(error);
-    response.headers.set("x-request-id", id);
-    return response;
+    return named(errorResponse(error), id);
   }
 }

@@ -113,6 +113,9 @@ describe("bad input of every parameter is a 400 that names it", () => {
     ...["yes"].map((v): [string, string] => ["media_items", v]),
     ...["-1", "1e3", "x", "99999999999999999999"].map((v): [string, string] => ["as_of_block", v]),
     ...["yes"].map((v): [string, string] => ["holders", v]),
+    ...["2026-02-31T00:00:00Z", "2026-13-01T00:00:00Z", "2026-04-31T12:00:00+02:00", "2026-01-31"].map(
+      (v): [string, string] => ["metadata_as_of", v],
+    ),
   ];
   for (const [name, value] of cases) {
     test(`nft ${name}=${value.slice(0, 30)}`, async () => {
@@ -170,6 +173,12 @@ describe("bad input of every parameter is a 400 that names it", () => {
     }
   });
 
+  test("an address of any case, its 0x too", async () => {
+    const upper = `0X${ADDRESS.slice(2).toUpperCase()}`;
+    expect((await service.get(`/api/v2/nft/${upper}`)).status).toBe(200);
+    expect((await service.get(`${NFT}?metadata_as_of=2024-02-29T00:00:00Z`)).status).toBe(200);
+  });
+
   test("a URL that is too long", async () => {
     const answer = await service.get(`${NFT}?cursor=${"a".repeat(9_000)}`);
     expect([answer.status, answer.body.details.parameter]).toEqual([400, "cursor"]);
@@ -212,6 +221,44 @@ describe("beside the contract", () => {
     const again = await service.fetch(NFT, { headers: { "if-none-match": headers.get("etag") as string } });
     expect(again.status).toBe(304);
     expect(await again.text()).toBe("");
+  });
+
+  test("an entity tag is the same as a strong one, in a list, and by a star", async () => {
+    const { headers } = await service.get(NFT);
+    const etag = headers.get("etag") as string;
+    expect(etag).toStartWith('W/"');
+    for (const known of [etag.slice(2), `"other", ${etag.slice(2)}`, `${etag} , "other"`, "*"]) {
+      expect((await service.fetch(NFT, { headers: { "if-none-match": known } })).status).toBe(304);
+    }
+    for (const other of ['"other"', `x${etag}`, etag.slice(3, -1), ""]) {
+      expect((await service.fetch(NFT, { headers: { "if-none-match": other } })).status).toBe(200);
+    }
+  });
+
+  test("pages of other origins may send a key and read the answer, errors as well", async () => {
+    const asked = await fetch(`http://127.0.0.1:${service.port}${NFT}`, {
+      method: "OPTIONS",
+      headers: {
+        origin: "https://app.example",
+        "access-control-request-method": "GET",
+        "access-control-request-headers": "x-api-key",
+      },
+    });
+    expect(asked.status).toBe(204);
+    expect(asked.headers.get("access-control-allow-origin")).toBe("*");
+    expect(asked.headers.get("access-control-allow-headers")).toContain("x-api-key");
+    expect(asked.headers.get("access-control-allow-methods")).toContain("GET");
+    expect(asked.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+    const keyless = await fetch(`http://127.0.0.1:${service.port}${NFT}`);
+    for (const { headers } of [await service.fetch(NFT), await service.fetch(`${NFT}?limit=0`), keyless]) {
+      expect(headers.get("access-control-allow-origin")).toBe("*");
+      expect(headers.get("access-control-expose-headers")).toContain("x-as-of-block");
+    }
+    // What is not of the API is nobody else's business.
+    for (const path of ["/metrics", "/swagger"]) {
+      const { status, headers } = await service.fetch(path, { headers: { authorization: "Bearer metrics-key-1" } });
+      expect([path, status, headers.get("access-control-allow-origin")]).toEqual([path, 200, null]);
+    }
   });
 
   test("health needs no key", async () => {
@@ -262,7 +309,22 @@ describe("beside the contract", () => {
     expect(total.deprecated).toBe(true);
   });
 
-  test("the page's script and style come from here", async () => {
+  test("what is answered is what the document says", async () => {
+    const { components, paths } = (await service.get("/swagger/json")).body;
+    const schemaOf = (path: string, status: string) =>
+      paths[path].get.responses[status].content["application/json"].schema.$ref.split("/").at(-1);
+    expect(schemaOf("/health/ready", "503")).toBe("ErrorBody");
+    const { NftPage, NftRecord } = components.schemas;
+    for (const { properties } of [NftPage, NftRecord]) {
+      for (const [name, schema] of Object.entries<Record<string, unknown>>(properties)) {
+        expect([name, "type" in schema || "oneOf" in schema]).toEqual([name, true]);
+      }
+    }
+  });
+
+  test("the page's script and style come from here, and no other page is served", async () => {
+    expect((await service.fetch("/swagger/plugin")).status).toBe(404);
+    expect((await service.fetch("/swagger/plugin/")).status).toBe(404);
     const page = await (await service.fetch("/swagger")).text();
     const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] as string);
     const own = links.filter((link) => !link.startsWith("data:"));

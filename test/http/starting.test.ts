@@ -8,8 +8,13 @@ setDefaultTimeout(30_000);
 
 test("while starting: /health/live is well, everything else is 503", async () => {
   const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
-  const status = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).status;
+  const status = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`);
+    expect(response.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+    return response.status;
+  };
   expect(await status("/health/live")).toBe(200);
+  expect(await status("/health/live/")).toBe(200);
   expect(await status("/health/ready")).toBe(503);
   expect(await status(`/api/v2/nft/0x${"1".repeat(40)}`)).toBe(503);
   await server.stop();

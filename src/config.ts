@@ -25,6 +25,8 @@ export const LIMITS = Object.freeze({
   /** One `eth_getLogs` answer: 10,000 logs of 600 bytes are 6 MB; 20 times that is not what was asked for. */
   maxRpcAnswer: 128 * 1024 * 1024,
   rpcTimeoutMs: 30_000,
+  /** What is asked of a chain for a client: most hang up after half a minute, the socket after a whole one. */
+  answerMs: 25_000,
   /** A WebSocket message is one subscription: under 300 bytes. */
   maxSocketMessage: 4 * 1024,
   /** 256 connections with as many subscriptions are 65,536 pins: about 10 MB of maps. */

@@ -6,7 +6,7 @@ import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
 import type { BlockTimes } from "./blocktime.ts";
 import { isCurrent, reachesBack, statesUpTo } from "./book.ts";
-import type { PricesContext, Subject } from "./context.ts";
+import { type PricesContext, pastOf, type Subject } from "./context.ts";
 import { seriesBetween } from "./history.ts";
 import type { Markets } from "./markets.ts";
 import type { Observation } from "./pools.ts";
@@ -39,7 +39,7 @@ export async function averageOf(
   const first = from ?? (await context.reader.header(0));
   if (first === undefined) return undefined;
   const series = await seriesBetween(
-    context.reader,
+    pastOf(context),
     pools,
     { ...first, logsBloom: "0x" },
     { ...block, parentHash: block.hash, logsBloom: "0x" },

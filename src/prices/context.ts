@@ -6,7 +6,9 @@ import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
+import type { PastSource } from "./history.ts";
 import type { Journal } from "./journal.ts";
+import type { Origins } from "./origins.ts";
 import type { Pool } from "./pools.ts";
 
 export interface PricesContext {
@@ -16,6 +18,7 @@ export interface PricesContext {
   readonly clock: Clock;
   readonly journal: Journal;
   readonly books: Books;
+  readonly origins: Origins;
   /** Factories of the chain's exchanges, in the contract's order. */
   readonly venues: readonly Venue[];
   /** Wrapped native, stablecoins, connectors. */
@@ -29,6 +32,13 @@ export interface PricesContext {
   /** Reference tokens whose words this process has put in the log. */
   readonly said: Set<Address>;
 }
+
+/** Where the past is read, as of now. */
+export const pastOf = ({ reader, origins, view }: PricesContext): PastSource => ({
+  reader,
+  origins,
+  finalized: view.finalized()?.number ?? -1,
+});
 
 /** A token as its market needs it: its words and every pool that may price it. */
 export interface Subject {

@@ -11,6 +11,7 @@ import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { STATE_TOPICS } from "./abi.ts";
 import { applyLog, setsPrice } from "./decode.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
+import type { Origins } from "./origins.ts";
 import type { Observation, Pool } from "./pools.ts";
 
 export interface PastStates {
@@ -25,6 +26,14 @@ export interface PastStates {
 export interface HeadRead {
   readonly header: BlockHeader;
   readonly reads: readonly PoolRead[];
+}
+
+/** Where the past is read, and what is known of it. */
+export interface PastSource {
+  readonly reader: ChainReader;
+  readonly origins: Origins;
+  /** The newest block known to be final, -1 for none. */
+  readonly finalized: number;
 }
 
 /** Blocks in the first range; a busy pool has an event in it, and it is one page for any provider. */
@@ -59,15 +68,18 @@ export function observed(read: PoolRead, header: HeaderRef): Observation | undef
  * @throws AppError `chain_moved` (retryable) when the block or a log's block is not canonical any more
  */
 export async function statesAt(
-  reader: ChainReader,
+  source: PastSource,
   pools: readonly Pool[],
   block: BlockHeader,
   readHead: () => Promise<HeadRead>,
 ): Promise<PastStates> {
   if (pools.length === 0) return { states: new Map(), pools, capped: true };
-  const then = await archived(reader, pools, block);
+  const then = await archived(source.reader, pools, block);
   if (then !== undefined) return then;
-  const [states, settled] = await Promise.all([fromLogs(reader, pools, block, readHead), withSettings(reader, pools)]);
+  const [states, settled] = await Promise.all([
+    fromLogs(source, pools, block, readHead),
+    withSettings(source.reader, pools),
+  ]);
   return { states, pools: settled, capped: false };
 }
 
@@ -107,22 +119,25 @@ async function archived(
 }
 
 async function fromLogs(
-  reader: ChainReader,
+  { reader, origins, finalized }: PastSource,
   pools: readonly Pool[],
   block: BlockHeader,
   readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation>> {
   const found = new Map<Address, ChainLog[]>();
   const states = new Map<Address, Observation>();
-  let open = pools.map((pool) => pool.address);
+  const mayBeBelow = (address: Address): boolean => origins.firstBlock(address) <= to;
+  const unseen = new Set(pools.map((pool) => pool.address));
   let to = block.number;
+  let open = [...unseen].filter(mayBeBelow);
   let checkedForward = false;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
-    const from = Math.max(0, to - span + 1);
+    const from = Math.max(Math.min(...open.map((address) => origins.firstBlock(address))), to - span + 1);
     const logs = await reader.logs({ addresses: open, topics: STATE_TOPICS, fromBlock: from, toBlock: to });
     for (const [address, own] of byAddress(logs)) found.set(address, [...own, ...(found.get(address) ?? [])]);
-    open = open.filter((address) => !found.get(address)?.some(setsPrice));
+    for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
     to = from - 1;
+    open = open.filter((address) => unseen.has(address) && mayBeBelow(address));
     if (!checkedForward && open.length > 0 && to >= 0) {
       const head = await reader.head();
       // Worth it once the way forward is no longer than the next step back.
@@ -130,10 +145,12 @@ async function fromLogs(
         checkedForward = true;
         const unmoved = await unmovedSince(reader, open, block, readHead);
         for (const [address, observation] of unmoved.states) states.set(address, observation);
-        open = open.filter((address) => !unmoved.settled.has(address));
+        for (const address of unmoved.settled) unseen.delete(address);
+        open = open.filter((address) => unseen.has(address));
       }
     }
   }
+  for (const address of unseen) origins.emptyThrough(address, Math.min(block.number, finalized));
   return verified(reader, block, found, states);
 }
 
@@ -230,14 +247,15 @@ const MAX_DATED_BLOCKS = 256;
  * @throws AppError `chain_moved` (retryable)
  */
 export async function seriesBetween(
-  reader: ChainReader,
+  source: PastSource,
   pools: readonly Pool[],
   start: BlockHeader,
   end: BlockHeader,
   readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation[]>> {
+  const { reader } = source;
   const [before, logs] = await Promise.all([
-    statesAt(reader, pools, start, readHead),
+    statesAt(source, pools, start, readHead),
     start.number >= end.number
       ? []
       : reader.logs({

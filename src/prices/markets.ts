@@ -10,7 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead } from "../rpc/port.ts";
 import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
-import type { PricesContext, Subject } from "./context.ts";
+import { type PricesContext, pastOf, type Subject } from "./context.ts";
 import {
   both,
   pairsAmong,
@@ -246,7 +246,7 @@ export class Markets {
   /** The market at the end of a past block; of `pools` only, when given. */
   async past(subject: Subject, block: BlockHeader, pools: readonly Pool[] = this.pools(subject)): Promise<Market> {
     const honest = await this.#honest(subject, pools);
-    const then = await statesAt(this.#context.reader, honest, block, () => this.readHead(subject, honest));
+    const then = await statesAt(pastOf(this.#context), honest, block, () => this.readHead(subject, honest));
     return this.#market(subject, { block, isPast: true, ...then });
   }
 

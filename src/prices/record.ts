@@ -131,8 +131,8 @@ export function recordOf(parts: RecordParts): PriceRecord {
   const pool: Pool | undefined = quote.route?.pool ?? quote.nativeSide?.pool;
   const { name, symbol, decimals } = chain.native;
   return {
-    tokenName: listed?.name ?? facts.name,
-    tokenSymbol: listed?.symbol ?? facts.symbol,
+    tokenName: facts.name || (listed?.name ?? ""),
+    tokenSymbol: facts.symbol || (listed?.symbol ?? ""),
     tokenLogo: listed?.logo ?? "",
     tokenDecimals: String(facts.decimals),
     nativePrice:

@@ -26,6 +26,7 @@ import { Journal } from "./journal.ts";
 import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
 import { cover, learn, loadBook, loadReference } from "./memory.ts";
+import { Origins } from "./origins.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
 import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
 import type { Rational } from "./rational.ts";
@@ -146,6 +147,7 @@ class PriceService {
       clock,
       journal,
       books,
+      origins: new Origins(),
       venues,
       references: referenceTokens(chain).map((token) => token.address),
       session: undefined,

@@ -61,6 +61,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   #nextId = 1;
   readonly #queue: Waiting[] = [];
   #batches = true;
+  /** Whether the node has said which chain it is of, and the question under way. */
+  #isConfirmed = false;
+  #confirming: Promise<void> | undefined;
 
   constructor(options: EndpointOptions) {
     const network = Network.from(options.chainId);
@@ -72,6 +75,44 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override send(method: string, params: unknown[]): Promise<unknown> {
     if (this.destroyed) return Promise.reject(this.#closed());
+    return this.#ofThisChain(this.#enqueue(method, params));
+  }
+
+  /**
+   * What a node says, once it is known to be of this chain: facts of another one, in a log that forgets nothing, would
+   * never be noticed. The first request brings the question along.
+   */
+  async #ofThisChain<T>(saying: Promise<T>): Promise<T> {
+    if (this.#isConfirmed) return saying;
+    this.#confirming ??= this.#confirm().finally(() => {
+      this.#confirming = undefined;
+    });
+    const [said, confirmed] = await Promise.allSettled([saying, this.#confirming]);
+    const isOfAnother = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
+    if (said.status === "rejected" && !isOfAnother) throw said.reason;
+    if (confirmed.status === "rejected") throw confirmed.reason;
+    return (said as PromiseFulfilledResult<T>).value;
+  }
+
+  /** @throws RpcError `lie` when the node is of another chain */
+  async #confirm(): Promise<void> {
+    try {
+      const said = Number(await this.#enqueue("eth_chainId", []));
+      const { chainId } = this.#options;
+      if (!Number.isSafeInteger(said)) throw this.#unanswered("eth_chainId");
+      if (said !== chainId) {
+        throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
+          meta: { endpoint: this.label },
+        });
+      }
+    } catch (error) {
+      // Who does not know the question is taken at the operator's word.
+      if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+    }
+    this.#isConfirmed = true;
+  }
+
+  #enqueue(method: string, params: unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
       this.#queue.push({ payload, resolve, reject });
@@ -167,13 +208,14 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     const meta = { endpoint: this.label, fromBlock, toBlock };
     const { decoder } = this.#options;
     const { http } = this.#transport;
-    return this.#observe("eth_getLogs", async () => {
+    const answer = this.#observe("eth_getLogs", async () => {
       const { range, bytes } =
         http === undefined
           ? await decoder.decode(await this.#transport.send(payload, [id], signal), job, meta)
           : await decoder.fetch(http, payload, job, meta, signal);
       return { value: range, bytes };
     });
+    return this.#ofThisChain(answer);
   }
 
   #parse(bytes: Uint8Array, method: string): unknown {

@@ -5,6 +5,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { CHAINS } from "../../src/chains/chains.ts";
+import { LIMITS } from "../../src/config.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -94,6 +96,46 @@ describe("a contract nobody asked for, on a chain that does not answer", () => {
       expect([answer.status, answer.body.code]).toEqual([400, "chain_not_enabled"]);
       expect(answer.body.message).toBe("chain polygon is not enabled on this server");
     }
+  });
+});
+
+describe("a node that takes the question and never answers", () => {
+  test("503 while the client is still there", async () => {
+    const held: (() => void)[] = [];
+    let asked: () => void = () => undefined;
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    const node = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => {
+        asked();
+        return new Promise<Response>((resolve) => held.push(() => resolve(new Response("no", { status: 400 }))));
+      },
+    });
+    // The time for an answer is over when this test says so.
+    let end: () => void = () => undefined;
+    const clock: Clock = {
+      ...systemClock,
+      after: (ms, run) => {
+        if (ms !== LIMITS.answerMs) return systemClock.after(ms, run);
+        end = run;
+        return () => undefined;
+      },
+    };
+    const rpcUrl = `http://127.0.0.1:${node.port}/secret-path`;
+    const waiting = await startTestService({ rpcUrl, logUrl: temporaryLogUrl(), clock });
+    const answer = waiting.get(PRICE);
+    await isAsked;
+    end();
+    const { status, headers, body } = await answer;
+    expect([status, body.code]).toEqual([503, "chain_unavailable"]);
+    expect(body.message).toBe("eth did not answer within 25 seconds; try again later");
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+    for (const release of held) release();
+    await waiting.stop();
+    await node.stop(true);
   });
 });
 

@@ -4,6 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
+import { listedToken } from "../../src/chains/tokenlist.ts";
 import type { PriceRecord } from "../../src/prices/record.ts";
 import { createPrices } from "../../src/prices/service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
@@ -36,6 +37,17 @@ describe("a lone stablecoin", () => {
   });
 });
 
+describe("a listed token", () => {
+  test("is called what it calls itself, and what the list says where it says nothing", async () => {
+    const world = dollarWorld();
+    expect(listedToken(1, USDC)?.name).toBe("USDCoin");
+    expect(await world.price(USDC)).toMatchObject({ tokenName: "USDC", tokenSymbol: "USDC" });
+    const silent = dollarWorld();
+    silent.chain.token({ address: USDC, name: "", symbol: "", decimals: 6 });
+    expect(await silent.price(USDC)).toMatchObject({ tokenName: "USDCoin", tokenSymbol: "USDC", usdPrice: 1 });
+  });
+});
+
 describe("pools without a price", () => {
   test("at the head are thin, not of another block", async () => {
     const world = dollarWorld();
@@ -61,6 +73,58 @@ describe("pools without a price", () => {
       expect((await world.price(TOKEN, { to_block: "3" })).usdPrice).toBe(2_000);
     });
   }
+});
+
+describe("the past of a pool that is younger than the question", () => {
+  /** Ranges of logs that were asked for since the last time. */
+  const asked = (world: ReturnType<typeof dollarWorld>): (readonly [number, number])[] =>
+    world.chain.requests.splice(0).flatMap((request) => {
+      const range = /^logs (\d+)-(\d+)$/.exec(request);
+      return range === null ? [] : [[Number(range[1]), Number(range[2])] as const];
+    });
+
+  test("is walked back to the chain's beginning once, and not again below", async () => {
+    const world = dollarWorld();
+    world.chain.archive = false;
+    world.chain.mine(3_000);
+    const pool = world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.chain.mine(2_000);
+    world.setPair(pool, TOKEN, 1_000n, 20n);
+    world.chain.mine(100);
+    world.setPair(world.dollar, WETH, 1_000n, 2_000_000n);
+    world.chain.mine(100);
+    await world.follower.start();
+    asked(world);
+    const block = 2_900;
+    expect(await world.refusal(TOKEN, { to_block: String(block) })).toMatchObject({ code: "no_price_at_block" });
+    expect(asked(world).some(([from]) => from === 0)).toBe(true);
+    const again = () => world.refusal(TOKEN, { to_block: String(block), min_liquidity_usd: "1" });
+    expect(await again()).toMatchObject({ code: "no_price_at_block" });
+    // The dollar's own pool has its event in the first block.
+    const ofDollar = asked(world).length;
+    expect(await again()).toMatchObject({ code: "no_price_at_block" });
+    expect(asked(world)).toHaveLength(ofDollar);
+    expect((await world.price(TOKEN, { to_block: "3100" })).usdPrice).toBe(20);
+    expect(await world.refusal(TOKEN, { to_block: "2950" })).toMatchObject({ code: "no_price_at_block" });
+  });
+
+  test("is looked at anew where the blocks could still be replaced", async () => {
+    const world = dollarWorld();
+    world.chain.archive = false;
+    world.chain.mine(20);
+    const before = world.chain.tip.number - 10;
+    const pool = world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 1_000n, 20n);
+    world.chain.mine();
+    expect(await world.refusal(TOKEN, { to_block: String(before) })).toMatchObject({ code: "no_price_at_block" });
+    world.chain.fork(before - 1);
+    world.chain.mine(2);
+    world.setPair(pool, TOKEN, 1_000n, 30n);
+    world.chain.mine(20);
+    world.clock.ms += 3_600_001;
+    expect((await world.price(TOKEN, { to_block: String(before + 5) })).usdPrice).toBe(60);
+  });
 });
 
 describe("a floor nobody reaches", () => {

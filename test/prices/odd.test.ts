@@ -236,13 +236,13 @@ describe("on Ethereum", () => {
     expect(await ask(prices, token)).toMatchObject({ tokenName: "Proxied", tokenDecimals: "9", usdPrice: 1_000 });
   });
 
-  test("a listed token has the list's name and logo, another its own and none", async () => {
+  test("a listed token has its own name and the list's logo, another no logo", async () => {
     await createPool(anvil, uni2, { tokenA: wbtc, amountA: 10n ** 9n, tokenB: weth, amountB: 150n * ETHER });
     const listed = listedToken(1, wbtc)!;
     expect(listed.logo).toStartWith("http");
     expect(await ask(pricesOf(anvil.url), wbtc)).toMatchObject({
-      tokenName: listed.name,
-      tokenSymbol: listed.symbol,
+      tokenName: "Wrapped BTC",
+      tokenSymbol: "WBTC",
       tokenLogo: listed.logo,
       usdPrice: 30_000,
     });

@@ -4,6 +4,7 @@
  */
 import { afterAll, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
+import type { DecodeJob } from "../../src/rpc/decode-answer.ts";
 import { DecodePool } from "../../src/rpc/decode-pool.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointProvider } from "../../src/rpc/provider.ts";
@@ -27,10 +28,15 @@ const server = Bun.serve({
     return Response.json(respond(calls, Array.isArray(asked)));
   },
 });
-const echo = ({ id, method, params }: Call) => ({ jsonrpc: "2.0", id, result: [method, ...params] });
+let chainId = "0x1";
+const echo = ({ id, method, params }: Call) => ({
+  jsonrpc: "2.0",
+  id,
+  result: method === "eth_chainId" ? chainId : [method, ...params],
+});
 const plainly = (calls: readonly Call[], isBatch: boolean) => (isBatch ? calls.map(echo) : echo(calls[0] as Call));
 const decoder = new DecodePool(1);
-const open = () =>
+const create = () =>
   new EndpointProvider({
     url: `http://127.0.0.1:${server.port}`,
     label: "eth#1",
@@ -41,6 +47,13 @@ const open = () =>
     decoder,
     onRequest: () => undefined,
   });
+/** One that has said which chain it is of. */
+const open = async () => {
+  const provider = create();
+  respond = plainly;
+  await provider.request("hello", []);
+  return provider;
+};
 afterAll(async () => {
   decoder.close();
   await server.stop(true);
@@ -54,7 +67,7 @@ const failureOf = (asked: Promise<unknown>): Promise<RpcError> =>
   );
 
 test("what is asked in one turn is one batch, answered in any order; one alone is none", async () => {
-  const provider = open();
+  const provider = await open();
   respond = (calls, isBatch) => (isBatch ? calls.map(echo).reverse() : plainly(calls, false));
   seen = [];
   const answers = await Promise.all(["a", "b", "c"].map((method, i) => provider.request(method, [i])));
@@ -67,8 +80,50 @@ test("what is asked in one turn is one batch, answered in any order; one alone i
   expect(seen).toEqual([["a", "b", "c"], ["d"]]);
 });
 
+test("the first request asks which chain the node is of, later ones do not", async () => {
+  const provider = create();
+  respond = plainly;
+  seen = [];
+  expect(await provider.request("a", [])).toEqual(["a"]);
+  expect(await provider.request("b", [])).toEqual(["b"]);
+  expect(seen).toEqual([["a", "eth_chainId"], ["b"]]);
+});
+
+test("nothing is taken from a node of another chain, refusals neither, until it is of this one", async () => {
+  const provider = create();
+  chainId = "0x89";
+  respond = plainly;
+  const error = await failureOf(provider.request("a", []));
+  expect([error.kind, error.retryable]).toEqual(["lie", true]);
+  expect(error.message).toBe("the endpoint is of chain 137, not of chain 1");
+  const reverted = { code: 3, message: "execution reverted" };
+  respond = (calls) =>
+    calls.map((call) => (call.method === "bad" ? { jsonrpc: "2.0", id: call.id, error: reverted } : echo(call)));
+  expect((await failureOf(provider.request("bad", []))).kind).toBe("lie");
+  const job = { address: `0x${"ab".repeat(20)}`, fromBlock: 1, toBlock: 2 } as unknown as DecodeJob;
+  respond = plainly;
+  expect((await failureOf(provider.transfers({}, job, new AbortController().signal))).kind).toBe("lie");
+  chainId = "0x1";
+  expect(await provider.request("a", [])).toEqual(["a"]);
+  seen = [];
+  await provider.request("b", []);
+  expect(seen).toEqual([["b"]]);
+});
+
+test("who does not know the question is believed; who does not answer it is not", async () => {
+  const provider = create();
+  const unknown = { code: -32601, message: "the method eth_chainId does not exist/is not available" };
+  const [none, busy] = [unknown, { code: 429, message: "too many requests" }];
+  const saying = (error: object) => (calls: readonly Call[]) =>
+    calls.map((call) => (call.method === "eth_chainId" ? { jsonrpc: "2.0", id: call.id, error } : echo(call)));
+  respond = saying(busy);
+  expect((await failureOf(provider.request("a", []))).kind).toBe("rate");
+  respond = saying(none);
+  expect(await provider.request("a", [])).toEqual(["a"]);
+});
+
 test("long batches are cut, by number and by length", async () => {
-  const provider = open();
+  const provider = await open();
   respond = plainly;
   seen = [];
   await Promise.all(Array.from({ length: 250 }, (_, i) => provider.request("m", [i])));
@@ -80,7 +135,7 @@ test("long batches are cut, by number and by length", async () => {
 });
 
 test("each fails for itself; a refusal without an id, a missing answer and null beside a result are told apart", async () => {
-  const provider = open();
+  const provider = await open();
   const error = { code: 3, message: "execution reverted" };
   respond = (calls) =>
     calls.map((call) => (call.method === "bad" ? { jsonrpc: "2.0", id: call.id, error } : echo(call)));
@@ -99,7 +154,7 @@ test("each fails for itself; a refusal without an id, a missing answer and null 
 });
 
 test("an endpoint that takes no batches is asked one by one from then on", async () => {
-  const provider = open();
+  const provider = await open();
   respond = (calls, isBatch) =>
     isBatch
       ? { jsonrpc: "2.0", id: null, error: { code: -32600, message: "batches are not supported" } }
@@ -112,7 +167,7 @@ test("an endpoint that takes no batches is asked one by one from then on", async
 });
 
 test("closed, it answers nothing more: neither what waits for its turn nor what comes later", async () => {
-  const provider = open();
+  const provider = await open();
   respond = plainly;
   seen = [];
   const waiting = failureOf(provider.request("m", []));

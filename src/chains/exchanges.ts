@@ -160,13 +160,15 @@ const BY_ALIAS: ReadonlyMap<string, Exchange> = new Map([
   ...EXCHANGES.flatMap((exchange): [string, Exchange][] => [
     [squeeze(exchange.standin), exchange],
     [exchange.realName, exchange],
+    // As answers name it.
+    [squeeze(exchange.displayName), exchange],
   ]),
   // 2022 documents wrote it without the version.
   ["sushiswap", EXCHANGES.find((exchange) => exchange.realName === "sushiswapv2")!] as const,
 ]);
 
 /**
- * What a value of `exchange` names: a stand-in or a real name (any case; `-`, `_` and spaces ignored), or a factory's
+ * What a value of `exchange` names: a stand-in, a real name or that of answers (any case; `-`, `_` and spaces ignored), or a factory's
  * address (EIP-55 checked when mixed case). Undefined when it is none of these.
  */
 export function parseExchange(text: string): ExchangeChoice | undefined {

@@ -52,6 +52,25 @@ export class RpcError extends AppError {
   }
 }
 
+/** System errors of a connection, in words. */
+const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
+  ["ECONNREFUSED", "connection refused"],
+  ["ECONNRESET", "connection lost"],
+  ["ConnectionClosed", "connection lost"],
+  ["ENOTFOUND", "its name is not known"],
+  ["EAI_AGAIN", "its name could not be looked up"],
+  ["ETIMEDOUT", "no connection in time"],
+  ["UnexpectedRedirect", "it leads elsewhere"],
+]);
+
+/** What went wrong with a connection. Never the error's own text: that names the host, which may be the operator's secret. */
+export function connectionFault(error: unknown): string {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  const known = CONNECTION_FAULTS.get(code);
+  if (known !== undefined) return known;
+  return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "the connection failed";
+}
+
 const number = (text: string): number => Number(text.replaceAll(",", ""));
 
 /** Sentences with a range that would do; two captures: first and last block, hex or decimal. */

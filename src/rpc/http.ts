@@ -3,8 +3,7 @@
  * since it runs on two threads: here for all that is asked of a node, in the decode worker for what is large. The URL
  * stays in here: errors name the endpoint by its label.
  */
-import { messageOf } from "../core/errors.ts";
-import { classifyHttpStatus, RpcError } from "./errors.ts";
+import { classifyHttpStatus, connectionFault, RpcError } from "./errors.ts";
 
 /** Where to send, and how much to take. */
 export interface HttpTarget {
@@ -36,8 +35,8 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     if (error instanceof RpcError) throw error;
-    const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(error);
-    // The cause is left out on purpose: a fetch error's text carries the URL.
+    const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : connectionFault(error);
+    // The cause is left out on purpose: its text carries the URL.
     throw new RpcError("transient", `the endpoint could not be reached: ${reason}`, { meta: { endpoint: label } });
   }
   if (bytes.length > maxBytes) {

@@ -5,8 +5,7 @@
  */
 import WebSocket from "ws";
 import type { Clock } from "../core/clock.ts";
-import { messageOf } from "../core/errors.ts";
-import { RpcError } from "./errors.ts";
+import { connectionFault, RpcError } from "./errors.ts";
 import { type HttpTarget, post } from "./http.ts";
 
 export interface Transport {
@@ -120,7 +119,7 @@ class SocketTransport implements Transport {
         resolve(socket);
       });
       socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => this.#receive(data));
-      socket.on("error", (error: Error) => fail(messageOf(error)));
+      socket.on("error", (error: Error) => fail(connectionFault(error)));
       socket.on("close", () => fail("closed by the endpoint"));
     });
     return this.#opening;

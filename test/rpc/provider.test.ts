@@ -36,9 +36,9 @@ const echo = ({ id, method, params }: Call) => ({
 });
 const plainly = (calls: readonly Call[], isBatch: boolean) => (isBatch ? calls.map(echo) : echo(calls[0] as Call));
 const decoder = new DecodePool(1);
-const create = () =>
+const create = (url = `http://127.0.0.1:${server.port}`) =>
   new EndpointProvider({
-    url: `http://127.0.0.1:${server.port}`,
+    url,
     label: "eth#1",
     chainId: 1,
     timeoutMs: 5_000,
@@ -175,4 +175,32 @@ test("closed, it answers nothing more: neither what waits for its turn nor what 
   expect((await waiting).message).toContain("closed");
   expect((await failureOf(provider.request("m", []))).message).toContain("closed");
   expect(seen).toEqual([]);
+});
+
+test("a connection that fails is told in words, and never where it was to", async () => {
+  const refusing = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+  const gone = `127.0.0.1:${refusing.port}`;
+  await refusing.stop(true);
+  const elsewhere = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: () => Response.redirect("http://secret.invalid/key", 307),
+  });
+  const unknown = "secret-subdomain.invalid";
+  for (const [address, word] of [
+    [gone, "connection refused"],
+    [unknown, /its name (is not known|could not be looked up)/],
+  ] as const) {
+    for (const scheme of ["http", "ws"]) {
+      const provider = create(`${scheme}://${address}/secret-key`);
+      const { kind, message } = await failureOf(provider.request("m", []));
+      provider.destroy();
+      expect([scheme, kind]).toEqual([scheme, "transient"]);
+      expect(message).toMatch(word);
+      expect(message).not.toMatch(/secret|invalid|127\.0\.0\.1|http|computer/);
+    }
+  }
+  const { message } = await failureOf(create(`http://127.0.0.1:${elsewhere.port}/`).request("m", []));
+  expect(message).toBe("the endpoint could not be reached: it leads elsewhere");
+  await elsewhere.stop(true);
 });

@@ -11,6 +11,7 @@ import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
 import type { Decoder } from "./decode-pool.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
+import { withoutSecrets } from "./secrets.ts";
 import { createTransport, type Transport } from "./transport.ts";
 
 export interface RequestOutcome {
@@ -57,6 +58,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly label: string;
   readonly #options: EndpointOptions;
   readonly #transport: Transport;
+  readonly #clean: (text: string) => string;
   #nextRawId = FIRST_RAW_ID;
   #nextId = 1;
   readonly #queue: Waiting[] = [];
@@ -71,6 +73,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.label = options.label;
     this.#options = options;
     this.#transport = createTransport(options);
+    this.#clean = withoutSecrets(options.url);
   }
 
   override send(method: string, params: unknown[]): Promise<unknown> {
@@ -188,7 +191,13 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   override getRpcError(payload: JsonRpcPayload, answer: JsonRpcError): Error {
-    return classifyRpcError(answer.error, payload.method, { endpoint: this.label });
+    return this.#cleaned(classifyRpcError(answer.error, payload.method, { endpoint: this.label }));
+  }
+
+  /** The same error, which does not tell where the endpoint is. */
+  #cleaned<T>(error: T): T {
+    if (error instanceof RpcError) error.message = this.#clean(error.message);
+    return error;
   }
 
   async request(method: string, params: unknown[]): Promise<unknown> {
@@ -241,7 +250,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       return value;
     } catch (error) {
       report(error instanceof RpcError ? error.kind : "aborted", 0);
-      throw error;
+      throw this.#cleaned(error);
     }
   }
 

@@ -204,3 +204,15 @@ test("a connection that fails is told in words, and never where it was to", asyn
   expect(message).toBe("the endpoint could not be reached: it leads elsewhere");
   await elsewhere.stop(true);
 });
+
+test("a refusal that quotes the endpoint's key or host comes without them", async () => {
+  const provider = create(`http://127.0.0.1:${server.port}/v2/s3cret-key-0123456789?token=another%20secret`);
+  const quoting = `key s3cret-key-0123456789 (another secret) of 127.0.0.1:${server.port}/v2 may not do this`;
+  respond = ([call]) => ({ jsonrpc: "2.0", id: call?.id, error: { code: -32000, message: quoting } });
+  const { message } = await failureOf(provider.request("m", []));
+  expect(message).toBe("m refused: key [redacted] ([redacted]) of [redacted]/v2 may not do this");
+  const job = { address: `0x${"ab".repeat(20)}`, fromBlock: 1, toBlock: 2 } as unknown as DecodeJob;
+  chainId = "0x1";
+  const bulk = await failureOf(provider.transfers({}, job, new AbortController().signal));
+  expect(bulk.message).not.toMatch(/s3cret|another secret|127\.0/);
+});

@@ -37,7 +37,7 @@ export async function readChecked(
   if (unlinked !== undefined) {
     throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
   }
-  const logs = await reader.completeLogs(filter, headers, strict);
+  const logs = await reader.completeLogs(filter, headers, { strict });
   for (const { blockNumber, blockHash } of logs) {
     if (headers[blockNumber - fromBlock]?.hash !== blockHash) {
       throw new RpcError("transient", "a log lies in another block than the headers have", {
@@ -64,7 +64,7 @@ export async function compareWithSecond(
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const logs = await reader.completeLogs(asked, await presentHeaders(reader, blocks), true);
+  const logs = await reader.completeLogs(asked, await presentHeaders(reader, blocks), { strict: true });
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
   reader.doubt(wrong.endpoint);

@@ -285,7 +285,7 @@ export class Follower {
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = tip.number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
-    const logs = await this.#logs(headers, fromBlock, to.number);
+    const logs = await this.#logs(headers, fromBlock, to);
     assertOnChain(logs, (number) => byNumber.get(number));
     // Logs say nothing of a block without any: the head's hash, asked for after them, does.
     const again = await reader.header(to.number);
@@ -314,12 +314,14 @@ export class Follower {
     this.#writing = false;
   }
 
-  #logs(headers: readonly BlockHeader[], fromBlock: number, toBlock: number): Promise<ChainLog[]> {
+  #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
     const { consumers, reader, verify } = this.#options;
     const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
     const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
     if (addresses.length === 0) return Promise.resolve([]);
-    return reader.completeLogs({ addresses, topics, fromBlock, toBlock }, headers, verify === "receipts");
+    const reaching = headers[0]?.number === fromBlock ? undefined : to;
+    const options = { strict: verify === "receipts", reaching };
+    return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
   }
 
   /** Finds the common ancestor and reverts to it; false when it is the head. @throws FinalityViolation */

@@ -103,7 +103,8 @@ export class JoiningCollections {
     }
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
     const headers = this.#newestHeaders(from, head, headerOf);
-    const logs = await reader.completeLogs(filter, headers, verify === "receipts");
+    const reaching = from < this.#firstChecked(head) ? head : undefined;
+    const logs = await reader.completeLogs(filter, headers, { strict: verify === "receipts", reaching });
     const linked = new Map((await headers).map((header) => [header.number, header]));
     assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
     if (!(await isIn(joining))) return false;
@@ -122,17 +123,20 @@ export class JoiningCollections {
     return true;
   }
 
+  #firstChecked(head: HeaderRef): number {
+    return head.number - (this.#options.verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1) + 1;
+  }
+
   /**
    * Headers of the newest blocks that a collection still has to read, in order and linked to the head, to check its logs
    * by: the head is asked for in any case, for a node that is behind or on another branch has none of that hash.
    * @throws ForkedLogsError
    */
   async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
-    const { reader, verify } = this.#options;
-    const most = verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1;
+    const { reader } = this.#options;
     const headers: BlockHeader[] = [];
     const unknown: number[] = [];
-    for (let number = Math.max(from, head.number - most + 1); number <= head.number; number++) {
+    for (let number = Math.max(from, this.#firstChecked(head)); number <= head.number; number++) {
       const held = headerOf(number);
       const seen = held === undefined || number === head.number ? undefined : this.#seen.of(held);
       if (seen === undefined) unknown.push(number);

@@ -4,11 +4,13 @@
  */
 import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
+import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
+import { parseHeader } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
-import type { BlockHeader, ChainLog, LogFilter, MaybeLater } from "./port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
 import { verifyLogs } from "./verify.ts";
 
@@ -46,14 +48,14 @@ export class LogReader {
 
   /**
    * The logs of a range, each block of `toCheck` checked: where its bloom speaks of a contract without a log here, its
-   * receipts decide. `strict`: every block the bloom speaks of is read from its receipts, logs or not.
+   * receipts decide.
    */
   async completeLogs(
     filter: LogFilter,
     toCheck: MaybeLater<readonly BlockHeader[]>,
-    strict = false,
+    { strict = false, reaching }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
-    const [{ logs, sources }, headers] = await Promise.all([this.#read(filter), toCheck]);
+    const [{ logs, sources }, headers] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
     const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
     const lenient = headers.filter((header) => !isStrict(header));
@@ -142,7 +144,7 @@ export class LogReader {
     return endpoint === undefined ? this.#pool.run(ask) : ask(endpoint);
   }
 
-  async #read(filter: LogFilter): Promise<{ logs: ChainLog[]; sources: Sources }> {
+  async #read(filter: Reading): Promise<{ logs: ChainLog[]; sources: Sources }> {
     const sources = new Sources();
     const { addresses } = filter;
     if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#split(filter, sources), sources };
@@ -160,13 +162,13 @@ export class LogReader {
   }
 
   /** Halves a range until its answers are small enough. */
-  async #split(filter: LogFilter, sources: Sources): Promise<ChainLog[]> {
+  async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock, toBlock } = filter;
     if (fromBlock > toBlock) return [];
     try {
       return await this.#pool.run(
         async (endpoint) => {
-          const logs = await logsFrom(endpoint, filter);
+          const [logs] = await Promise.all([logsFrom(endpoint, filter), assertReaching(endpoint, filter.reaching)]);
           sources.add(fromBlock, toBlock, endpoint);
           return logs;
         },
@@ -182,7 +184,7 @@ export class LogReader {
   }
 
   /** One block alone is too large an answer: by topic, then by address. @throws the refusal when nothing is left to split */
-  async #largeBlock(filter: LogFilter, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+  async #largeBlock(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const { topics, addresses } = filter;
     const parts =
       topics.length > 1
@@ -202,6 +204,21 @@ export class LogReader {
     for (const part of parts) logs.push(...(await this.#split(part, sources)));
     return logs.sort(inChainOrder);
   }
+}
+
+/** A filter, and a block that whoever answers must have. */
+interface Reading extends LogFilter {
+  readonly reaching?: BlockRef | undefined;
+}
+
+/** @throws RpcError `transient` when the endpoint has not got that block: its logs may end before it */
+async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): Promise<void> {
+  if (block === undefined) return;
+  const said = await endpoint.request("eth_getBlockByNumber", [quantity(block.number), false]);
+  if (parseHeader(said, block.number, endpoint.label)?.hash === block.hash) return;
+  throw new RpcError("transient", "the endpoint lacks the block that its logs are to reach", {
+    meta: { endpoint: endpoint.label, block: block.number },
+  });
 }
 
 /** Who answered for which blocks. */

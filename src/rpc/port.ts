@@ -62,6 +62,16 @@ export interface Tips {
   readonly finalized: BlockHeader;
 }
 
+export interface CompleteLogsOptions {
+  /** Every block a bloom speaks of is read from its receipts, whether logs of it came or not. */
+  readonly strict?: boolean;
+  /**
+   * A block that whoever gives logs must have, where the headers do not cover the range: one that is behind leaves out what
+   * it does not know yet, and does not say so.
+   */
+  readonly reaching?: BlockRef | undefined;
+}
+
 export interface ChainReader {
   readonly chainId: number;
 
@@ -103,9 +113,12 @@ export interface ChainReader {
    * As `logs`, and complete as far as the headers can tell: where a header's bloom speaks of an address without a log
    * here, the block's receipts decide, or a second endpoint where there are none.
    * @param headers of the blocks to check, perhaps still to come; the others of the range are read as by `logs`
-   * @param strict every block a bloom speaks of is read from its receipts, whether logs of it came or not
    */
-  completeLogs(filter: LogFilter, headers: MaybeLater<readonly BlockHeader[]>, strict?: boolean): Promise<ChainLog[]>;
+  completeLogs(
+    filter: LogFilter,
+    headers: MaybeLater<readonly BlockHeader[]>,
+    options?: CompleteLogsOptions,
+  ): Promise<ChainLog[]>;
 
   /**
    * Many calls against one block in one round trip: through Multicall3 where the chain has it, else a JSON-RPC batch.

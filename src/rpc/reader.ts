@@ -22,6 +22,7 @@ import type {
   CallsAtHead,
   ChainLog,
   ChainReader,
+  CompleteLogsOptions,
   LogFilter,
   MaybeLater,
   Tips,
@@ -141,8 +142,12 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.logs(filter);
   }
 
-  completeLogs(filter: LogFilter, headers: MaybeLater<readonly BlockHeader[]>, strict = false): Promise<ChainLog[]> {
-    return this.#logs.completeLogs(filter, headers, strict);
+  completeLogs(
+    filter: LogFilter,
+    headers: MaybeLater<readonly BlockHeader[]>,
+    options?: CompleteLogsOptions,
+  ): Promise<ChainLog[]> {
+    return this.#logs.completeLogs(filter, headers, options);
   }
 
   async calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {

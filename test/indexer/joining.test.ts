@@ -3,13 +3,13 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { chainStream, nftStream } from "../../src/events/types.ts";
+import { type BlockRef, chainStream, nftStream } from "../../src/events/types.ts";
 import { ForkedLogsError } from "../../src/indexer/branch.ts";
 import { type Followed, FollowedStreams } from "../../src/indexer/followed.ts";
 import { REQUESTED } from "../../src/indexer/headline.ts";
 import { JoiningCollections } from "../../src/indexer/joining.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../../src/rpc/port.ts";
+import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../src/rpc/port.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 
@@ -49,9 +49,13 @@ afterAll(() => log.close());
 /** What answers is stuck on the losing branch as far as that goes, with its headers or with its logs. */
 function joining(lies: { headers: boolean; logs: boolean }) {
   const joined: Followed[] = [];
+  const wanted: (BlockRef | undefined)[] = [];
   const reader = {
     headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
-    completeLogs: async () => [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)],
+    completeLogs: async (_filter: LogFilter, _headers: unknown, { reaching }: CompleteLogsOptions) => {
+      wanted.push(reaching);
+      return [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)];
+    },
   } as unknown as ChainReader;
   const observer = { malformed: () => undefined } as never;
   const streams = new FollowedStreams({ chainId: 1, log, observer });
@@ -62,7 +66,7 @@ function joining(lies: { headers: boolean; logs: boolean }) {
     onJoined: (followed) => joined.push(followed),
     onMovedOn: async () => undefined,
   });
-  return { collections, streams, joined };
+  return { collections, streams, joined, wanted };
 }
 
 test("logs or headers of a branch that lost are refused, the others are taken", async () => {
@@ -95,4 +99,18 @@ test("logs or headers of a branch that lost are refused, the others are taken", 
   expect(joined).toMatchObject([{ address, state: { status: "following", end: HEAD, endHash: hashOf(HEAD) } }]);
   const events = await log.read(nftStream(1, address), { from: 2 });
   expect(events.map(({ event }) => event.type)).toEqual(["TransfersCommitted", "IndexingCompleted"]);
+});
+
+test("what no header covers is asked of who has the head", async () => {
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  for (const [head, isCovered] of [
+    [512, true],
+    [513, false],
+  ] as const) {
+    const { collections, wanted } = joining({ headers: false, logs: false });
+    // The stream is not at this version: nothing is written, only read.
+    collections.add({ address, version: 7, state });
+    await collections.join(header(head), () => undefined).catch(() => undefined);
+    expect(wanted).toEqual([isCovered ? undefined : header(head)]);
+  }
 });

@@ -6,6 +6,7 @@ import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { classifyRpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
@@ -85,4 +86,34 @@ test("a single endpoint is taken at its word, without a question more", async ()
   expect(await reader.header(9)).toBeUndefined();
   expect(await reader.passOverLaggards(known(9))).toBe(false);
   expect(only.asked).toEqual(["0x9"]);
+});
+
+test("logs are taken from who has the block that they are to reach, whatever the others leave out", async () => {
+  const address = `0x${"a".repeat(40)}` as Address;
+  const log = {
+    address,
+    topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(2)],
+    data: "0x",
+    blockNumber: hex(8),
+    blockHash: hashOf(8),
+    transactionHash: hashOf(1),
+    logIndex: "0x0",
+    removed: false,
+  };
+  const withLogs = (one: ReturnType<typeof node>): Endpoint => ({
+    ...one,
+    request: (method, params) =>
+      method === "eth_getLogs" ? Promise.resolve(one.head >= 8 ? [log] : []) : one.request(method, params),
+  });
+  const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 1, toBlock: 9 };
+  for (const head of [7, 8]) {
+    const reader = readerOf(withLogs(node("eth#1", head)), withLogs(node("eth#2", 9)));
+    const logs = await reader.completeLogs(filter, [], { reaching: known(9) });
+    expect(logs.map(({ blockNumber }) => blockNumber)).toEqual([8]);
+  }
+  // On another branch there.
+  const parted = { number: 9, hash: hashOf(99) as Hash };
+  const alone = readerOf(withLogs(node("eth#2", 9)));
+  const failure = await alone.completeLogs(filter, [], { reaching: parted }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: "chain_unavailable", retryable: true });
 });

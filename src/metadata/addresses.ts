@@ -29,8 +29,10 @@ export function isPublicAddress(text: string): boolean {
 /** Names that mean this machine or its network whatever a resolver says. */
 const LOCAL_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|home|lan|corp|arpa)$/i;
 
-/** Whether a host name is one of the local network's own. A trailing dot changes nothing. */
+/** Whether a host name is one of the local network's own. Trailing dots change nothing. */
 export const isLocalName = (host: string): boolean => {
-  const name = host.replace(/\.+$/, "");
+  let end = host.length;
+  while (host[end - 1] === ".") end--;
+  const name = host.slice(0, end);
   return LOCAL_NAME.test(name) || !name.includes(".");
 };

@@ -8,19 +8,20 @@ import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Fetched } from "./fetcher.ts";
 import { MetadataFailure } from "./outcome.ts";
 
-const DECODERS: Readonly<Record<string, () => Transform>> = {
-  gzip: createGunzip,
-  "x-gzip": createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
+/** No object's properties: a server may name any of them. */
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
+  ["gzip", createGunzip],
+  ["x-gzip", createGunzip],
+  ["deflate", createInflate],
+  ["br", createBrotliDecompress],
+]);
 
 /** @throws MetadataFailure, and the signal's reason when it is aborted */
 export async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
   const announced = Number(response.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw new MetadataFailure("too_large", "as announced");
   const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
-  const decoder = DECODERS[encoding]?.();
+  const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined && encoding !== "identity" && encoding !== "") {
     throw new MetadataFailure("bad_encoding", "content-encoding");
   }
@@ -43,7 +44,10 @@ function collect(
   return new Promise((resolve, reject) => {
     const chunks: Uint8Array[] = [];
     let [received, produced] = [0, 0];
+    let isOver = false;
     const end = (error: unknown, bytes?: Uint8Array) => {
+      if (isOver) return;
+      isOver = true;
       // Settled before anything is torn down: a response that is destroyed says that it was cut off.
       if (bytes === undefined) reject(error);
       else resolve(bytes);
@@ -53,13 +57,20 @@ function collect(
       decoder?.destroy();
     };
     const onAbort = () => end(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
     const take = (chunk: Uint8Array) => {
       produced += chunk.length;
       if (produced > maxBytes) end(new MetadataFailure("too_large"));
       else chunks.push(chunk);
     };
     const finish = () => end(undefined, new Uint8Array(Buffer.concat(chunks)));
+    // Errors first: what has no listener for them ends the process.
+    response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
+    response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
+    decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
+    decoder?.on("drain", () => response.resume());
+    decoder?.on("data", take);
+    decoder?.on("end", finish);
+    signal.addEventListener("abort", onAbort, { once: true });
     response.on("data", (chunk: Uint8Array) => {
       received += chunk.length;
       if (received > maxBytes) end(new MetadataFailure("too_large"));
@@ -67,13 +78,10 @@ function collect(
       // The decoder's own queue must not hold more than it has worked off.
       else if (!decoder.write(chunk)) response.pause();
     });
-    response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
-    response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
-    response.on("end", () => (decoder === undefined ? finish() : decoder.end()));
-    decoder?.on("drain", () => response.resume());
-    decoder?.on("data", take);
-    decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
-    decoder?.on("end", finish);
+    response.on("end", () => {
+      if (decoder === undefined) finish();
+      else if (!isOver) decoder.end();
+    });
     if (signal.aborted) onAbort();
   });
 }

@@ -7,6 +7,7 @@ import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
+import { Slots } from "../core/slots.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { MetadataBook } from "./book.ts";
@@ -22,11 +23,14 @@ export interface BooksOptions {
 
 /** Bytes of one read while hydrating: a slice of the event loop of a few milliseconds. */
 const SLICE_BYTES = 256 * 1024;
+/** Books hydrated at a time: what is half read counts nowhere as memory yet. */
+const AT_ONCE = 16;
 
 export class MetadataBooks {
   readonly #log: EventLog;
   readonly #logger: Logger;
   readonly #hot: LRUCache<StreamName, MetadataBook>;
+  readonly #slots = new Slots(AT_ONCE);
   readonly #reading = new Map<StreamName, Promise<MetadataBook>>();
   readonly #listeners = new Set<BookListener>();
   readonly #unsubscribe: () => void;
@@ -80,7 +84,10 @@ export class MetadataBooks {
     const before = this.#reading.get(stream);
     // A read under way may have passed the end already: another follows it.
     const reading = (before ?? Promise.resolve(book))
-      .then((current) => this.#read(stream, current))
+      // What is in memory already reads a little more, and waits for nobody's history.
+      .then((current) =>
+        current.version > 0 ? this.#read(stream, current) : this.#slots.run(() => this.#read(stream, current)),
+      )
       .catch((error: unknown) => {
         this.#hot.delete(stream);
         throw error;

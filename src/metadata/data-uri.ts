@@ -12,6 +12,8 @@ export interface Inline {
   readonly bytes: Uint8Array;
 }
 
+/** A media type and its parameters: the longest that is registered has a quarter of this. */
+const MAX_HEAD = 512;
 const encoder = new TextEncoder();
 
 /** Percent-decodes what is well-formed and leaves the rest: a lone `%` is text more often than an error. */
@@ -54,7 +56,11 @@ function isRawJson(text: string): boolean {
 
 function base64Decode(text: string): Uint8Array {
   const plain = text.includes("%") ? new TextDecoder().decode(percentDecode(text)) : text;
-  const digits = plain.replace(/\s+/g, "").replace(/=+$/, "");
+  const spaced = plain.replace(/\s+/g, "");
+  // No expression: one that looks for the run at the end tries each run from each of its places.
+  let end = spaced.length;
+  while (spaced[end - 1] === "=") end--;
+  const digits = spaced.slice(0, end);
   if (!/^[A-Za-z0-9+/_-]*$/.test(digits)) throw new MetadataFailure("bad_encoding", "not base64");
   return new Uint8Array(Buffer.from(digits, "base64"));
 }
@@ -62,7 +68,8 @@ function base64Decode(text: string): Uint8Array {
 /** The content of a `data:` URI of at most `maxBytes`. @throws MetadataFailure */
 export function parseDataUri(uri: string, maxBytes: number): Inline {
   const comma = uri.indexOf(",");
-  if (comma < 0) throw new MetadataFailure("invalid_uri", "a data URI without a comma");
+  if (comma < 0 || comma > MAX_HEAD)
+    throw new MetadataFailure("invalid_uri", "a data URI without a comma where it belongs");
   // Base64 is a third longer than its content, percent-encoding at most three times.
   if (uri.length - comma > maxBytes * 3) throw new MetadataFailure("too_large");
   const [type = "", ...parameters] = uri.slice("data:".length, comma).split(";");

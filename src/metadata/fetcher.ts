@@ -132,6 +132,8 @@ export class Fetcher {
     const { wire, clock } = this.#options;
     return new Promise((resolve, reject) => {
       const request = wire.request({ url, address, headers: HEADERS, maxHeaderBytes: MAX_HEADER_BYTES }, (response) => {
+        // Until its body is read nobody else listens, and a response that is cut off ends the process if nobody does.
+        response.on("error", () => undefined);
         settle();
         if (headerBytes(response) > MAX_HEADER_BYTES) fail(new MetadataFailure("too_large", "header"));
         else resolve({ response, destroy: () => request.destroy() });

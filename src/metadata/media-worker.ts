@@ -9,7 +9,7 @@ import type { Logger } from "../core/logger.ts";
 import { encodeTokens } from "../events/tokens.ts";
 import type { MetadataBooks } from "./books.ts";
 import { appendMetadata, Outbox } from "./journal.ts";
-import { type ExaminerOptions, examine, type MediaDocument, mayPass } from "./media.ts";
+import { type ExaminerOptions, examine, type MediaDocument, mayPass, nameOf } from "./media.ts";
 import { fromBlob, toBlob } from "./outcome.ts";
 import type { TokenTexts } from "./texts.ts";
 import { keyOf, type Token } from "./work.ts";
@@ -19,7 +19,15 @@ export interface MediaWorkerOptions extends ExaminerOptions {
   readonly logger: Logger;
   readonly books: MetadataBooks;
   readonly texts: TokenTexts;
+  /** Bytes of what is remembered of pictures that were examined. */
+  readonly maxBytes: number;
   readonly observe: (status: MediaDocument["status"]) => void;
+}
+
+/** What is remembered of a picture: enough to tell whether to look again. */
+interface Examined extends Pick<MediaDocument, "status" | "updatedAt"> {
+  /** Of its document. */
+  readonly hash: Hash;
 }
 
 interface Wish {
@@ -40,13 +48,14 @@ export class MediaWorker {
   readonly #options: MediaWorkerOptions;
   readonly #wishes = new Map<string, Wish>();
   readonly #working = new Set<string>();
-  /** Documents by URI: many tokens share one picture. */
-  readonly #known = new LRUCache<string, { document: Promise<MediaDocument>; hash: Promise<Hash> }>({ max: 2_000 });
+  /** By the URI's name: many tokens share one picture. */
+  readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<Found>;
   #wake: (() => void) | undefined;
 
   constructor(options: MediaWorkerOptions) {
     this.#options = options;
+    this.#known = new LRUCache({ maxSize: options.maxBytes, sizeCalculation: (_, name) => 512 + 2 * name.length });
     this.#outbox = new Outbox({ clock: options.clock, write: (found) => this.#write(found) });
   }
 
@@ -113,21 +122,26 @@ export class MediaWorker {
   }
 
   async #examined(uri: string, signal: AbortSignal): Promise<Hash> {
-    const { clock, log, observe } = this.#options;
-    const known = this.#known.get(uri);
+    const { clock } = this.#options;
+    const name = nameOf(uri);
+    const known = this.#known.get(name);
     if (known !== undefined) {
-      const document = await known.document;
-      if (!mayPass(document) || clock.now() - document.updatedAt < MEDIA_RETRY_MS) return known.hash;
+      const examined = await known;
+      if (!mayPass(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
     }
-    const document = examine(this.#options, uri, signal);
-    const hash = document.then((found) => {
-      observe(found.status);
-      return log.putBlob(toBlob(found));
-    });
-    this.#known.set(uri, { document, hash });
+    const examining = this.#examine(uri, signal);
+    this.#known.set(name, examining);
     // What failed for a reason of ours is not remembered.
-    hash.catch(() => this.#known.delete(uri));
-    return hash;
+    examining.catch(() => this.#known.delete(name));
+    return (await examining).hash;
+  }
+
+  async #examine(uri: string, signal: AbortSignal): Promise<Examined> {
+    const { log, observe } = this.#options;
+    const document = await examine(this.#options, uri, signal);
+    observe(document.status);
+    const { status, updatedAt } = document;
+    return { status, updatedAt, hash: await log.putBlob(toBlob(document)) };
   }
 
   async #write(found: readonly Found[]): Promise<void> {

@@ -6,9 +6,11 @@ import type { Clock } from "../core/clock.ts";
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
+import type { Fetched } from "./fetcher.ts";
 import { MetadataFailure } from "./outcome.ts";
 import { decodeText } from "./parse.ts";
 import type { Previews } from "./previews.ts";
+import { rasterSize } from "./raster.ts";
 import type { Resolver } from "./resolver.ts";
 import { sniffPicture, sniffRecording } from "./sniff.ts";
 
@@ -42,6 +44,22 @@ export interface MediaDocument {
   readonly previews: readonly StoredPreview[];
 }
 
+/** Longer URIs are known by their hash: a picture drawn into its URI has up to a megabyte of it. */
+const MAX_NAME = 128;
+
+/** What tells a URI apart from all others, and is short. */
+export function nameOf(uri: string): string {
+  return uri.length <= MAX_NAME ? uri : `sha256-${Bun.SHA256.hash(uri, "base64url")}`;
+}
+
+/** A document as it is kept in memory. */
+export interface KnownMedia extends Omit<MediaDocument, "uri"> {
+  /** Of the URI that was examined. */
+  readonly name: string;
+}
+
+export const knownMedia = ({ uri, ...rest }: MediaDocument): KnownMedia => ({ ...rest, name: nameOf(uri) });
+
 /** API.md's word for why a picture is not there. */
 export function statusOf(reason: MetadataReason): MediaDocument["status"] {
   switch (reason) {
@@ -72,7 +90,7 @@ export function statusOf(reason: MetadataReason): MediaDocument["status"] {
 }
 
 /** Whether looking again may find something else. */
-export const mayPass = ({ status }: MediaDocument): boolean =>
+export const mayPass = ({ status }: Pick<MediaDocument, "status">): boolean =>
   status === "host_unavailable" || status === "temporarily_unavailable";
 
 export interface ExaminerOptions {
@@ -88,7 +106,7 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
   const nothing = { uri, mimetype: null, category: null, parentHash: null, previews: [] } as const;
   try {
     const content = await resolver.media(uri, signal);
-    const found = await look(options, content);
+    const found = await look(options, content, signal);
     return { ...nothing, ...found, updatedAt: clock.now() };
   } catch (error) {
     if (!(error instanceof MetadataFailure)) throw error;
@@ -98,7 +116,8 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
 
 async function look(
   { log, previews }: ExaminerOptions,
-  { bytes, mimetype, charset }: { bytes: Uint8Array; mimetype: string; charset: string | undefined },
+  { bytes, mimetype, charset }: Fetched,
+  signal: AbortSignal,
 ): Promise<Omit<MediaDocument, "uri" | "updatedAt">> {
   const nothing = { parentHash: null, previews: [] } as const;
   const recording = sniffPicture(bytes) === undefined ? sniffRecording(bytes) : undefined;
@@ -109,7 +128,7 @@ async function look(
   const head = { bytes: bytes.subarray(0, 4_096), mimetype, charset };
   const isSvg = /<svg[\s>]/i.test(decodeText(head)) && !/<(?:html|body)[\s>]/i.test(decodeText(head));
   const picture = sniffPicture(bytes) ?? (isSvg ? "image/svg+xml" : undefined);
-  const made = picture === undefined ? undefined : await previews.make(bytes, picture);
+  const made = picture === undefined ? undefined : await previews.make(bytes, picture, signal);
   if (picture === undefined || made === undefined) {
     return { ...nothing, status: "unsupported_media", mimetype: picture ?? (mimetype || null), category: null };
   }
@@ -123,15 +142,6 @@ async function look(
 
 /** The longer side of a WEBP picture, or undefined when the bytes are none: what may be served as a preview. */
 export function previewSize(bytes: Uint8Array): number | undefined {
-  if (sniffPicture(bytes) !== "image/webp" || bytes.length < 30) return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const chunk = String.fromCharCode(...bytes.subarray(12, 16));
-  if (chunk === "VP8 ") return Math.max(view.getUint16(26, true) & 0x3fff, view.getUint16(28, true) & 0x3fff);
-  if (chunk === "VP8L") {
-    const bits = view.getUint32(21, true);
-    return Math.max((bits & 0x3fff) + 1, ((bits >>> 14) & 0x3fff) + 1);
-  }
-  if (chunk !== "VP8X") return undefined;
-  const width = (view.getUint32(24, true) & 0xff_ffff) + 1;
-  return Math.max(width, (view.getUint32(26, true) >>> 8) + 1);
+  const size = sniffPicture(bytes) === "image/webp" ? rasterSize(bytes) : undefined;
+  return size === undefined ? undefined : Math.max(size.width, size.height);
 }

@@ -9,8 +9,9 @@ import type { MetadataReason } from "../events/types.ts";
 export class MetadataFailure extends Error {
   readonly reason: MetadataReason;
 
-  constructor(reason: MetadataReason, detail = "") {
-    super(detail === "" ? reason : `${reason}: ${detail}`);
+  /** `cause`: an error nobody expected, which is a defect of ours. */
+  constructor(reason: MetadataReason, detail = "", cause?: unknown) {
+    super(detail === "" ? reason : `${reason}: ${detail}`, cause === undefined ? undefined : { cause });
     this.name = "MetadataFailure";
     this.reason = reason;
   }

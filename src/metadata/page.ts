@@ -10,7 +10,7 @@ import type { Entry } from "../nfts/listing.ts";
 import { NOTHING, type TokenFacts } from "../nfts/record.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
-import { type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
+import { type KnownMedia, knownMedia, type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
 import { MEDIA_RETRY_MS } from "./media-worker.ts";
 import { bareMetadata } from "./normalize.ts";
 import { fromBlob } from "./outcome.ts";
@@ -47,6 +47,8 @@ export interface FactsReaderOptions {
   readonly texts: TokenTexts;
   readonly log: EventLog;
   readonly clock: Clock;
+  /** Bytes of pictures' documents in memory. */
+  readonly maxBytes: number;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
 }
@@ -68,10 +70,11 @@ interface Known {
 
 export class FactsReader {
   readonly #options: FactsReaderOptions;
-  readonly #media = new LRUCache<Hash, MediaDocument>({ max: 20_000 });
+  readonly #media: LRUCache<Hash, KnownMedia>;
 
   constructor(options: FactsReaderOptions) {
     this.#options = options;
+    this.#media = new LRUCache({ maxSize: options.maxBytes, sizeCalculation: bytesOf });
   }
 
   async read(
@@ -112,8 +115,8 @@ export class FactsReader {
     return this.#options.texts.getAll(hashes);
   }
 
-  async #documents(known: readonly Known[]): Promise<Map<Hash, MediaDocument>> {
-    const documents = new Map<Hash, MediaDocument>();
+  async #documents(known: readonly Known[]): Promise<Map<Hash, KnownMedia>> {
+    const documents = new Map<Hash, KnownMedia>();
     const missing: Hash[] = [];
     for (const { media } of known) {
       const document = media === undefined ? undefined : this.#media.get(media);
@@ -123,7 +126,7 @@ export class FactsReader {
     }
     if (missing.length === 0) return documents;
     for (const [hash, bytes] of await this.#options.log.getBlobs(missing)) {
-      const document = fromBlob<MediaDocument>(bytes);
+      const document = knownMedia(fromBlob<MediaDocument>(bytes));
       this.#media.set(hash, document);
       documents.set(hash, document);
     }
@@ -134,7 +137,7 @@ export class FactsReader {
     { newest, good }: Known,
     text: TokenText | undefined,
     newestText: TokenText | undefined,
-    picture: MediaDocument | undefined,
+    picture: KnownMedia | undefined,
     { normalizeMetadata, mediaItems }: PageFactsOptions,
   ): TokenFacts {
     if (newest === undefined && good === undefined && !normalizeMetadata && !mediaItems) return NOTHING;
@@ -151,9 +154,9 @@ export class FactsReader {
     };
   }
 
-  #mediaText(newest: Outcome | undefined, text: TokenText | undefined, picture: MediaDocument | undefined): string {
+  #mediaText(newest: Outcome | undefined, text: TokenText | undefined, picture: KnownMedia | undefined): string {
     const uri = text?.image ?? null;
-    if (picture !== undefined && picture.uri === uri) return this.#shown(picture);
+    if (uri !== null && picture !== undefined && picture.name === text?.imageName) return this.#shown(picture, uri);
     let status: MediaStatus = "processing";
     if (text !== undefined && uri === null) status = "invalid_url";
     else if (text === undefined && newest?.reason !== undefined) status = statusOf(newest.reason);
@@ -168,7 +171,8 @@ export class FactsReader {
     });
   }
 
-  #shown({ uri, status, mimetype, category, parentHash: parent, updatedAt, previews }: MediaDocument): string {
+  #shown(picture: KnownMedia, uri: string): string {
+    const { status, mimetype, category, parentHash: parent, updatedAt, previews } = picture;
     const base = this.#options.publicUrl();
     const collection =
       previews.length === 0
@@ -212,11 +216,15 @@ function lookUp(book: MetadataBook, entry: Entry, { mediaItems, asOf }: PageFact
   return { slot, newest: book.newest(slot, asOf), good: book.good(slot, asOf), media };
 }
 
+/** A preview's object and hash take some 200 bytes. */
+const bytesOf = ({ name, mimetype, previews }: KnownMedia): number =>
+  512 + 256 * previews.length + 2 * (name.length + (mimetype?.length ?? 0));
+
 const isoText = (time: number | undefined): string =>
   time === undefined ? "null" : `"${new Date(time).toISOString()}"`;
 
-function isPictureDue(text: TokenText | undefined, picture: MediaDocument | undefined, now: number): boolean {
+function isPictureDue(text: TokenText | undefined, picture: KnownMedia | undefined, now: number): boolean {
   if (text === undefined || text.image === null) return false;
-  if (picture?.uri !== text.image) return true;
+  if (picture?.name !== text.imageName) return true;
   return mayPass(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
 }

@@ -3,6 +3,6 @@ import { type RawContent, tryParse } from "./parse.ts";
 
 declare const self: Worker;
 
-self.onmessage = (message: MessageEvent<RawContent & { readonly id: number }>) => {
-  self.postMessage({ id: message.data.id, reply: tryParse(message.data) });
+self.onmessage = (message: MessageEvent<RawContent>) => {
+  self.postMessage(tryParse(message.data));
 };

@@ -5,6 +5,8 @@
  */
 import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
 import type { MetadataReason } from "../events/types.ts";
+import { isNestedWithin } from "./nesting.ts";
+import type { JsonValue } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
 import { sniffPicture } from "./sniff.ts";
 
@@ -23,6 +25,10 @@ export type ParseReply = Parsed | { readonly kind: "failed"; readonly reason: Me
 
 /** What a tolerant parse may have stumbled over without the value being in doubt. */
 const TOLERATED: ReadonlySet<string> = new Set(["InvalidCharacter", "InvalidEscapeCharacter", "InvalidUnicode"]);
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const SPACE = 0x20;
 
 /** Decodes text: the byte order mark decides, then valid UTF-8 (nothing else looks like it), then what was declared. */
 export function decodeText({ bytes, charset }: RawContent): string {
@@ -53,23 +59,34 @@ const isObject = (value: unknown): boolean => typeof value === "object" && value
 function strictText(source: string): string {
   const text = source.trim();
   let value: unknown;
+  let isStrict = true;
   try {
     value = JSON.parse(text);
   } catch {
     value = tolerantValue(text);
-    if (!isObject(value)) throw new MetadataFailure("not_an_object");
-    return JSON.stringify(value);
+    isStrict = false;
   }
   if (!isObject(value)) throw new MetadataFailure("not_an_object");
-  return text;
+  if (!isNestedWithin(value as JsonValue)) throw new MetadataFailure("too_large", "nested too deep");
+  return isStrict ? text : JSON.stringify(value);
 }
 
 /** Strings with raw line breaks and other control characters in them, escaped as they should have been. */
 function escapeControls(text: string): string {
-  return text.replace(/"(?:[^"\\]|\\.)*"/gs, (string) =>
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
-    string.replace(/[\u0000-\u001f]/g, (control) => JSON.stringify(control).slice(1, -1)),
-  );
+  const parts: string[] = [];
+  let isInString = false;
+  let from = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) isInString = !isInString;
+    else if (!isInString) continue;
+    else if (code === BACKSLASH) i++;
+    else if (code < SPACE) {
+      parts.push(text.slice(from, i), JSON.stringify(text[i]).slice(1, -1));
+      from = i + 1;
+    }
+  }
+  return parts.join("") + text.slice(from);
 }
 
 function tolerantValue(text: string): unknown {
@@ -87,12 +104,31 @@ function tolerantValue(text: string): unknown {
   throw new MetadataFailure("not_json");
 }
 
+/** What may stand before a drawing's first element, one piece at a time. */
+const PROLOG = /\s*(<\?xml|<!--|<!DOCTYPE svg|<svg[\s>])/iy;
+
+/** Whether the text is a drawing: declaration, comments and document type, each passed over once, then the element. */
+function isDrawing(text: string): boolean {
+  PROLOG.lastIndex = 0;
+  for (;;) {
+    const from = PROLOG.lastIndex;
+    const piece = PROLOG.exec(text)?.[1]?.toLowerCase();
+    if (piece === undefined) return false;
+    if (piece.startsWith("<svg")) return true;
+    const mark = piece === "<!--" ? "-->" : ">";
+    const end = text.indexOf(mark, PROLOG.lastIndex);
+    // A document type with declarations of its own is no ordinary drawing's.
+    if (end < 0 || (piece === "<!doctype svg" && text.slice(from, end).includes("["))) return false;
+    PROLOG.lastIndex = end + mark.length;
+  }
+}
+
 /** @throws MetadataFailure */
 export function parseContent(content: RawContent): Parsed {
   const picture = sniffPicture(content.bytes);
   if (picture !== undefined) return { kind: "picture", mimetype: picture };
   const text = decodeText(content).replace(/^\uFEFF/, "");
-  if (/^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[\s\S]{0,4096}?-->\s*|<!DOCTYPE svg[^>[]*>\s*)*<svg[\s>]/i.test(text)) {
+  if (isDrawing(text)) {
     return { kind: "picture", mimetype: "image/svg+xml" };
   }
   // A page that says "not found" with status 200 is the commonest thing in JSON's place.

@@ -1,56 +1,91 @@
-/** Parses small bodies where it stands and large ones in a worker, which is started with the first of them. */
+/**
+ * Parses small bodies where it stands and large ones in a worker, one at a time. The worker is started with the first of
+ * them; one that takes too long over a body is replaced, and that body alone has failed.
+ */
+import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
+import { Slots } from "../core/slots.ts";
 import { MetadataFailure } from "./outcome.ts";
 import { type Parsed, type ParseReply, type RawContent, tryParse } from "./parse.ts";
 
+export interface ParserOptions {
+  readonly clock: Clock;
+  /** For tests: another worker, and how long it may take. */
+  readonly worker?: URL;
+  readonly timeoutMs?: number;
+}
+
 /** A body of this size takes less than a millisecond. */
 const INLINE_BYTES = 32 * 1024;
+/** A body of a megabyte takes some 20 ms, the start of the worker ten times that. */
+const TIMEOUT_MS = 5_000;
 
 export class Parser {
+  readonly #options: ParserOptions;
+  readonly #turn = new Slots(1);
   #worker: Worker | undefined;
-  readonly #waiting = new Map<number, { resolve: (reply: ParseReply) => void; reject: (error: Error) => void }>();
-  #nextId = 1;
+  /** Who waits for the worker. */
+  #waiting: { resolve: (reply: ParseReply) => void; reject: (error: unknown) => void } | undefined;
+  #closed = false;
 
-  /** @throws MetadataFailure */
-  async parse(content: RawContent): Promise<Parsed> {
-    const { mimetype, charset, bytes } = content;
-    const reply = bytes.length <= INLINE_BYTES ? tryParse(content) : await this.#ask({ mimetype, charset, bytes });
+  constructor(options: ParserOptions) {
+    this.#options = options;
+  }
+
+  /** @throws MetadataFailure, and the signal's reason when it is aborted */
+  async parse({ mimetype, charset, bytes }: RawContent, signal: AbortSignal): Promise<Parsed> {
+    const content = { mimetype, charset, bytes };
+    const isSmall = bytes.length <= INLINE_BYTES;
+    const reply = isSmall ? tryParse(content) : await this.#turn.run(() => this.#ask(content, signal), signal);
     if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
     return reply;
   }
 
-  #ask(content: RawContent): Promise<ParseReply> {
+  async #ask(content: RawContent, signal: AbortSignal): Promise<ParseReply> {
+    if (this.#closed) throw closed();
+    signal.throwIfAborted();
+    const { clock, timeoutMs = TIMEOUT_MS } = this.#options;
     const worker = this.#worker ?? this.#start();
-    const id = this.#nextId++;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      worker.postMessage({ ...content, id });
-    });
+    const onAbort = () => this.#giveUp(signal.reason);
+    const cancel = clock.after(timeoutMs, () => this.#giveUp(new MetadataFailure("too_large", "slow to parse")));
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await new Promise<ParseReply>((resolve, reject) => {
+        this.#waiting = { resolve, reject };
+        worker.postMessage(content);
+      });
+    } finally {
+      this.#waiting = undefined;
+      cancel();
+      signal.removeEventListener("abort", onAbort);
+    }
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL("./parse-worker.ts", import.meta.url).href);
-    worker.onmessage = (message: MessageEvent<{ id: number; reply: ParseReply }>) => {
-      const { id, reply } = message.data;
-      this.#waiting.get(id)?.resolve(reply);
-      this.#waiting.delete(id);
+    const { worker: url = new URL("./parse-worker.ts", import.meta.url) } = this.#options;
+    const worker = new Worker(url.href);
+    // What one that was replaced still says is nobody's.
+    worker.onmessage = (message: MessageEvent<ParseReply>) => {
+      if (this.#worker === worker) this.#waiting?.resolve(message.data);
     };
     worker.onerror = (event: ErrorEvent) => {
-      this.#worker = undefined;
-      this.#failAll(`the metadata parser died: ${event.message}`);
+      if (this.#worker === worker) this.#giveUp(new MetadataFailure("not_json", `the parser died: ${event.message}`));
     };
     this.#worker = worker;
     return worker;
   }
 
-  #failAll(message: string): void {
-    for (const { reject } of this.#waiting.values()) reject(new AppError(message, { code: "closed" }));
-    this.#waiting.clear();
+  /** Ends the worker, whatever it is busy with. */
+  #giveUp(error: unknown): void {
+    this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#waiting?.reject(error);
   }
 
   close(): void {
-    this.#worker?.terminate();
-    this.#worker = undefined;
-    this.#failAll("the metadata parser is closed");
+    this.#closed = true;
+    this.#giveUp(closed());
   }
 }
+
+const closed = (): AppError => new AppError("the metadata parser is closed", { code: "closed" });

@@ -1,11 +1,12 @@
 /**
- * Has previews made by the preview process, one picture at a time. A picture that takes too long, or brings the process
- * down, loses it its life and is not tried again; the next picture gets a new one.
+ * Has previews made by the preview process, one picture at a time. A picture that takes too long or too much memory, or
+ * brings the process down, loses it its life and is not tried again; the next picture gets a new one.
  */
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { Slots } from "../core/slots.ts";
+import { residentBytes } from "./resident.ts";
 
 export const PREVIEW_SIZES = [100, 250, 500] as const;
 
@@ -31,6 +32,9 @@ export type PreviewReply =
 
 /** Three sizes of the largest picture take under two seconds. */
 const TIMEOUT_MS = 15_000;
+/** Memory of the process: the largest AVIF takes 1.3 GB, pictures of other formats half of one. Looked at so often. */
+const MAX_RESIDENT_BYTES = 1_536 * 1024 * 1024;
+const LOOK_MS = 50;
 /** Without work for so long the process ends: it holds some 60 MB. */
 const IDLE_MS = 60_000;
 
@@ -42,18 +46,35 @@ export class Previews {
   #nextId = 1;
   #cancelIdle: () => void = () => undefined;
   #closed = false;
+  readonly #maxResidentBytes: number;
 
-  constructor(clock: Clock) {
+  /** `maxResidentBytes`: for tests. */
+  constructor(clock: Clock, maxResidentBytes = MAX_RESIDENT_BYTES) {
     this.#clock = clock;
+    this.#maxResidentBytes = maxResidentBytes;
   }
 
-  /** The previews and the original's hash; undefined when the picture cannot be opened within its bounds. */
-  make(bytes: Uint8Array, mimetype: string): Promise<{ hash: string; previews: readonly Preview[] } | undefined> {
+  /**
+   * The previews and the original's hash; undefined when the picture cannot be opened within its bounds.
+   * @throws the signal's reason when it is aborted
+   */
+  make(
+    bytes: Uint8Array,
+    mimetype: string,
+    signal: AbortSignal,
+  ): Promise<{ hash: string; previews: readonly Preview[] } | undefined> {
     return this.#turn.run(async () => {
       if (this.#closed) return undefined;
-      const reply = await this.#ask(bytes, mimetype);
-      return reply === undefined || "error" in reply ? undefined : reply;
-    });
+      const stop = () => this.#giveUp();
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        const reply = await this.#ask(bytes, mimetype);
+        signal.throwIfAborted();
+        return reply === undefined || "error" in reply ? undefined : reply;
+      } finally {
+        signal.removeEventListener("abort", stop);
+      }
+    }, signal);
   }
 
   #ask(bytes: Uint8Array, mimetype: string): Promise<PreviewReply | undefined> {
@@ -61,20 +82,35 @@ export class Previews {
     const child = this.#child ?? this.#start();
     const id = this.#nextId++;
     return new Promise((resolve) => {
-      const cancel = this.#clock.after(TIMEOUT_MS, () => {
-        this.#kill();
-        this.#settle(undefined);
-      });
+      const cancel = this.#clock.after(TIMEOUT_MS, () => this.#giveUp());
+      let cancelLook: () => void = () => undefined;
+      const look = () => {
+        if ((residentBytes(child.pid) ?? 0) > this.#maxResidentBytes) this.#giveUp();
+        else cancelLook = this.#clock.after(LOOK_MS, look);
+      };
+      cancelLook = this.#clock.after(LOOK_MS, look);
       this.#waiting = {
         id,
         done: (reply) => {
           cancel();
+          cancelLook();
           this.#cancelIdle = this.#clock.after(IDLE_MS, () => this.#kill());
           resolve(reply);
         },
       };
-      child.send({ id, bytes, mimetype, sizes: PREVIEW_SIZES } satisfies PreviewRequest);
+      try {
+        child.send({ id, bytes, mimetype, sizes: PREVIEW_SIZES } satisfies PreviewRequest);
+      } catch {
+        // It has just died.
+        this.#giveUp();
+      }
     });
+  }
+
+  /** The picture is given up, and with it the process, whatever it is doing. */
+  #giveUp(): void {
+    this.#kill();
+    this.#settle(undefined);
   }
 
   #settle(reply: PreviewReply | undefined): void {
@@ -113,8 +149,7 @@ export class Previews {
     this.#closed = true;
     this.#cancelIdle();
     const child = this.#child;
-    this.#kill();
-    this.#settle(undefined);
+    this.#giveUp();
     this.#cancelIdle();
     await child?.exited;
   }

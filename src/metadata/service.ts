@@ -37,6 +37,9 @@ import { MetadataWorker } from "./worker.ts";
 /** Tokens under way at once in this process: sockets and bodies of a megabyte at most. */
 const SLOTS = 64;
 const PER_HOST = 16;
+/** Of the bytes for texts, those for pictures' documents, and for what each chain remembers of pictures it examined. */
+const DOCUMENTS_PART = 1 / 8;
+const EXAMINED_PART = 1 / 64;
 const SAMPLE_MS = 600_000;
 
 export interface MetadataObserver {
@@ -93,12 +96,11 @@ export interface MetadataProgress {
 export class Metadata {
   readonly books: MetadataBooks;
   readonly #options: MetadataOptions;
-  readonly #parser = new Parser();
+  readonly #parser: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
   readonly #resolver: Resolver;
   readonly #reader: FactsReader;
-  readonly #slots = new Slots(SLOTS);
   readonly #chains = new Map<number, MetadataWorker>();
   /** Tokens that this process told the one that fetches about. */
   readonly #told = new LRUCache<string, true>({ max: 100_000, ttl: MIN_REFRESH_MS });
@@ -111,12 +113,15 @@ export class Metadata {
       logger.warn({}, "METADATA_ALLOW_PRIVATE is on: token URIs may reach this machine and its network");
     }
     this.books = new MetadataBooks({ log, logger, maxBytes: cacheBytes });
-    this.#texts = new TokenTexts(log, cacheBytes);
+    this.#texts = new TokenTexts(log, cacheBytes - cacheBytes * DOCUMENTS_PART);
+    this.#parser = new Parser({ clock });
     this.#previews = new Previews(clock);
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: ipfsGateways });
     const hosts = new Hosts(clock, PER_HOST);
-    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, ipfsGateways });
-    this.#reader = new FactsReader({ books: this.books, texts: this.#texts, log, clock, publicUrl });
+    const slots = new Slots(SLOTS);
+    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, ipfsGateways });
+    const shown = { books: this.books, texts: this.#texts, maxBytes: cacheBytes * DOCUMENTS_PART };
+    this.#reader = new FactsReader({ ...shown, log, clock, publicUrl });
     this.#unsubscribe = this.books.subscribe((stream, _book, events) => {
       const parsed = parseStream(stream);
       if (parsed.kind !== "chain") this.#chains.get(parsed.chainId)?.onEvents(parsed.address, events);
@@ -125,13 +130,14 @@ export class Metadata {
 
   /** Adds a chain. */
   chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
-    const { log, clock, logger, projections, observer, sampleMs = SAMPLE_MS } = this.#options;
+    const { log, clock, logger, projections, observer, cacheBytes, sampleMs = SAMPLE_MS } = this.#options;
     const { chainId } = chain;
     const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
     const media = new MediaWorker({
       ...shared,
       previews: this.#previews,
       texts: this.#texts,
+      maxBytes: cacheBytes * EXAMINED_PART,
       observe: (status) => observer.media(chainId, status),
     });
     const worker = new MetadataWorker({
@@ -141,7 +147,6 @@ export class Metadata {
       holder,
       media,
       sampleMs,
-      slots: this.#slots,
       asker: new UriAsker(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
     });

@@ -1,10 +1,11 @@
 /**
  * Makes a drawing harmless: only elements and attributes of a strict list survive, written anew. No script, no event
  * handler, no style sheet that loads, no reference but to the drawing itself or to a raster picture inside it, no
- * declaration of entities, and no more elements than a drawing needs.
+ * declaration of entities, and no more elements, and pixels in pictures, than a drawing needs.
  */
 import { Parser } from "htmlparser2";
 import { MetadataFailure } from "./outcome.ts";
+import { rasterSize } from "./raster.ts";
 
 const ELEMENTS: ReadonlySet<string> = new Set(
   (
@@ -20,8 +21,10 @@ const MAX_ELEMENTS = 20_000;
 const MAX_DEPTH = 256;
 /** Elements that repeat others: nested, a few of them draw billions. */
 const MAX_USES = 2_000;
+/** Of all pictures inside a drawing: opened they take some ten bytes each, all at once. */
+const MAX_PIXELS = 32_000_000;
 const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
-const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/=\s]*$/i;
+const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
 
 const escapeText = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -36,14 +39,18 @@ function loads(value: string): boolean {
   return references !== (value.match(/url\(\s*["']?#[\w.:-]+["']?\s*\)/gi)?.length ?? 0);
 }
 
-function isSafe(element: string, name: string, value: string): boolean {
+/** Pixels of a picture that its reference holds; undefined for any other reference, and for what cannot be measured. */
+function pixelsOf(reference: string): number | undefined {
+  if (!SAFE_PICTURE.test(reference)) return undefined;
+  const size = rasterSize(Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64"));
+  return size === undefined ? undefined : size.width * size.height;
+}
+
+function isSafe(name: string, value: string): boolean {
   const lower = name.toLowerCase();
   if (!NAME.test(name) || lower.startsWith("on") || lower === "xml:base" || lower === "src") return false;
   if (lower === "xmlns" || lower.startsWith("xmlns:")) return false;
-  if (REFERENCES.has(lower)) {
-    const target = value.trim();
-    return element === "image" ? SAFE_PICTURE.test(target) : /^#[\w.:-]+$/.test(target);
-  }
+  if (REFERENCES.has(lower)) return /^#[\w.:-]+$/.test(value.trim());
   return !/^\s*(?:javascript|vbscript|data|https?|file):/i.test(value) && !loads(value);
 }
 
@@ -54,6 +61,7 @@ class Writer {
   #skipped = 0;
   #elements = 0;
   #uses = 0;
+  #pixels = 0;
 
   open(name: string, attributes: Readonly<Record<string, string>>): void {
     const local = name.replace(/^svg:/, "");
@@ -69,12 +77,18 @@ class Writer {
     this.#open.push(local);
     const namespaces = isRoot ? ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"' : "";
     const kept = Object.entries(attributes)
-      .filter(
-        ([attribute, value]) =>
-          isSafe(local, attribute, value) && (!attribute.includes(":") || /^(?:xlink:href|xml:space)$/.test(attribute)),
-      )
+      .filter(([attribute, value]) => this.#isKept(local, attribute, value))
       .map(([attribute, value]) => ` ${attribute}="${escapeAttribute(value)}"`);
     this.#parts.push(`<${local}${namespaces}${kept.join("")}>`);
+  }
+
+  #isKept(element: string, attribute: string, value: string): boolean {
+    if (attribute.includes(":") && !/^(?:xlink:href|xml:space)$/.test(attribute)) return false;
+    if (element !== "image" || !REFERENCES.has(attribute)) return isSafe(attribute, value);
+    const pixels = pixelsOf(value.trim());
+    this.#pixels += pixels ?? 0;
+    if (this.#pixels > MAX_PIXELS) throw new MetadataFailure("too_large", "pictures in an svg");
+    return pixels !== undefined;
   }
 
   text(text: string): void {

@@ -5,7 +5,9 @@
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/port.ts";
-import { bareMetadata, type JsonValue, normalize } from "./normalize.ts";
+import { nameOf } from "./media.ts";
+import { isNestedWithin } from "./nesting.ts";
+import { bareMetadata, type JsonValue, type NormalizedMetadata, normalize } from "./normalize.ts";
 import { fromBlob, type OutcomeDocument } from "./outcome.ts";
 
 /** A token's outcome in words. */
@@ -18,10 +20,13 @@ export interface TokenText {
   readonly normalized: string;
   /** The picture's URI, else the animation's. */
   readonly image: string | null;
+  /** What tells that URI apart from others. */
+  readonly imageName: string | null;
   readonly bytes: number;
 }
 
 const decoder = new TextDecoder();
+const NOTHING_KNOWN = bareMetadata(null);
 
 export class TokenTexts {
   readonly #log: EventLog;
@@ -61,17 +66,33 @@ export class TokenTexts {
 }
 
 function inWords({ uri, image }: OutcomeDocument, body: string | undefined): TokenText {
-  const fields =
-    body === undefined
-      ? bareMetadata(image ?? null)
-      : normalize(JSON.parse(body) as { readonly [key: string]: JsonValue });
-  const text = {
+  const fields = body === undefined ? bareMetadata(image ?? null) : fieldsOf(body);
+  const texts = {
     uri: JSON.stringify(uri),
-    metadata: body === undefined ? "null" : JSON.stringify(body),
-    normalized: JSON.stringify(fields),
-    image: fields.image ?? fields.animation_url,
+    metadata: body === undefined || fields === undefined ? "null" : JSON.stringify(body),
+    normalized: JSON.stringify(fields ?? NOTHING_KNOWN),
+    image: fields?.image ?? fields?.animation_url ?? null,
   };
-  const length = text.uri.length + text.metadata.length + text.normalized.length + (text.image?.length ?? 0);
-  // A character takes one byte, or two once any of them is not Latin.
-  return { ...text, bytes: 256 + 2 * length };
+  const length = texts.uri.length + texts.metadata.length + texts.normalized.length + (texts.image?.length ?? 0);
+  let imageName: string | null | undefined;
+  return {
+    ...texts,
+    get imageName() {
+      // Few pages show pictures, and a name may be the hash of a megabyte.
+      imageName ??= texts.image === null ? null : nameOf(texts.image);
+      return imageName;
+    },
+    // A character takes one byte, or two once any of them is not Latin.
+    bytes: 512 + 2 * length,
+  };
+}
+
+/** Undefined for a body that should not have got into the log: one like it must not cost the others of its page theirs. */
+function fieldsOf(body: string): NormalizedMetadata | undefined {
+  try {
+    const value = JSON.parse(body) as { readonly [key: string]: JsonValue };
+    return isNestedWithin(value) ? normalize(value) : undefined;
+  } catch {
+    return undefined;
+  }
 }

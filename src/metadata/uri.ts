@@ -17,19 +17,26 @@ export interface UriOptions {
 
 /** A URI on the web is short; inline content may be as long as what it holds. */
 const MAX_URL_LENGTH = 8_192;
+/** Each `{id}` makes a URI sixteen times as long as itself. */
+const MAX_IDS = 1_000;
+/** What a URI is can be told from so much of it. */
+const HEAD = 16;
 const ARWEAVE_GATEWAY = "https://arweave.net";
 
 /** CIDv0 (base58), CIDv1 in base32 (either case), base36 and base58. */
 const CID =
   "(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|b[a-z2-7]{50,110}|B[A-Z2-7]{50,110}|k[0-9a-z]{50,110}|z[1-9A-HJ-NP-Za-km-z]{46,110})";
-const BARE_CID = new RegExp(`^(?:/?ipfs/+)*(${CID}(?:[/?#].*)?)$`);
+// A slash has one place in each of these only: with two, a run of them has more ways to be read than there is time.
+const BARE_CID = new RegExp(`^(?:/?ipfs/+(?:ipfs/+)*)?(${CID}(?:[/?#].*)?)$`);
 const GATEWAY_PATH = new RegExp(`^https?://[^/?#]+/+(?:ipfs/+)+(${CID}(?:[/?#].*)?)$`, "i");
 const GATEWAY_IPNS = /^https?:\/\/[^/?#]+\/+ipns\/+([^/?#]+(?:[/?#].*)?)$/i;
 const SUBDOMAIN = new RegExp(`^https?://(${CID})\\.ipfs\\.[^/?#]+([/?#].*)?$`);
 
-/** Replaces `{id}` as ERC-1155 has it: 64 hex digits in lower case. */
+/** Replaces `{id}` as ERC-1155 has it: 64 hex digits in lower case. @throws MetadataFailure when there are too many */
 export function substituteId(uri: string, id: bigint): string {
-  return uri.includes("{id}") ? uri.replaceAll("{id}", id.toString(16).padStart(64, "0")) : uri;
+  const parts = uri.split("{id}", MAX_IDS + 2);
+  if (parts.length > MAX_IDS + 1) throw new MetadataFailure("invalid_uri", "too many ids");
+  return parts.length === 1 ? uri : parts.join(id.toString(16).padStart(64, "0"));
 }
 
 /** `<cid>/path` or `name/path` after any spelling of an IPFS or IPNS address; undefined for all else. */
@@ -56,14 +63,24 @@ function gatewayUrls(path: string, gateways: readonly string[]): string[] {
   return gateways.map((gateway) => `${gateway}/${path.replaceAll("#", "%23")}`);
 }
 
+/** Contracts pad strings with zero bytes. Character by character: whoever wrote it decides how many there are. */
+function trimPadding(text: string): string {
+  const isPadding = (at: number) => text[at] === "\0" || /\s/.test(text[at] as string);
+  let [from, to] = [0, text.length];
+  while (from < to && isPadding(from)) from++;
+  while (to > from && isPadding(to - 1)) to--;
+  return text.slice(from, to);
+}
+
 /** Where the content of a URI is to be had. @throws MetadataFailure */
 export function resolveUri(raw: string, options: UriOptions): Target {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: contracts pad strings with zero bytes
-  const uri = raw.replace(/^[\s\u0000]+|[\s\u0000]+$/g, "");
+  const uri = trimPadding(raw);
   if (uri === "") throw new MetadataFailure("no_uri");
-  if (/^data:/i.test(uri)) return { kind: "inline", content: parseDataUri(uri, options.maxBytes) };
-  if (uri.startsWith("{") || uri.startsWith("[")) return inlineText("application/json", uri, options);
-  if (/^<(?:svg|\?xml)\b/i.test(uri)) return inlineText("image/svg+xml", uri, options);
+  const head = uri.slice(0, HEAD);
+  if (/^data:/i.test(head)) return { kind: "inline", content: parseDataUri(uri, options.maxBytes) };
+  if (head.startsWith("{") || head.startsWith("[")) return inlineText("application/json", uri, options);
+  if (/^<(?:svg|\?xml)\b/i.test(head)) return inlineText("image/svg+xml", uri, options);
+  // From here on nothing long is looked at.
   if (uri.length > MAX_URL_LENGTH) throw new MetadataFailure("invalid_uri", "too long");
   const path = distributedPath(uri);
   if (path !== undefined) return { kind: "remote", urls: gatewayUrls(path, options.ipfsGateways) };
@@ -78,18 +95,8 @@ export function resolveUri(raw: string, options: UriOptions): Target {
 }
 
 function inlineText(mimetype: string, text: string, { maxBytes }: UriOptions): Target {
+  if (text.length > maxBytes) throw new MetadataFailure("too_large");
   const bytes = new TextEncoder().encode(text);
   if (bytes.length > maxBytes) throw new MetadataFailure("too_large");
   return { kind: "inline", content: { mimetype, charset: "utf-8", bytes } };
-}
-
-/** Whether the content behind the URI cannot change while the URI stays the same. */
-export function isImmutable(raw: string): boolean {
-  const uri = raw.trim();
-  if (/^(?:data:|ar:|\{|<svg)/i.test(uri)) return true;
-  try {
-    return distributedPath(uri)?.startsWith("ipfs/") === true;
-  } catch {
-    return true;
-  }
 }

@@ -5,8 +5,8 @@
 
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
-import type { Slots } from "../core/slots.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
@@ -30,8 +30,7 @@ export interface VisitContext {
   readonly view: ChainView;
   readonly asker: UriAsker;
   readonly resolver: Resolver;
-  /** Tokens under way in this process, all collections together. */
-  readonly slots: Slots;
+  readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved") => void;
 }
 
@@ -41,12 +40,6 @@ const WINDOW = 48;
 const ASK_BATCH = 40;
 const SAMPLE = 5;
 
-/** What an asked token came to, and the document that says so. */
-interface Answer {
-  readonly outcome: TokenOutcome;
-  readonly uri: string | undefined;
-}
-
 export class Visit {
   readonly #context: VisitContext;
   readonly #work: CollectionWork;
@@ -54,6 +47,7 @@ export class Visit {
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
   #failure: unknown;
+  #isPuzzled = false;
   /** Outcomes written. */
   written = 0;
 
@@ -69,9 +63,11 @@ export class Visit {
         try {
           await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
           this.written += outcomes.length;
-        } finally {
           // Until it is in the book, nobody must think that it was never asked for.
           for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
+        } catch (error) {
+          for (const { token } of outcomes) work.giveBack(token);
+          throw error;
         }
       },
     });
@@ -116,7 +112,7 @@ export class Visit {
     try {
       uris = await this.#ask(tokens);
     } catch (error) {
-      for (const token of tokens) this.#work.inFlight.delete(keyOf(token));
+      for (const token of tokens) this.#work.giveBack(token);
       throw error;
     }
     tokens.forEach((token, index) => {
@@ -151,12 +147,10 @@ export class Visit {
   }
 
   async #one(token: Token, uri: string | undefined, since: number): Promise<void> {
-    const { slots } = this.#context;
     try {
-      const answer = await slots.run(() => this.#resolve(token, uri, since));
-      this.#record(answer.outcome);
+      this.#record(await this.#resolve(token, uri, since));
     } catch (error) {
-      this.#work.inFlight.delete(keyOf(token));
+      this.#work.giveBack(token);
       throw error;
     }
   }
@@ -169,21 +163,32 @@ export class Visit {
   }
 
   /** The token's outcome, its body and document stored. @throws the signal's reason, AppError */
-  async #resolve(token: Token, uri: string | undefined, since: number): Promise<Answer> {
-    const { resolver, log } = this.#context;
+  async #resolve(token: Token, uri: string | undefined, since: number): Promise<TokenOutcome> {
+    const { resolver, log, chainId, logger } = this.#context;
     this.#signal.throwIfAborted();
-    if (uri === undefined) return { outcome: { token, reason: "no_uri", hash: undefined, since }, uri };
+    if (uri === undefined) return { token, reason: "no_uri", hash: undefined, since };
     try {
-      const resolution = await resolver.metadata(uri, token, this.#signal);
-      const document: OutcomeDocument =
-        "text" in resolution
-          ? { uri, body: await log.putBlob(new TextEncoder().encode(resolution.text)) }
-          : { uri, image: resolution.image };
-      return { outcome: { token, reason: undefined, hash: await log.putBlob(toBlob(document)), since }, uri };
+      return await resolver.metadata(uri, token, this.#signal, async (resolution) => {
+        const document: OutcomeDocument =
+          "text" in resolution
+            ? { uri, body: await log.putBlob(new TextEncoder().encode(resolution.text)) }
+            : { uri, image: resolution.image };
+        return { token, reason: undefined, hash: await log.putBlob(toBlob(document)), since };
+      });
     } catch (error) {
       if (!(error instanceof MetadataFailure)) throw error;
+      if (error.cause !== undefined) {
+        // One word of it a visit: who wants to can have a million such tokens.
+        const level = this.#isPuzzled ? "debug" : "warn";
+        this.#isPuzzled = true;
+        const { address } = this.#work;
+        logger[level](
+          { err: error.cause, chainId, address, token: String(token.id) },
+          "a token's content met a defect",
+        );
+      }
       const hash = await log.putBlob(toBlob({ uri } satisfies OutcomeDocument));
-      return { outcome: { token, reason: error.reason, hash, since }, uri };
+      return { token, reason: error.reason, hash, since };
     }
   }
 
@@ -198,14 +203,14 @@ export class Visit {
     const tokens = pickSample(book, clock);
     if (tokens.length === 0) return false;
     const uris = await this.#ask(tokens);
-    const answers = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], book.version)));
-    const changed = answers.filter(({ outcome: { token, hash, reason } }) => {
+    const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], book.version)));
+    const changed = outcomes.filter(({ token, hash, reason }) => {
       const slot = book.find(token.kind, token.id);
       return reason === undefined && hash !== book.good(slot)?.hash;
     });
-    for (const { outcome } of changed) this.#record(outcome);
+    for (const outcome of changed) this.#record(outcome);
     await this.#outbox.flush();
-    if (changed.length * 2 < answers.length) return false;
+    if (changed.length * 2 < outcomes.length) return false;
     const block = view.head()?.number ?? 0;
     const whole = { fromId: "0", toId: ((1n << 256n) - 1n).toString() };
     await appendMetadata(this.#context, { chainId, address }, [

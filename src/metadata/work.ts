@@ -68,6 +68,13 @@ export class CollectionWork {
     this.#wake?.();
   }
 
+  /** A token that was picked came to nothing, since the chain or the log could not be asked: no walk meets it again. */
+  giveBack(token: Token): void {
+    const key = keyOf(token);
+    this.inFlight.delete(key);
+    this.#urgent.set(key, token);
+  }
+
   /** Resolves when something is wanted. */
   wanted(): Promise<void> {
     return new Promise((resolve) => {

@@ -5,7 +5,6 @@
  */
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { decodeTokens } from "../events/tokens.ts";
@@ -18,7 +17,6 @@ import { Visit, type VisitContext } from "./visit.ts";
 import { CollectionWork, type Token } from "./work.ts";
 
 export interface WorkerOptions extends VisitContext {
-  readonly logger: Logger;
   readonly holder: string;
   readonly media: MediaWorker;
   /** The first wait before a finished collection's sample is asked again; it doubles up to a day. */

@@ -6,12 +6,13 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { systemClock } from "../../src/core/clock.ts";
+import { Slots } from "../../src/core/slots.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { Fetcher } from "../../src/metadata/fetcher.ts";
 import { Hosts } from "../../src/metadata/hosts.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Parser } from "../../src/metadata/parser.ts";
-import { Resolver } from "../../src/metadata/resolver.ts";
+import { type Resolution, Resolver } from "../../src/metadata/resolver.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
 import { type RecordingWire, recordingWire } from "./support/wire.ts";
 
@@ -25,7 +26,7 @@ const GATEWAY = "https://gateway.example";
 
 let web: ReturnType<typeof Bun.serve>;
 let raw: net.Server;
-const parser = new Parser();
+const parser = new Parser({ clock: systemClock });
 
 /** What the server of traps answers, by path. */
 const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
@@ -204,11 +205,13 @@ test("the environment's proxies have no part in it", async () => {
 
 describe("hosts", () => {
   const token = { kind: TransferKind.erc721, id: 1n };
+  const kept = async (resolution: Resolution) => resolution;
   const createResolver = (wire: RecordingWire, ipfsGateways: string[]) =>
     new Resolver({
       fetcher: new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: ipfsGateways }),
       hosts: new Hosts(systemClock, 2),
       parser,
+      slots: new Slots(64),
       ipfsGateways,
     });
 
@@ -216,7 +219,8 @@ describe("hosts", () => {
     const wire = createWire();
     const resolver = createResolver(wire, []);
     const reasons = [];
-    for (let i = 0; i < 20; i++) reasons.push(await reasonOf(resolver.metadata("http://dead.example/", token, signal)));
+    for (let i = 0; i < 20; i++)
+      reasons.push(await reasonOf(resolver.metadata("http://dead.example/", token, signal, kept)));
     expect(new Set(reasons)).toEqual(new Set(["connection_failed"]));
     expect(wire.attempts.length).toBeLessThan(6);
   });
@@ -225,14 +229,14 @@ describe("hosts", () => {
     const wire = createWire();
     const resolver = createResolver(wire, ["http://dead.example", "http://public.example"]);
     const cid = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
-    expect(await resolver.metadata(`ipfs://${cid}/1`, token, signal)).toEqual({ text: "{}" });
+    expect(await resolver.metadata(`ipfs://${cid}/1`, token, signal, kept)).toEqual({ text: "{}" });
     expect(wire.attempts).toEqual(["93.184.215.99 dead.example", `${PUBLIC} public.example`]);
   });
 
   test("a data URI that holds an IPFS address leads nowhere further", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, ["http://public.example"]);
-    expect(await reasonOf(resolver.metadata("data:text/plain,ipfs://QmX/1", token, signal))).toBe("not_json");
+    expect(await reasonOf(resolver.metadata("data:text/plain,ipfs://QmX/1", token, signal, kept))).toBe("not_json");
     expect(wire.attempts).toEqual([]);
   });
 });

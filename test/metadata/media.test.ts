@@ -1,5 +1,7 @@
 /** Pictures of every format come back at the right size, recordings are told apart, and a poisoned drawing does nothing. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
 import { previewSize, statusOf } from "../../src/metadata/media.ts";
@@ -13,6 +15,7 @@ setDefaultTimeout(30_000);
 
 const previews = new Previews(systemClock);
 afterAll(() => previews.close());
+const { signal } = new AbortController();
 
 const wide = () => sharp({ create: { width: 640, height: 320, channels: 4, background: "#4a6fa5" } });
 const SVG =
@@ -29,7 +32,7 @@ describe("previews", () => {
   ])("%s", async (mimetype, create) => {
     const bytes = new Uint8Array(await create());
     if (mimetype !== "image/svg+xml") expect(sniffPicture(bytes)).toBe(mimetype);
-    const made = await previews.make(bytes, mimetype);
+    const made = await previews.make(bytes, mimetype, signal);
     expect(made?.hash).toBe(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"));
     expect(made?.previews.map(({ size, width, height }) => [size, width, height])).toEqual([
       [100, 100, 50],
@@ -49,17 +52,129 @@ describe("previews", () => {
       .png({ compressionLevel: 9 })
       .toBuffer();
     expect(bomb.length).toBeLessThan(1_000_000);
-    expect(await previews.make(new Uint8Array(bomb), "image/png")).toBeUndefined();
-    expect(await previews.make(new Uint8Array([1, 2, 3]), "image/png")).toBeUndefined();
+    expect(await previews.make(new Uint8Array(bomb), "image/png", signal)).toBeUndefined();
+    expect(await previews.make(new Uint8Array([1, 2, 3]), "image/png", signal)).toBeUndefined();
     const huge = '<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>';
-    expect(await previews.make(new TextEncoder().encode(huge), "image/svg+xml")).toBeUndefined();
-    expect((await previews.make(new TextEncoder().encode(SVG), "image/svg+xml"))?.previews).toHaveLength(3);
+    expect(await previews.make(new TextEncoder().encode(huge), "image/svg+xml", signal)).toBeUndefined();
+    expect((await previews.make(new TextEncoder().encode(SVG), "image/svg+xml", signal))?.previews).toHaveLength(3);
   });
 
   test("only a preview is served as one", () => {
     expect(previewSize(new TextEncoder().encode('{"name":"x"}'))).toBeUndefined();
     expect(previewSize(new TextEncoder().encode("RIFF0000WEBPVP8Q0000000000000000"))).toBeUndefined();
     expect(previewSize(new Uint8Array())).toBeUndefined();
+  });
+});
+
+describe("the preview process", () => {
+  test.skipIf(!existsSync("/proc/self/status"))("is ended when it takes too much memory", async () => {
+    // Less than it takes to start.
+    const small = new Previews(systemClock, 1024 * 1024);
+    expect(await small.make(new TextEncoder().encode(SVG), "image/svg+xml", signal)).toBeUndefined();
+    await small.close();
+  });
+
+  test("keeps nobody from stopping", async () => {
+    const stop = new AbortController();
+    const bytes = new Uint8Array(await wide().png().toBuffer());
+    const waiting = [1, 2, 3].map(() => previews.make(bytes, "image/png", stop.signal).catch(String));
+    stop.abort(new DOMException("stopping", "AbortError"));
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AbortError: stopping"]));
+    expect((await previews.make(bytes, "image/png", signal))?.previews).toHaveLength(3);
+  });
+});
+
+describe("pictures inside a drawing", () => {
+  const drawing = (...hrefs: string[]) =>
+    `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">${hrefs
+      .map((href) => `<image width="9" height="9" href="${href}"/>`)
+      .join("")}</svg>`;
+  const uri = (format: string, bytes: Uint8Array | number[]) =>
+    `data:image/${format};base64,${Buffer.from(bytes).toString("base64")}`;
+  const latin = (text: string) => [...Buffer.from(text, "latin1")];
+  const u16 = (value: number) => [value & 255, value >> 8];
+  const u24 = (value: number) => [...u16(value & 0xffff), value >> 16];
+  const reasonOf = (source: string) => {
+    try {
+      return sanitizeSvg(source).includes("href=") ? "kept" : "left out";
+    } catch (error) {
+      return error instanceof MetadataFailure ? error.reason : String(error);
+    }
+  };
+
+  /** A real picture of one colour: a few bytes that open to as many pixels as they say. */
+  function png(side: number): Buffer {
+    const chunk = (name: string, data: Uint8Array) => {
+      const head = Buffer.concat([Buffer.from(name, "latin1"), data]);
+      const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+      length.writeUInt32BE(data.length);
+      sum.writeUInt32BE(crc32(head));
+      return Buffer.concat([length, head, sum]);
+    };
+    const header = Buffer.alloc(13);
+    header.writeUInt32BE(side, 0);
+    header.writeUInt32BE(side, 4);
+    header[8] = 1;
+    const rows = deflateSync(Buffer.alloc((Math.ceil(side / 8) + 1) * side));
+    const start = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
+    return Buffer.concat([start, chunk("IHDR", header), chunk("IDAT", rows), chunk("IEND", Buffer.alloc(0))]);
+  }
+
+  test.each(["gif", "webp"] as const)("%s is kept", async (format) => {
+    const picture = await wide().toFormat(format).toBuffer();
+    expect(sanitizeSvg(drawing(uri(format, picture)))).toContain(picture.toString("base64"));
+  });
+
+  test.each(["png", "jpeg"] as const)("%s is kept, and shown", async (format) => {
+    const picture = await wide().flatten({ background: "#4a6fa5" }).toFormat(format).toBuffer();
+    const source = drawing(uri(format, picture));
+    expect(sanitizeSvg(source)).toContain(picture.toString("base64"));
+    const made = await previews.make(new TextEncoder().encode(source), "image/svg+xml", signal);
+    const { dominant } = await sharp(made?.previews[2]?.bytes).removeAlpha().stats();
+    expect(Math.abs(dominant.b - 0xa5)).toBeLessThan(24);
+  });
+
+  test.each<[string, string[]]>([
+    ["a PNG", [uri("png", png(15_000))]],
+    ["several together", Array.from({ length: 9 }, () => uri("png", png(2_000)))],
+    [
+      "a JPEG",
+      [uri("jpeg", [...latin("\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x08\x08\xff\xff\xff\xff\x03"), 255, 0xda])],
+    ],
+    ["a GIF's screen", [uri("gif", [...latin("GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\0;")])]],
+    ["a GIF's picture", [uri("gif", [...latin("GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;")])]],
+    [
+      "a WebP",
+      [uri("webp", [...latin("RIFF\0\0\0\0WEBPVP8 \x0a\0\0\0\0\0\0\x9d\x01\x2a"), ...u16(16_383), ...u16(16_383)])],
+    ],
+    [
+      "a WebP's canvas",
+      [uri("webp", [...latin("RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0"), ...u24(16_000), ...u24(16_000)])],
+    ],
+  ])("%s of too many pixels has the drawing refused", (_name, hrefs) => {
+    expect(reasonOf(drawing(...hrefs))).toBe("too_large");
+  });
+
+  test("of too many pixels are not opened", async () => {
+    const source = new TextEncoder().encode(drawing(uri("png", png(11_000))));
+    expect(source.length).toBeLessThan(40_000);
+    expect(await previews.make(source, "image/svg+xml", signal)).toBeUndefined();
+  });
+
+  test.each<[string, string]>([
+    ["no picture", uri("png", latin("not a picture"))],
+    ["cut off in its header", uri("png", png(8).subarray(0, 20))],
+    ["of no size", uri("gif", latin("GIF89a\0\0\0\0\0\0\0,\0\0\0\0\0\0\0\0\0\x02\0;"))],
+    ["a JPEG without a frame", uri("jpeg", latin("\xff\xd8\xff\xda\0\x04ab"))],
+    [
+      "a JPEG that is no chain of segments",
+      uri("jpeg", latin("\xff\xd8\xff\xe0\0\x02xx\xff\xc0\0\x0b\x08\0\x01\0\x01\x01")),
+    ],
+    ["a GIF without an end", uri("gif", latin("GIF89a\x01\0\x01\0\0\0\0"))],
+    ["another drawing", uri("png", latin("<svg/>"))],
+    ["padded in the middle", uri("png", png(8)).replace(/.{8}$/, "=AAAAAAA")],
+  ])("what cannot be measured is left out: %s", (_name, href) => {
+    expect(reasonOf(drawing(href))).toBe("left out");
   });
 });
 

@@ -1,0 +1,58 @@
+/** Many books asked for at once: so many are read at a time, each once, and what is in memory waits for none of them. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import type { Address } from "../../src/core/hex.ts";
+import { createLogger } from "../../src/core/logger.ts";
+import { metadataStream, type Recorded, type StreamName } from "../../src/events/types.ts";
+import { MetadataBooks } from "../../src/metadata/books.ts";
+import { MemoryLog } from "../support/memory-log.ts";
+import { eventually } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const COLD = 100;
+const addressOf = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
+const HOT = addressOf(0);
+
+/** A log whose reads of other streams than the hot one stand still until they are let on. */
+class HeldLog extends MemoryLog {
+  readonly begun: StreamName[] = [];
+  readonly #gate = Promise.withResolvers<void>();
+  active = 0;
+  most = 0;
+
+  letOn(): void {
+    this.#gate.resolve();
+  }
+
+  override async read(stream: StreamName, options = {}): Promise<Recorded[]> {
+    if (stream === metadataStream(1, HOT)) return super.read(stream, options);
+    this.begun.push(stream);
+    this.most = Math.max(this.most, ++this.active);
+    await this.#gate.promise;
+    this.active--;
+    return super.read(stream, options);
+  }
+}
+
+test("a hundred cold books", async () => {
+  const log = new HeldLog();
+  const requested = { type: "MetadataSettled", collection: 1, dueAt: 1 } as const;
+  const append = async (n: number, expectedVersion: number) => {
+    await log.append({ stream: metadataStream(1, addressOf(n)), events: [requested], expectedVersion });
+  };
+  for (let n = 0; n <= COLD; n++) await append(n, 0);
+  const books = new MetadataBooks({ log, logger: createLogger("silent"), maxBytes: 2 ** 24 });
+  await books.get(1, HOT);
+  const asked = Array.from({ length: COLD }, (_, n) => books.get(1, addressOf(n + 1)));
+  await eventually("some are being read", async () => (log.active > 0 ? true : undefined));
+  await append(0, 1);
+  expect((await books.current(1, HOT)).version).toBe(2);
+  expect(log.active).toBe(16);
+  log.letOn();
+  expect((await Promise.all(asked)).map(({ version }) => version)).toEqual(Array(COLD).fill(1));
+  expect(log.most).toBe(16);
+  // Once for the event, once to see that there is no more.
+  expect(log.begun).toHaveLength(2 * COLD);
+  books.close();
+});

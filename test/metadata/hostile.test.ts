@@ -1,0 +1,163 @@
+/**
+ * One hostile token, host or body among others: it alone fails, with a reason, and nobody waits for it. Metadata as the
+ * service runs it, against servers that misbehave.
+ */
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { AppError } from "../../src/core/errors.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import { encodeTokens } from "../../src/events/tokens.ts";
+import { metadataStream } from "../../src/events/types.ts";
+import { toBlob } from "../../src/metadata/outcome.ts";
+import { systemWire } from "../../src/metadata/wire.ts";
+import { eventually } from "../support/service.ts";
+import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const [A, B, C] = [addressOf("a"), addressOf("b"), addressOf("c")];
+const FINE = '{"name":"fine"}';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (let close = closers.pop(); close !== undefined; close = closers.pop()) await close();
+});
+
+/** A server on loopback; its base without a trailing slash. */
+async function serve(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
+  const server: Server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+async function run(options: RunningOptions): Promise<RunningMetadata> {
+  const running = await startMetadata(options);
+  closers.push(() => running.stop());
+  return running;
+}
+
+const namesOf = async (running: RunningMetadata, count: number): Promise<(string | null)[]> =>
+  (await running.page(A, count)).map(({ normalized }) => JSON.parse(normalized).name);
+
+const counted = ({ outcomes }: RunningMetadata) => Object.fromEntries(outcomes);
+
+describe("one token among others", () => {
+  test("whose host names a property of every object as its content's encoding", async () => {
+    const encodings = ["constructor", "__proto__", "hasOwnProperty", "toString", "valueOf"];
+    const base = await serve(({ url = "" }, response) => {
+      const encoding = encodings[Number(url.slice(1))];
+      response.writeHead(200, encoding === undefined ? {} : { "content-encoding": encoding });
+      response.end(FINE);
+    });
+    const running = await run({ stories: { [A]: [0, 1, 2, 3, 4, 5, 6].map((path) => `${base}/${path}`) } });
+    await running.settled(A, 7);
+    expect(counted(running)).toEqual({ bad_encoding: 5, resolved: 2 });
+    expect(await namesOf(running, 7)).toEqual([null, null, null, null, null, "fine", "fine"]);
+  });
+
+  test("that fails in a way nobody thought of", async () => {
+    const base = await serve((_request, response) => response.end(FINE));
+    const running = await run({
+      stories: { [A]: [`${base}/0`, `${base}/odd`, `${base}/2`] },
+      wire: {
+        ...systemWire,
+        request: (request, onResponse) => {
+          if (request.url.pathname === "/odd") throw new TypeError("not a function");
+          return systemWire.request(request, onResponse);
+        },
+      },
+    });
+    await running.settled(A, 3);
+    expect(await namesOf(running, 3)).toEqual(["fine", null, "fine"]);
+    expect(running.outcomes.get("resolved")).toBe(2);
+    expect(running.outcomes.get("server_error")).toBeGreaterThan(0);
+  });
+
+  test("is not to blame for a log that fails", async () => {
+    const base = await serve((_request, response) => response.end(FINE));
+    let failures = 0;
+    const running = await run({
+      stories: { [A]: [`${base}/0`, `${base}/1`] },
+      wrapLog: (log) =>
+        new Proxy(log, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name, target);
+            if (typeof value !== "function") return value;
+            if (name !== "putBlob" || failures === 2) return value.bind(target);
+            return () => Promise.reject(new Error(`the disk is full, for the ${++failures}. time`));
+          },
+        }),
+    });
+    await running.settled(A, 2);
+    expect([failures, counted(running)]).toEqual([2, { resolved: 2 }]);
+  });
+});
+
+test("a chain that could not be asked is asked for the same tokens again", async () => {
+  let refusals = 0;
+  const running = await run({
+    stories: { [A]: Array.from({ length: 50 }, (_, id) => `data:application/json,{"name":"${id}"}`) },
+    onCalls: () => {
+      if (refusals < 2)
+        throw new AppError(`no endpoint answers, for the ${++refusals}. time`, { code: "chain_unavailable" });
+    },
+  });
+  await running.settled(A, 50);
+  expect([refusals, counted(running)]).toEqual([2, { resolved: 50 }]);
+});
+
+describe("a body nested very deep", () => {
+  const DEPTH = 100_000;
+  const deep = `{"name":"deep","attributes":[{"value":${"[".repeat(DEPTH)}${"]".repeat(DEPTH)}}]}`;
+
+  test("is refused when it is fetched", async () => {
+    const base = await serve(({ url }, response) => response.end(url === "/deep" ? deep : FINE));
+    const inline = `data:application/json,{"name":"deep","x":${"[".repeat(300)}${"]".repeat(300)}}`;
+    const running = await run({ stories: { [A]: [`${base}/0`, `${base}/deep`, inline, `${base}/3`] } });
+    await running.settled(A, 4);
+    expect(counted(running)).toEqual({ resolved: 2, too_large: 2 });
+    expect(await namesOf(running, 4)).toEqual(["fine", null, null, "fine"]);
+  });
+
+  test("that the log holds from before is shown as no metadata, and the others of its page as ever", async () => {
+    const running = await run({ stories: { [B]: [] } });
+    const { log } = running;
+    const tokens = [];
+    for (const [id, body] of [FINE, deep, FINE].entries()) {
+      const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(body)) };
+      tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
+    }
+    const resolved = { type: "MetadataResolved", since: 0, count: 3, tokens: encodeTokens(tokens) } as const;
+    await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
+    const page = await running.page(A, 3, { mediaItems: true });
+    expect(page.map(({ tokenUri }) => tokenUri)).toEqual([0, 1, 2].map((id) => `"https://a.example/${id}"`));
+    expect(page.map(({ metadata }) => metadata)).toEqual([JSON.stringify(FINE), "null", JSON.stringify(FINE)]);
+    expect(await namesOf(running, 3)).toEqual(["fine", null, "fine"]);
+  });
+});
+
+describe("a host that is slow", () => {
+  const sixty = (base: string) => Array.from({ length: 60 }, (_, id) => `${base}/${id}`);
+
+  test("keeps nobody waiting but its own tokens", async () => {
+    let asked = 0;
+    const slow = await serve(() => {
+      asked++;
+    });
+    const fast = await serve((_request, response) => response.end(FINE));
+    const running = await run({ stories: { [A]: sixty(slow), [B]: sixty(slow) } });
+    await eventually(
+      "the slow host has all it may have, and more tokens wait for it than there are places",
+      async () => (asked === 16 && running.chain.inFlight() > 64 ? true : undefined),
+    );
+    await running.add(C, sixty(fast));
+    await running.settled(C, 60);
+    expect([asked, counted(running)]).toEqual([16, { resolved: 60 }]);
+  });
+});

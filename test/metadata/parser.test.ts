@@ -1,0 +1,73 @@
+/** The parser's worker: one that is stuck costs the body that it is stuck on, and keeps nobody from stopping. */
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { Parser } from "../../src/metadata/parser.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const WORKER = new URL("./support/stuck-worker.ts", import.meta.url);
+/** More than is parsed where it stands. */
+const PADDING = " ".repeat(64 * 1024);
+const { signal } = new AbortController();
+
+let parser: Parser;
+afterEach(() => parser.close());
+
+const contentOf = (body: string) => ({
+  mimetype: "",
+  charset: undefined,
+  bytes: new TextEncoder().encode(body + PADDING),
+});
+const parse = (body: string, stop = signal) => parser.parse(contentOf(body), stop);
+
+async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+  try {
+    return await work;
+  } catch (error) {
+    return error instanceof MetadataFailure ? error.reason : String(error);
+  }
+}
+
+describe("a body that the worker", () => {
+  test("is stuck on fails after a while; those behind it are parsed by another", async () => {
+    parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
+    const bodies = ['{"a":1}', "stuck", '{"a":2}', "[]", "stuck", '{"a":3}'];
+    expect(await Promise.all(bodies.map((body) => outcomeOf(parse(body))))).toEqual([
+      { kind: "json", text: '{"a":1}' },
+      "too_large",
+      { kind: "json", text: '{"a":2}' },
+      "not_an_object",
+      "too_large",
+      { kind: "json", text: '{"a":3}' },
+    ]);
+  });
+
+  test("dies of is not JSON; those behind it are parsed by another", async () => {
+    parser = new Parser({ clock: systemClock, worker: WORKER });
+    expect(await Promise.all(["dies:", '{"a":1}'].map((body) => outcomeOf(parse(body))))).toEqual([
+      "not_json",
+      { kind: "json", text: '{"a":1}' },
+    ]);
+  });
+});
+
+describe("a stuck worker", () => {
+  test("lets whoever waits for it go when the signal says so", async () => {
+    parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 600_000 });
+    const stop = new AbortController();
+    const waiting = ["stuck", '{"a":1}', '{"a":2}'].map((body) => outcomeOf(parse(body, stop.signal)));
+    stop.abort(new DOMException("stopping", "AbortError"));
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AbortError: stopping"]));
+    expect(await parse('{"a":3}')).toEqual({ kind: "json", text: '{"a":3}' });
+  });
+
+  test("does not outlive the parser", async () => {
+    parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 600_000 });
+    const waiting = ["stuck", '{"a":1}'].map((body) => outcomeOf(parse(body)));
+    await Promise.resolve();
+    parser.close();
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AppError: the metadata parser is closed"]));
+  });
+});

@@ -1,0 +1,156 @@
+/**
+ * Metadata as the service runs it, on a real log with real collections in it, fetching from real servers on loopback; the
+ * chain alone is a table of what each contract answers. For what must hold of the whole and needs no node.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fill } from "../../../scripts/bench/fill.ts";
+import { chainById } from "../../../src/chains/chains.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Address } from "../../../src/core/hex.ts";
+import { Lifecycle } from "../../../src/core/lifecycle.ts";
+import { createLogger } from "../../../src/core/logger.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { openLog } from "../../../src/log/open.ts";
+import type { EventLog } from "../../../src/log/port.ts";
+import { type ChainMetadata, Metadata } from "../../../src/metadata/service.ts";
+import { systemWire, type Wire } from "../../../src/metadata/wire.ts";
+import type { Entry } from "../../../src/nfts/listing.ts";
+import { CollectionProjections } from "../../../src/nfts/projections.ts";
+import type { TokenFacts } from "../../../src/nfts/record.ts";
+import type { Call, ChainReader } from "../../../src/rpc/port.ts";
+import { eventually } from "../../support/service.ts";
+
+export interface RunningOptions {
+  /** URIs of each collection, token 0 first. */
+  readonly stories: Readonly<Record<Address, readonly string[]>>;
+  readonly wire?: Wire;
+  readonly cacheBytes?: number;
+  /** Called before each batch of calls to the chain: tests throw from it. */
+  readonly onCalls?: () => void;
+  /** The log as the parts see it: tests make it fail. */
+  readonly wrapLog?: (log: EventLog) => EventLog;
+}
+
+export interface RunningMetadata {
+  readonly metadata: Metadata;
+  readonly chain: ChainMetadata;
+  readonly log: EventLog;
+  /** Outcomes so far, by reason, and pictures that were looked at, by status. */
+  readonly outcomes: ReadonlyMap<string, number>;
+  readonly pictures: ReadonlyMap<string, number>;
+  /** Puts another complete collection into the log. */
+  add(address: Address, uris: readonly string[]): Promise<void>;
+  /** What a page shows of `count` tokens from `from` (0 by default) on, normalised. */
+  page(
+    address: Address,
+    count: number,
+    options?: { readonly mediaItems?: boolean; readonly from?: number },
+  ): Promise<readonly TokenFacts[]>;
+  /** Resolves once so many tokens of the collection came to something. */
+  settled(address: Address, count: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const CHAIN_ID = 1;
+
+export const addressOf = (digit: string): Address => `0x${digit.repeat(40)}` as Address;
+
+const entryOf = (id: number): Entry =>
+  ({ kind: TransferKind.erc721, id, owner: 0, amount: 1, block: 0, blockMinted: 0, minter: 0 }) as Entry;
+
+/** A string as a contract returns it. */
+function encoded(text: string): string {
+  const hex = Buffer.from(text).toString("hex");
+  const word = (value: number) => value.toString(16).padStart(64, "0");
+  return `0x${word(32)}${word(hex.length / 2)}${hex.padEnd(Math.ceil(hex.length / 64) * 64, "0")}`;
+}
+
+/** A chain whose contracts have those URIs. */
+const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () => void): ChainReader =>
+  ({
+    calls: async (calls: readonly Call[]) => {
+      onCalls();
+      return calls.map(({ to, data }) => {
+        const uri = stories.get(to)?.[Number(BigInt(`0x${data.slice(10)}`))];
+        return uri === undefined ? { ok: false, data: "0x" } : { ok: true, data: encoded(uri) };
+      });
+    },
+  }) as unknown as ChainReader;
+
+export async function startMetadata(options: RunningOptions): Promise<RunningMetadata> {
+  const {
+    wire = systemWire,
+    cacheBytes = 16 * 1024 * 1024,
+    onCalls = () => undefined,
+    wrapLog = (log) => log,
+  } = options;
+  const folder = mkdtempSync(join(tmpdir(), "metadata-"));
+  const logger = createLogger("silent");
+  const opened = await openLog(`sqlite://${join(folder, "events.db")}`, systemClock, logger);
+  const stories = new Map<Address, readonly string[]>();
+  const add = async (address: Address, uris: readonly string[]): Promise<void> => {
+    stories.set(address, uris);
+    await fill(opened, { chainId: CHAIN_ID, address, kind: TransferKind.erc721, tokens: uris.length, moves: 0 });
+  };
+  for (const [address, uris] of Object.entries(options.stories)) await add(address as Address, uris);
+  const log = wrapLog(opened);
+  const projections = new CollectionProjections({ log, logger, maxBytes: 2 ** 26 });
+  const outcomes = new Map<string, number>();
+  const pictures = new Map<string, number>();
+  const metadata = new Metadata({
+    log,
+    clock: systemClock,
+    logger,
+    projections,
+    wire,
+    ipfsGateways: [],
+    allowPrivate: true,
+    publicUrl: () => "http://service.example",
+    cacheBytes,
+    observer: {
+      outcome: (_chainId, outcome) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1),
+      media: (_chainId, status) => pictures.set(status, (pictures.get(status) ?? 0) + 1),
+    },
+  });
+  const found = chainById(CHAIN_ID);
+  if (found === undefined) throw new Error("no such chain");
+  const chain = metadata.chain({
+    chain: found,
+    reader: readerOf(stories, onCalls),
+    view: { head: () => undefined, finalized: () => undefined, header: () => undefined, isCanonical: () => true },
+    holder: "test",
+    followed: () => [...stories.keys()],
+  });
+  const unsubscribe = log.subscribe((stream) => chain.onWakeUp(stream));
+  const lifecycle = new Lifecycle(logger);
+  chain.start(lifecycle);
+  return {
+    metadata,
+    chain,
+    log,
+    outcomes,
+    pictures,
+    add,
+    page: async (address, count, { mediaItems = false, from = 0 } = {}) => {
+      const entries = Array.from({ length: count }, (_, index) => entryOf(from + index));
+      const { facts } = await chain.factsOf(address, entries, { normalizeMetadata: true, mediaItems, asOf: undefined });
+      return facts;
+    },
+    settled: async (address, count) => {
+      await eventually(`${count} tokens of ${address} came to something`, async () => {
+        const { resolved, failed } = await metadata.progress(CHAIN_ID, address);
+        return resolved + failed >= count ? true : undefined;
+      });
+    },
+    stop: async () => {
+      await lifecycle.stop();
+      unsubscribe();
+      await metadata.close();
+      await projections.close();
+      await opened.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

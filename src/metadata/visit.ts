@@ -44,6 +44,7 @@ export class Visit {
   readonly #context: VisitContext;
   readonly #work: CollectionWork;
   readonly #signal: AbortSignal;
+  readonly #isTurnOver: () => boolean;
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
   #failure: unknown;
@@ -51,7 +52,9 @@ export class Visit {
   /** Outcomes written. */
   written = 0;
 
-  constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal) {
+  /** @param isTurnOver asked before more tokens are picked: whether others are to have the place */
+  constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal, isTurnOver: () => boolean) {
+    this.#isTurnOver = isTurnOver;
     this.#context = context;
     this.#work = work;
     this.#signal = signal;
@@ -73,22 +76,26 @@ export class Visit {
     });
   }
 
-  /** Runs until nothing is due. @throws AppError when the chain or the log cannot be asked; what was had is written */
-  async run(): Promise<void> {
+  /**
+   * Runs until nothing is due, or its turn is over; whether nothing is.
+   * @throws AppError when the chain or the log cannot be asked; what was had is written
+   */
+  async run(): Promise<boolean> {
     try {
-      await this.#loop();
+      return await this.#loop();
     } finally {
       await Promise.all(this.#running);
       await this.#outbox.flush();
     }
   }
 
-  async #loop(): Promise<void> {
+  async #loop(): Promise<boolean> {
     const { books, projections, chainId, clock } = this.#context;
     const { address } = this.#work;
     for (;;) {
       this.#signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
+      if (this.#isTurnOver()) return false;
       const room = WINDOW - this.#running.size;
       if (room < ASK_BATCH && this.#running.size > 0 && (room <= 0 || this.#work.urgent === 0)) {
         await Promise.race(this.#running);
@@ -101,7 +108,7 @@ export class Visit {
       // Walks take turns with requests.
       else if (more) await otherWork();
       else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
-      else return;
+      else return true;
     }
   }
 

@@ -23,8 +23,9 @@ export interface WorkerOptions extends VisitContext {
   readonly sampleMs: number;
 }
 
-/** Collections visited at once. */
+/** Collections visited at once, and how long one may be while others wait: on a slow host a large one takes days. */
 const PARALLEL = 6;
+const TURN_MS = 15_000;
 const RETRY_BASE_MS = 2_000;
 const RETRY_MAX_MS = 300_000;
 const MAX_SAMPLE_MS = 86_400_000;
@@ -38,6 +39,8 @@ export class MetadataWorker {
   readonly #works = new Map<Address, CollectionWork>();
   readonly #visiting = new Map<Address, Promise<void>>();
   #holding = false;
+  /** Whether a collection is due for which there is no room. */
+  #isCrowded = false;
   #wake: (() => void) | undefined;
 
   constructor(options: WorkerOptions) {
@@ -141,31 +144,48 @@ export class MetadataWorker {
   #startDue(signal: AbortSignal): number {
     const now = this.#options.clock.now();
     let next = now + IDLE_MS;
+    this.#isCrowded = false;
     for (const work of this.#works.values()) {
       if (this.#visiting.has(work.address)) continue;
       if (work.dueAt > now) {
         next = Math.min(next, work.dueAt);
         continue;
       }
-      if (this.#visiting.size >= PARALLEL) break;
+      if (this.#visiting.size >= PARALLEL) {
+        this.#isCrowded = true;
+        break;
+      }
       const visit = this.#visit(work, signal).finally(() => {
         this.#visiting.delete(work.address);
         this.#nudge();
       });
       this.#visiting.set(work.address, visit);
-      // Whoever was just visited comes last.
-      this.#works.delete(work.address);
-      this.#works.set(work.address, work);
+      this.#putLast(work);
     }
     return next;
+  }
+
+  /** Whoever was just visited, or gives up its place, comes after all others. */
+  #putLast(work: CollectionWork): void {
+    this.#works.delete(work.address);
+    this.#works.set(work.address, work);
   }
 
   async #visit(work: CollectionWork, signal: AbortSignal): Promise<void> {
     const { clock, logger, sampleMs } = this.#options;
     work.dueAt = Number.POSITIVE_INFINITY;
-    const visit = new Visit(this.#options, work, signal);
+    const turnEnds = clock.monotonic() + TURN_MS;
+    const isTurnOver = () => this.#isCrowded && clock.monotonic() >= turnEnds;
+    const visit = new Visit(this.#options, work, signal, isTurnOver);
     try {
-      await visit.run();
+      const isDone = await visit.run();
+      if (!isDone) {
+        work.isUnsettled ||= visit.written > 0;
+        work.interruptions = 0;
+        work.dueAt = 0;
+        this.#putLast(work);
+        return;
+      }
       const isSampled = clock.now() >= work.sampleAt;
       if (isSampled) {
         const isOutdated = await visit.sample();

@@ -5,6 +5,7 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
@@ -159,5 +160,40 @@ describe("a host that is slow", () => {
     await running.add(C, sixty(fast));
     await running.settled(C, 60);
     expect([asked, counted(running)]).toEqual([16, { resolved: 60 }]);
+  });
+
+  test("keeps a collection for a while only where others wait for their turn", async () => {
+    const held: (() => void)[] = [];
+    const slow = await serve((_request, response) => {
+      held.push(() => response.end(FINE));
+    });
+    const fast = await serve((_request, response) => response.end(FINE));
+    let later = 0;
+    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + later };
+    // As many as are visited at once, each with more than it asks for at a time.
+    const large = ["1", "2", "3", "4", "5", "6"].map(addressOf);
+    const many = Array.from({ length: 400 }, (_, id) => `${slow}/${id}`);
+    const running = await run({ stories: Object.fromEntries(large.map((address) => [address, many])), clock });
+    await eventually("all places are taken", async () => (running.chain.inFlight() >= 6 * 40 ? true : undefined));
+    await running.add(C, sixty(fast));
+    // From here on the slow host answers, but no collection's last token.
+    later = 60_000;
+    let left = 500;
+    await eventually("the one that waits has its turn", async () => {
+      for (const release of held.splice(0, left)) {
+        left--;
+        release();
+      }
+      const { resolved } = await running.metadata.progress(1, C);
+      return resolved === 60 ? true : undefined;
+    });
+    // It waited for no time-out of theirs.
+    expect(Object.keys(counted(running))).toEqual(["resolved"]);
+    // And the others go on.
+    await eventually("the rest comes in", async () => {
+      for (const release of held.splice(0)) release();
+      const { resolved } = await running.metadata.progress(1, large[5] ?? A);
+      return resolved === 400 ? true : undefined;
+    });
   });
 });

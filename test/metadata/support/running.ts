@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../../scripts/bench/fill.ts";
 import { chainById } from "../../../src/chains/chains.ts";
-import { systemClock } from "../../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import { createLogger } from "../../../src/core/logger.ts";
@@ -26,6 +26,7 @@ export interface RunningOptions {
   /** URIs of each collection, token 0 first. */
   readonly stories: Readonly<Record<Address, readonly string[]>>;
   readonly wire?: Wire;
+  readonly clock?: Clock;
   readonly cacheBytes?: number;
   /** Called before each batch of calls to the chain: tests throw from it. */
   readonly onCalls?: () => void;
@@ -82,6 +83,7 @@ const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () 
 export async function startMetadata(options: RunningOptions): Promise<RunningMetadata> {
   const {
     wire = systemWire,
+    clock = systemClock,
     cacheBytes = 16 * 1024 * 1024,
     onCalls = () => undefined,
     wrapLog = (log) => log,
@@ -101,7 +103,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
   const pictures = new Map<string, number>();
   const metadata = new Metadata({
     log,
-    clock: systemClock,
+    clock,
     logger,
     projections,
     wire,

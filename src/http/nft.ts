@@ -6,10 +6,12 @@ import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { nftStream } from "../events/types.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
+import { isToBeIdentifiedAnew } from "../nfts/again.ts";
 import { currentCollection, type ShownChain } from "../nfts/current.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
-import { finishPage, planPage } from "../nfts/pages.ts";
+import { finishPage } from "../nfts/pages.ts";
+import { currentPlan } from "../nfts/plan.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
 import { type RouteAnswer, readyAnswer } from "./ready.ts";
@@ -98,16 +100,18 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const source = { projections, chain: runtime.view };
     const collection = await currentCollection(source, { chainId, address }, cursor);
     if (collection.version === 0) await deps.requestIndexing(chainId, address);
-    if (collection.status === "not_nft" || collection.status === "not_a_contract") {
-      const stale = clock.now() - collection.identifiedAt >= LIMITS.reidentifyMs;
-      if (stale) deps.requestIdentification(chainId, address, collection.version);
+    if (isToBeIdentifiedAnew(collection, clock.now(), LIMITS.reidentifyMs)) {
+      deps.requestIdentification(chainId, address, collection.version);
     }
     if (collection.status === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
-    const plan = planPage(collection, runtime.view, cursor === undefined ? { first } : { cursor });
+    const plan = await currentPlan(
+      { ...source, chainId, address },
+      collection,
+      cursor === undefined ? { first } : { cursor },
+    );
     const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
-    const chainVersion = runtime.view.version;
     const metadataVersion = runtime.metadataVersion(address);
     const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
     const { walk, finalized } = plan;
@@ -122,7 +126,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
     const isCurrent = (): boolean =>
       projections.peek(stream)?.version === plan.version &&
-      runtime.view.version === chainVersion &&
+      runtime.view.version === plan.chainVersion &&
       runtime.metadataVersion(address) === metadataVersion &&
       clock.monotonic() < until;
     return { answer, isCurrent };

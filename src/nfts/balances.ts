@@ -205,14 +205,29 @@ export class BalanceHistory {
     return transfer;
   }
 
+  /** The newest entry of a holding, or -1. */
+  newestEntry(holding: number): number {
+    return this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding));
+  }
+
   /** The newest entry of a holding at or before `block`, or -1. */
   entryAt(holding: number, block: number): number {
-    return this.#lists.at(this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding)), block);
+    return this.#lists.at(this.newestEntry(holding), block);
+  }
+
+  /** The entry before of the same holding, or -1. */
+  entryBefore(entry: number): number {
+    return this.#lists.before(entry);
   }
 
   /** What was held after an entry; 0 for none. */
   heldAfter(entry: number): Amount {
     return this.#lists.balance(entry);
+  }
+
+  /** The holding of a transfer's receiver; -1 for a burn. */
+  receiverOf(transfer: number): number {
+    return this.#lists.holdingOf(2 * transfer + 1);
   }
 
   /** The first holding from `holding` on, in order of appearance; `count` when there is none. */

@@ -33,7 +33,8 @@ export interface Collection {
   completedVersion: number;
   /** When the contract was identified, or asked to be: when to ask again is counted from here. */
   identifiedAt: number;
-  failure: { reason: string; attempt: number; retryAt: number } | undefined;
+  /** Of the last attempt to read on, until one succeeds, and the version that said so. */
+  failure: { reason: string; attempt: number; retryAt: number; version: number } | undefined;
   possibleSpam: boolean;
   verifiedCollection: boolean;
   /** The rule behind the flags, "" for none. */
@@ -133,7 +134,7 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
       state.failure = undefined;
       return;
     case "IndexingFailed":
-      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt };
+      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version };
       return;
     case "FlagsChanged":
       state.possibleSpam = event.possibleSpam;

@@ -15,6 +15,7 @@ import type { Keeper } from "./keep.ts";
 import { LateMints } from "./late-mints.ts";
 import { TokenLinks } from "./links.ts";
 import { OwnerHistory } from "./owners.ts";
+import { PairIndexes } from "./pair-indexes.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
 
@@ -24,16 +25,6 @@ const MAX_EXPANDED_RANGE = 100_000;
 /** Row numbers stay exact integers: 2^53 is the bound of a double. */
 const MAX_ROWS = 2 ** 52;
 
-/**
- * Pairs of (token, owner) as of one block: how many, and where every so many of them stands in the order of pairs. Made
- * when first asked for; a block that can still change has none.
- */
-export interface PairIndex {
-  readonly block: number;
-  readonly count: number;
-  readonly places: readonly (readonly [number, number, number, number])[];
-}
-
 export class Ledger {
   readonly addresses = new AddressTable();
   readonly tokens = new TokenTable();
@@ -42,8 +33,8 @@ export class Ledger {
   readonly balances = new BalanceHistory(this.links);
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
-  /** The newest first; kept true here, filled by those who read. */
-  pairIndexes: readonly PairIndex[] = [];
+  /** Kept true here, filled by those who read. */
+  readonly pairIndexes = new PairIndexes();
   /** Single-owner tokens that are not burned, at the newest block. */
   liveSingles = 0;
   /** Transfers the contract should not have been able to make. */
@@ -84,7 +75,7 @@ export class Ledger {
     const { count, blocks } = columns;
     if (count === 0) return;
     this.#changes++;
-    this.#dropIndexes((blocks[0] as number) - 1);
+    this.pairIndexes.drop((blocks[0] as number) - 1);
     this.#advance(blocks, count);
     const { addressCount } = columns;
     const addresses = new Int32Array(addressCount);
@@ -273,15 +264,10 @@ export class Ledger {
     this.#lateMints.note(slot, transfer, { isFirst, isMint: minted });
   }
 
-  /** Forgets what was summed up of blocks above `block`. */
-  #dropIndexes(block: number): void {
-    this.pairIndexes = this.pairIndexes.filter((index) => index.block <= block);
-  }
-
   /** Undoes everything above `block`. */
   revert(block: number): void {
     this.#changes++;
-    this.#dropIndexes(block);
+    this.pairIndexes.drop(block);
     const { tokens, links, owners, balances, rows } = this;
     while (owners.count > 0 && owners.block(owners.count - 1) > block) {
       const entry = owners.count - 1;

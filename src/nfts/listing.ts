@@ -137,43 +137,86 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: (
   rows.scan(from, visitRow, (row) => gaps.passFull(row, block));
 }
 
-/** Whether entry `at` is the first by which its receiver came to hold its token. */
-function isFirstOfPair(ledger: Ledger, at: number): boolean {
-  const { owners } = ledger;
-  const to = owners.to(at);
-  let before = owners.prev(at);
-  for (; before >= 0; before = owners.prev(before)) if (owners.to(before) === to) return false;
-  return before === -1 || ledger.ownerAt(before) !== to;
+/** The owner entries of tokens as of a block, each looked for once: a token that moved since is met at each of its entries. */
+export class Walked {
+  /** By slot: an entry and one, what is below 0 less one, or 0 for nothing yet. */
+  readonly #entries: Int32Array;
+
+  /** @param count of slots there are; those of later ones are not remembered */
+  constructor(count: number) {
+    this.#entries = new Int32Array(count);
+  }
+
+  get(slot: number): number | undefined {
+    const kept = this.#entries[slot] ?? 0;
+    if (kept === 0) return undefined;
+    return kept > 0 ? kept - 1 : kept + 1;
+  }
+
+  set(slot: number, entry: number): void {
+    this.#entries[slot] = entry >= 0 ? entry + 1 : entry - 1;
+  }
+}
+
+/** How far a scan of pairs goes at once, and what it has from the scan before. */
+export interface ScanOptions {
+  readonly jump?: Jump;
+  /** Kept from scan to scan of one block. */
+  readonly walked?: Walked;
+  /** About so many steps; all by default. */
+  readonly most?: number;
 }
 
 /**
  * (token, owner) pairs in order of first appearance. A position is (owner entry, range, offset in it, holding): three
- * lists merged by when their members appeared.
+ * lists merged by when their members appeared. Returns where the scan goes on when it made as many steps as it may;
+ * undefined at the end, or where `visit` ended it.
  */
-export function scanHolders(ledger: Ledger, block: number, from: Position, visit: Visit, jump?: Jump): void {
+export function scanHolders(
+  ledger: Ledger,
+  block: number,
+  from: Position,
+  visit: Visit,
+  { jump, walked: kept, most = Number.POSITIVE_INFINITY }: ScanOptions = {},
+): Position | undefined {
   const { tokens, links, owners, balances, rows } = ledger;
   const entries = owners.countAt(block);
   let [i, r, offset, h] = from;
-  // A token that moved on after the block is met at each of its entries, but its walk back is made once.
-  const walked = new Map<number, number>();
+  let steps = 0;
+  const walked = kept ?? new Map<number, number>();
   const entryAt = (slot: number): number => {
     const tail = links.tail(slot);
     if (tail < 0 || owners.block(tail) <= block) return tail;
     const known = walked.get(slot);
     if (known !== undefined) return known;
-    const at = owners.at(tail, block);
+    let at = tail;
+    for (; at >= 0 && owners.block(at) > block; at = owners.prev(at)) steps++;
     walked.set(slot, at);
     return at;
   };
-  for (;;) {
+  /** Whether entry `at` is the first by which its receiver came to hold its token. */
+  const isFirstOfPair = (at: number): boolean => {
+    const to = owners.to(at);
+    let before = owners.prev(at);
+    for (; before >= 0; before = owners.prev(before), steps++) if (owners.to(before) === to) return false;
+    return before === -1 || ledger.ownerAt(before) !== to;
+  };
+  /** The newest entry of a holding, or -1. */
+  const lastOf = (holding: number): number => {
+    let last = balances.newestEntry(holding);
+    for (; last >= 0 && balances.block(last >>> 1) > block; last = balances.entryBefore(last)) steps++;
+    return last;
+  };
+  for (; ; steps++) {
+    if (steps >= most) return [i, r, offset, h];
     const range = rows.ranges[r];
     const rangeIsNext = range !== undefined && range.block <= block && (offset > 0 || range.entryAt <= i);
     h = balances.nextHolding(h);
     if (offset === 0 && h < balances.count && balances.holdingAfter(h) <= i + r) {
-      if (balances.block(h) > block) return;
+      if (balances.block(h) > block) return undefined;
       const holding = h++;
       const owner = balances.holdingOwner(holding);
-      const last = balances.entryAt(holding, block);
+      const last = lastOf(holding);
       const amount = balances.heldAfter(last);
       if (amount === 0) continue;
       const entry = () => {
@@ -181,7 +224,7 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
         const [minted, newest] = [balances.block(holding), balances.block(last >>> 1)];
         return { kind: TransferKind.erc1155, id, owner, amount, block: newest, blockMinted: minted, minter: -1 };
       };
-      if (!visit([i, r, 0, holding], entry)) return;
+      if (!visit([i, r, 0, holding], entry)) return undefined;
     } else if (rangeIsNext) {
       if (offset === 0 && jump !== undefined) offset = jump(r);
       if (offset >= range.count) {
@@ -209,20 +252,20 @@ export function scanHolders(ledger: Ledger, block: number, from: Position, visit
         blockMinted: range.block,
         minter: range.to,
       });
-      if (!visit(here, entry)) return;
+      if (!visit(here, entry)) return undefined;
     } else if (i < entries) {
       const at = i++;
       const slot = owners.slot(at);
       const to = owners.to(at);
       if (to === ZERO_OWNER) continue;
       const current = entryAt(slot);
-      if (ledger.ownerAt(current) !== to || !isFirstOfPair(ledger, at)) continue;
+      if (ledger.ownerAt(current) !== to || !isFirstOfPair(at)) continue;
       const entry = () => ({
         ...singleEntry(ledger, slot, current, block),
         blockMinted: owners.block(at),
       });
-      if (!visit([at, r, 0, h], entry)) return;
-    } else return;
+      if (!visit([at, r, 0, h], entry)) return undefined;
+    } else return undefined;
   }
 }
 

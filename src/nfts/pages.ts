@@ -67,8 +67,28 @@ export function currentBlock(collection: Collection, chain: PageChain): BlockRef
   return chain.head() ?? end ?? completed;
 }
 
+/** What a first page is true at: decided once, whatever else is awaited before it is planned. */
+export interface Snapshot {
+  /** Undefined where there is nothing to list yet, or ever. */
+  readonly block: BlockRef | undefined;
+  readonly status: Collection["status"];
+  readonly version: number;
+  readonly chainVersion: number;
+}
+
 /** @throws ApiError 400 above the head, 409 above what is indexed */
-function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): BlockRef | undefined {
+export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): Snapshot {
+  const { status, version } = collection;
+  return { block: blockOf(collection, chain, asOfBlock), status, version, chainVersion: chain.version };
+}
+
+/** Whether what was decided then could be decided now: the block is on the chain that is shown, and the collection has it. */
+export function isStillTrue({ block, status }: Snapshot, collection: Collection, chain: PageChain): boolean {
+  if (collection.status !== status) return false;
+  return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
+}
+
+function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): BlockRef | undefined {
   const current = currentBlock(collection, chain);
   if (asOfBlock === undefined) return current;
   const { end, status } = collection;
@@ -87,15 +107,13 @@ function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number 
   return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
 }
 
-function begin(collection: Collection, chain: PageChain, first: FirstPage): Walk | undefined {
-  const snapshot = snapshotOf(collection, chain, first.asOfBlock);
-  if (snapshot === undefined) return undefined;
-  const { number: block, hash } = snapshot;
-  const { ledger } = collection;
+function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, first: FirstPage): Walk | undefined {
+  if (at === undefined) return undefined;
+  const { number: block, hash } = at;
   const { holders, limit, hex, part } = first;
   const count = first.withTotal || part !== undefined ? countEntries(ledger, block, holders) : undefined;
   const total = first.withTotal ? count : undefined;
-  const common = { block, hash, chainVersion: chain.version, page: 0, limit, hex, holders, total };
+  const common = { block, hash, chainVersion, page: 0, limit, hex, holders, total };
   if (part === undefined || count === undefined) return { ...common, position: START, left: undefined };
   const from = Math.floor((part.range * count) / part.totalRanges);
   const to = Math.floor(((part.range + 1) * count) / part.totalRanges);
@@ -105,10 +123,7 @@ function begin(collection: Collection, chain: PageChain, first: FirstPage): Walk
 
 function resume(cursor: Cursor, collection: Collection, chain: PageChain): Walk {
   const { block, hash } = cursor;
-  const head = chain.head();
-  // What was shown once and is above the head now has been reverted, however long ago.
-  const isAbove = collection.status === "synced" && head !== undefined && block > head.number;
-  if (isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }))) {
+  if (hasLeft(collection, chain, { number: block, hash })) {
     throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
@@ -120,6 +135,15 @@ function resume(cursor: Cursor, collection: Collection, chain: PageChain): Walk 
   return cursor;
 }
 
+/** Whether a block that a page was true at left the canonical chain. */
+function hasLeft({ status }: Collection, chain: PageChain, at: { number: number; hash: Hash | "" }): boolean {
+  const { number: block, hash } = at;
+  const head = chain.head();
+  // What was shown once and is above the head now has been reverted, however long ago.
+  const isAbove = status === "synced" && head !== undefined && block > head.number;
+  return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
+}
+
 /** Whether the collection does not hold that block yet: another process may have read on, or a crash threw it back. */
 export function isBehind({ status, end }: Collection, block: number): boolean {
   return status === "syncing" && (end?.number ?? -1) < block;
@@ -128,9 +152,12 @@ export function isBehind({ status, end }: Collection, block: number): boolean {
 /** A page before its records are put into words. */
 export interface PagePlan {
   readonly collection: Collection;
-  /** What the collection was when the plan was made; it may move on before the page is finished. */
+  /** What the collection was, and the chain, when the snapshot was decided; they may move on before the page is finished. */
   readonly status: Collection["status"];
   readonly version: number;
+  readonly chainVersion: number;
+  /** Of the ledger, when the entries were read. */
+  readonly changes: number;
   readonly limit: number;
   readonly withTotal: boolean;
   readonly walk: Walk | undefined;
@@ -140,19 +167,25 @@ export interface PagePlan {
   readonly finalized: boolean;
 }
 
-/** What the page holds and what it is true of. @throws ApiError */
-export function planPage(
-  collection: Collection,
-  chain: PageChain,
-  from: { readonly cursor: Cursor } | { readonly first: FirstPage },
-): PagePlan {
-  const limit = "first" in from ? from.first.limit : from.cursor.limit;
-  const withTotal = "first" in from && from.first.withTotal;
-  const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, chain, from.first);
+/** Where a page is from: a walk under way, or the parameters of its first page. */
+export type PageFrom = { readonly cursor: Cursor } | { readonly first: FirstPage };
+
+/**
+ * What the page holds and what it is true of.
+ * @param snapshot of a first page, where it was decided before
+ * @throws ApiError
+ */
+export function planPage(collection: Collection, chain: PageChain, from: PageFrom, snapshot?: Snapshot): PagePlan {
+  const asOfBlock = "first" in from ? from.first.asOfBlock : undefined;
+  const taken = snapshot ?? snapshotOf(collection, chain, asOfBlock);
+  const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, taken, from.first);
   const finalized =
     walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
-  const { status, version } = collection;
-  const common = { collection, status, version, limit, withTotal, walk, finalized };
+  const { limit } = "cursor" in from ? from.cursor : from.first;
+  const { status, version, chainVersion } = taken;
+  const { changes } = collection.ledger;
+  const withTotal = "first" in from && from.first.withTotal;
+  const common = { collection, status, version, chainVersion, changes, limit, withTotal, walk, finalized };
   if (walk?.position === undefined) return { ...common, entries: [], next: undefined };
   const wanted = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
   const { block, holders, position } = walk;
@@ -163,7 +196,7 @@ export function planPage(
 function cutPlan(plan: PagePlan, count: number): PagePlan {
   const { walk, collection } = plan;
   if (walk?.position === undefined || count >= plan.entries.length) return plan;
-  if (collection.version !== plan.version) {
+  if (collection.ledger.changes !== plan.changes) {
     throw new AppError("the collection moved while its page was made", { code: "chain_moved", retryable: true });
   }
   const { block, holders, position } = walk;

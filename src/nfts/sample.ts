@@ -1,7 +1,12 @@
-/** Random holdings of a collection as of a block: what the self-audit asks the chain about. */
+/**
+ * Random holdings of a collection as of a block: what the self-audit asks the chain about. Drawn by what can be found by
+ * number, rows and transfers, so that no listing of holders is walked for it.
+ */
 import type { Address } from "../core/hex.ts";
-import type { TransferKind } from "../events/columns.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { Amount } from "./amount.ts";
 import type { Collection } from "./collection.ts";
+import type { Ledger } from "./ledger.ts";
 import { readSlice } from "./listing.ts";
 import { countEntries, positionAfter } from "./places.ts";
 
@@ -12,6 +17,16 @@ export interface Holding {
   readonly amount: bigint;
 }
 
+interface Drawn {
+  readonly kind: TransferKind;
+  readonly id: Amount;
+  readonly owner: number;
+  readonly amount: Amount;
+}
+
+/** Transfers looked at for one whose receiver still holds something. */
+const MAX_TRIES = 8;
+
 /**
  * At most `count` holdings after `block`, each drawn by itself.
  * @param random a number in [0, 1)
@@ -21,15 +36,30 @@ export function sampleHoldings(
   block: number,
   { count, random }: { count: number; random: () => number },
 ): Holding[] {
-  const total = countEntries(ledger, block, true);
+  const tokens = countEntries(ledger, block, false);
   const holdings: Holding[] = [];
-  for (let left = Math.min(count, total); left > 0; left--) {
-    const from = positionAfter(ledger, block, true, Math.floor(random() * total));
+  for (let left = Math.min(count, tokens + ledger.balances.countAt(block)); left > 0; left--) {
+    const from = positionAfter(ledger, block, false, Math.floor(random() * tokens));
     if (from === undefined) continue;
-    const [entry] = readSlice(ledger, { block, holders: true, from, limit: 1 }).entries;
-    if (entry === undefined || entry.owner < 0) continue;
-    const owner = ledger.addresses.hex(entry.owner) as Address;
-    holdings.push({ kind: entry.kind, id: BigInt(entry.id), owner, amount: BigInt(entry.amount) });
+    const [entry] = readSlice(ledger, { block, holders: false, from, limit: 1 }).entries;
+    const drawn = entry === undefined || entry.owner >= 0 ? entry : drawAmount(ledger, block, random);
+    if (drawn === undefined) continue;
+    const { kind, id, owner, amount } = drawn;
+    holdings.push({ kind, id: BigInt(id), owner: ledger.addresses.hex(owner) as Address, amount: BigInt(amount) });
   }
   return holdings;
+}
+
+/** Some holding of an ERC-1155 token: a token with many holders has them in no order that could be drawn from. */
+function drawAmount({ tokens, balances }: Ledger, block: number, random: () => number): Drawn | undefined {
+  const transfers = balances.countAt(block);
+  for (let left = MAX_TRIES; left > 0; left--) {
+    const holding = balances.receiverOf(Math.floor(random() * transfers));
+    if (holding < 0) continue;
+    const amount = balances.heldAfter(balances.entryAt(holding, block));
+    if (amount === 0) continue;
+    const id = tokens.idAmount(balances.holdingSlot(holding));
+    return { kind: TransferKind.erc1155, id, owner: balances.holdingOwner(holding), amount };
+  }
+  return undefined;
 }

@@ -1,0 +1,392 @@
+/**
+ * Listings of holders that have to be counted first: in slices between which others have their turn, once however many
+ * wait for the same, and true at their block whatever is folded, reverted or mined meanwhile. Real log, route and fold.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chainById } from "../../src/chains/chains.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import { type BlockRef, type NftEvent, nftStream } from "../../src/events/types.ts";
+import { createNftRoute, type NftChain } from "../../src/http/nft.ts";
+import { openLog } from "../../src/log/open.ts";
+import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
+import type { ShownChain } from "../../src/nfts/current.ts";
+import { type Entry, readSlice } from "../../src/nfts/listing.ts";
+import type { FirstPage } from "../../src/nfts/pages.ts";
+import { countEntries, positionAfter } from "../../src/nfts/places.ts";
+import { currentPlan } from "../../src/nfts/plan.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { NOTHING } from "../../src/nfts/record.ts";
+import { sampleHoldings } from "../../src/nfts/sample.ts";
+import { temporaryLogUrl } from "../support/service.ts";
+import { hash, identified } from "./histories.ts";
+import { columnsOf, type ModelEntry, type ModelTransfer, modelListing } from "./model.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const address = `0x${"be".repeat(20)}` as Address;
+const BLOCKS = 300;
+const PER_BLOCK = 40;
+const { erc721, erc1155, range } = TransferKind;
+
+/** Numbers below `below`, the same ones for a seed. */
+function numbers(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0;
+    return state % below;
+  };
+}
+
+const OWNERS = 40;
+type Draw = (below: number) => number;
+type Make = (draw: Draw, block: number) => ModelTransfer;
+
+const singles: Make = (draw, block) => {
+  const isRanged = draw(3) === 0;
+  const id = BigInt(isRanged ? 1_000_000 + draw(3_000) : draw(2_000));
+  return { kind: erc721, block, from: 1 + draw(OWNERS), to: draw(OWNERS), id, amount: 1n };
+};
+const amounts: Make = (draw, block) => {
+  const from = draw(2) === 0 ? 0 : 1 + draw(OWNERS);
+  const to = draw(9) === 0 ? 0 : 1 + draw(OWNERS);
+  return { kind: erc1155, block, from, to, id: BigInt(draw(200)), amount: BigInt(1 + draw(3)) };
+};
+/** What each kind of collection's history is made of; ids of the range move on among the others. */
+const shapes: { readonly [what: string]: { readonly make: Make; readonly isRanged: boolean } } = {
+  "tokens of one owner": { make: singles, isRanged: false },
+  amounts: { make: amounts, isRanged: false },
+  "tokens of one owner, many from an id range": { make: singles, isRanged: true },
+  "every kind": { make: (draw, block) => (draw(2) === 0 ? singles : amounts)(draw, block), isRanged: true },
+};
+type Shape = (typeof shapes)[string];
+
+function transfersOf({ make, isRanged }: Shape, seed: number, from: number, to: number): ModelTransfer[] {
+  const draw = numbers(seed);
+  const transfers: ModelTransfer[] = [];
+  for (let block = from; block <= to; block++) {
+    if (block === 0 && isRanged) {
+      transfers.push({ kind: range, block, from: 0, to: 1, id: 1_000_000n, amount: 3_000n });
+    }
+    for (let i = 0; i < PER_BLOCK; i++) transfers.push(make(draw, block));
+  }
+  return transfers;
+}
+
+function committed(transfers: readonly ModelTransfer[], from: number, to: number, fork = 0): NftEvent {
+  const [count, columns] = [transfers.length, columnsOf(transfers)];
+  return {
+    type: "TransfersCommitted",
+    fromBlock: from,
+    toBlock: to,
+    toHash: forked(to, fork),
+    count,
+    transfers: columns,
+  };
+}
+
+/** The hash of a block on one of several branches. */
+const forked = (block: number, fork: number): Hash => hash(block + fork * 1_000_000);
+
+const history = (transfers: readonly ModelTransfer[]): NftEvent[] => [
+  { type: "IndexingRequested" },
+  identified,
+  committed(transfers, 0, BLOCKS),
+  { type: "IndexingCompleted", block: BLOCKS, hash: hash(BLOCKS) },
+];
+
+/** Runs `each` in every turn of the event loop until the promise is settled; how many turns that took. */
+async function turnsUntil(promise: Promise<unknown>, each: (turn: number) => void = () => {}): Promise<number> {
+  let isSettled = false;
+  const settled = () => {
+    isSettled = true;
+  };
+  promise.then(settled, settled);
+  for (let turn = 0; ; turn++) {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    if (isSettled) return turn;
+    each(turn);
+  }
+}
+
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+afterAll(async () => {
+  await projections.close();
+  await log.close();
+});
+
+/** The route over the real log, on a chain that stands still. */
+async function routeOf(chainId: 1 | 137, transfers: readonly ModelTransfer[]) {
+  await log.append({ stream: nftStream(chainId, address), events: history(transfers), expectedVersion: 0 });
+  await projections.get(chainId, address);
+  const head: BlockRef = { number: BLOCKS, hash: hash(BLOCKS) };
+  const view: ShownChain = {
+    version: 0,
+    head: () => head,
+    finalized: () => head,
+    header: (number) => ({ number, hash: hash(number) }),
+    isCanonical: () => true,
+    catchUp: async () => {},
+  };
+  const chain: NftChain = {
+    view,
+    hashOf: async (block) => hash(block),
+    factsOf: async (_address, entries) => ({ facts: entries.map(() => NOTHING), isSettled: true }),
+    metadataVersion: () => 0,
+    isHalted: () => false,
+  };
+  const route = createNftRoute({
+    projections,
+    clock: systemClock,
+    cursorSecret: "a secret of the tests",
+    maxPageSize: 500,
+    wireTypes: "native",
+    nftChain: () => chain,
+    requestIndexing: async () => {},
+    requestIdentification: () => {},
+  });
+  const name = chainById(chainId)?.name;
+  return async (query: string) => {
+    const { answer } = await route(`chain=${name}&holders=true&${query}`, address);
+    return JSON.parse(await answer.body.text()) as { total: number; result: { token_id: string; owner_of: string }[] };
+  };
+}
+
+describe("asked for over the route", () => {
+  const transfers = transfersOf(shapes["amounts"] as Shape, 1, 0, BLOCKS);
+  const truth = (block: number) => modelListing(transfers, block, true);
+
+  test("a count and a range leave others their turn, and are the naive model's", async () => {
+    const get = await routeOf(1, transfers);
+    const asked = get("disable_total=false&as_of_block=290");
+    expect(await turnsUntil(asked)).toBeGreaterThan(5);
+    expect((await asked).total).toBe(truth(290).length);
+    const part = get("totalRanges=10&range=9&as_of_block=280");
+    expect(await turnsUntil(part)).toBeGreaterThan(5);
+    const listed = truth(280);
+    const begin = Math.floor((9 * listed.length) / 10);
+    const ids = (await part).result.map(({ token_id }) => token_id);
+    expect(ids).toEqual(listed.slice(begin, begin + 100).map(({ id }) => id));
+  });
+
+  test("of one block once, however many ask for it", async () => {
+    const get = await routeOf(137, transfers);
+    const alone = await turnsUntil(get("disable_total=false&as_of_block=250"));
+    const many = Array.from({ length: 20 }, (_, i) => get(`totalRanges=20&range=${i}&limit=500&as_of_block=251`));
+    expect(await turnsUntil(Promise.all(many))).toBeLessThan(alone * 2);
+    const results = (await Promise.all(many)).flatMap(({ result }) => result);
+    expect(results.length).toBe(truth(251).length);
+    // Counted before: at once.
+    expect(await turnsUntil(get("disable_total=false&as_of_block=251"))).toBeLessThan(3);
+  });
+
+  test("of too many blocks at once are refused, and the others answered", async () => {
+    const source = sourceOf(replay(transfers), branchOf(0));
+    const asked = Array.from({ length: 30 }, (_, i) => planOf(source, { withTotal: true, asOfBlock: 100 + i }));
+    const outcomes = await Promise.allSettled(asked);
+    const refused = outcomes.filter(({ status }) => status === "rejected");
+    expect(refused.length).toBe(30 - 16);
+    for (const outcome of refused) {
+      expect((outcome as PromiseRejectedResult).reason).toMatchObject({ status: 429, code: "rate_limited" });
+    }
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome.status === "fulfilled") expect(outcome.value.walk?.total).toBe(truth(100 + i).length);
+    }
+    const again = await planOf(source, { withTotal: true, asOfBlock: 129 });
+    expect(again.walk?.total).toBe(truth(129).length);
+  });
+});
+
+/** A chain that shows a branch: blocks of another are not canonical. */
+function branchOf(fork: number) {
+  const chain = {
+    version: 0,
+    fork,
+    /** Blocks below it are the same on all branches. */
+    forkedAt: 0,
+    number: BLOCKS,
+    head: (): BlockRef => ({ number: chain.number, hash: chain.hashOf(chain.number) }),
+    finalized: () => undefined,
+    header: (number: number): BlockRef => ({ number, hash: chain.hashOf(number) }),
+    isCanonical: (block: BlockRef) => block.hash === chain.hashOf(block.number),
+    hashOf: (block: number) => forked(block, block < chain.forkedAt ? 0 : chain.fork),
+    catchUp: async () => {},
+  };
+  return chain;
+}
+
+function sourceOf(collection: Collection, chain: ShownChain) {
+  const get = async () => collection;
+  return { collection, chain, projections: { get, newest: get } as unknown as CollectionProjections };
+}
+
+function planOf({ collection, ...source }: ReturnType<typeof sourceOf>, fields: Partial<FirstPage>) {
+  const first = { limit: 100, hex: false, holders: true, withTotal: false, asOfBlock: undefined, part: undefined };
+  const from = { first: { ...first, ...fields } };
+  return (async () => currentPlan({ ...source, chainId: 1, address }, collection, from))();
+}
+
+function replay(transfers: readonly ModelTransfer[]): Collection {
+  const state = initialState();
+  for (const [i, event] of history(transfers).entries()) evolve(state, event, i + 1, 0);
+  return state;
+}
+
+function readable({ ledger }: Collection, entries: readonly Entry[]): ModelEntry[] {
+  const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
+  return entries.map((entry) => ({
+    ...entry,
+    id: entry.id.toString(),
+    owner: name(entry.owner),
+    minter: name(entry.minter),
+    amount: entry.amount.toString(),
+  }));
+}
+
+describe.each(Object.keys(shapes))("%s", (what) => {
+  const shape = shapes[what] as Shape;
+  const transfers = transfersOf(shape, 7, 0, BLOCKS);
+  const BLOCK = 200;
+
+  test("stay the snapshot's while the history goes on and forks above it", async () => {
+    const collection = replay(transfers);
+    const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
+    const asked = planOf(sourceOf(collection, branchOf(0)), {
+      withTotal: true,
+      asOfBlock: BLOCK,
+      part: { range: 2, totalRanges: 3 },
+    });
+    const turns = await turnsUntil(asked, (turn) => {
+      const end = collection.end?.number as number;
+      if (turn % 3 === 2) {
+        const number = Math.max(BLOCK, end - 1 - (turn % 50));
+        append({ type: "BlocksReverted", ancestor: { number, hash: hash(number) } });
+      } else append(committed(transfersOf(shape, turn, end + 1, end + 2), end + 1, end + 2));
+    });
+    expect(turns).toBeGreaterThan(5);
+    const plan = await asked;
+    const truth = modelListing(transfers, BLOCK, true);
+    expect(plan.walk?.total).toBe(truth.length);
+    const begin = Math.floor((2 * truth.length) / 3);
+    expect(readable(collection, plan.entries)).toEqual(truth.slice(begin, begin + 100));
+    // Every place that the index leads to, on the history as it is by now.
+    for (let skip = 0; skip <= truth.length; skip += 37) {
+      const from = positionAfter(collection.ledger, BLOCK, true, skip);
+      const slice = from && readSlice(collection.ledger, { block: BLOCK, holders: true, from, limit: 1 });
+      expect(readable(collection, slice?.entries ?? [])).toEqual(truth.slice(skip, skip + 1));
+    }
+    expect(countEntries(collection.ledger, BLOCK, true)).toBe(truth.length);
+  });
+
+  test("begin anew where a fork takes the block, and are the new branch's", async () => {
+    const collection = replay(transfers);
+    const chain = branchOf(0);
+    const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
+    const ancestor = BLOCKS - 20;
+    const fresh = transfersOf(shape, 99, ancestor + 1, BLOCKS);
+    const asked = planOf(sourceOf(collection, chain), {
+      withTotal: true,
+      asOfBlock: BLOCKS - 1,
+      part: { range: 0, totalRanges: 2 },
+    });
+    await turnsUntil(asked, (turn) => {
+      if (turn !== 3) return;
+      Object.assign(chain, { fork: 1, forkedAt: ancestor + 1 });
+      append({ type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } });
+      append(committed(fresh, ancestor + 1, BLOCKS, 1));
+    });
+    const { walk, entries, version } = await asked;
+    const truth = modelListing([...transfers.filter(({ block }) => block <= ancestor), ...fresh], BLOCKS - 1, true);
+    expect(walk).toMatchObject({ block: BLOCKS - 1, hash: forked(BLOCKS - 1, 1), total: truth.length });
+    expect(version).toBe(collection.version);
+    expect(readable(collection, entries)).toEqual(truth.slice(0, Math.min(100, Math.floor(truth.length / 2))));
+  });
+});
+
+describe("meanwhile", () => {
+  const shape = shapes["amounts"] as Shape;
+  const transfers = transfersOf(shape, 3, 0, BLOCKS);
+
+  test("the collection has nothing in the blocks that a fork took: the page is of the branch that is shown", async () => {
+    const collection = replay(transfers);
+    const chain = branchOf(0);
+    chain.number = BLOCKS + 10;
+    const asked = planOf(sourceOf(collection, chain), { part: { range: 1, totalRanges: 2 } });
+    await turnsUntil(asked, (turn) => {
+      if (turn === 2) Object.assign(chain, { version: 1, fork: 1, forkedAt: BLOCKS + 5 });
+    });
+    const plan = await asked;
+    expect(plan.walk).toMatchObject({ block: BLOCKS + 10, hash: forked(BLOCKS + 10, 1), chainVersion: 1 });
+  });
+
+  test("the head falls below the block: the page is of the new head, not refused", async () => {
+    const collection = replay(transfers);
+    const chain = branchOf(0);
+    const asked = planOf(sourceOf(collection, chain), { withTotal: true, part: { range: 1, totalRanges: 2 } });
+    await turnsUntil(asked, (turn) => {
+      if (turn !== 2) return;
+      chain.number = BLOCKS - 7;
+      const ancestor = { number: BLOCKS - 7, hash: hash(BLOCKS - 7) };
+      evolve(collection, { type: "BlocksReverted", ancestor }, collection.version + 1, 0);
+    });
+    const { walk } = await asked;
+    expect(walk).toMatchObject({ block: BLOCKS - 7, total: modelListing(transfers, BLOCKS - 7, true).length });
+  });
+
+  test("the chain takes the block back all the time: the request ends all the same, and what it says is true", async () => {
+    const collection = replay(transfers);
+    const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
+    let truth = transfers;
+    const asked = planOf(sourceOf(collection, branchOf(0)), { withTotal: true, asOfBlock: BLOCKS - 1 });
+    let reverts = 0;
+    await turnsUntil(asked, (turn) => {
+      const ancestor = BLOCKS - 10;
+      const fresh = transfersOf(shape, 1_000 + turn, ancestor + 1, BLOCKS);
+      append({ type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } });
+      append(committed(fresh, ancestor + 1, BLOCKS));
+      truth = [...truth.filter(({ block }) => block <= ancestor), ...fresh];
+      reverts++;
+    });
+    expect(reverts).toBeGreaterThan(2);
+    expect((await asked).walk?.total).toBe(modelListing(truth, BLOCKS - 1, true).length);
+  });
+
+  test("a page that may be given again is held against what its snapshot was decided by", async () => {
+    const collection = replay(transfers);
+    const before = collection.version;
+    const asked = planOf(sourceOf(collection, branchOf(0)), { withTotal: true, asOfBlock: BLOCKS - 9 });
+    await turnsUntil(asked, (turn) => {
+      if (turn !== 1) return;
+      evolve(
+        collection,
+        committed(transfersOf(shape, 5, BLOCKS + 1, BLOCKS + 1), BLOCKS + 1, BLOCKS + 1),
+        before + 1,
+        0,
+      );
+    });
+    expect((await asked).version).toBe(before);
+    expect(collection.version).toBe(before + 1);
+  });
+});
+
+describe.each(Object.keys(shapes))("a sample of %s", (what) => {
+  test("is of holdings, and walks no listing for it", () => {
+    const transfers = transfersOf(shapes[what] as Shape, 21, 0, BLOCKS);
+    const collection = replay(transfers);
+    const draw = numbers(5);
+    const random = () => draw(2 ** 31) / 2 ** 31;
+    for (const block of [0, 150, BLOCKS]) {
+      const truth = modelListing(transfers, block, true);
+      const known = new Set(truth.map(({ kind, id, owner, amount }) => `${kind}/${id}/${owner}/${amount}`));
+      const holdings = sampleHoldings(collection, block, { count: 200, random });
+      const drawn = holdings.map(({ kind, id, owner, amount }) => `${kind}/${id}/${Number(owner)}/${amount}`);
+      expect(drawn.filter((one) => !known.has(one))).toEqual([]);
+      expect(new Set(drawn).size).toBeGreaterThan(Math.min(known.size, 100) / 4);
+      expect(collection.ledger.pairIndexes.find(block)).toBeUndefined();
+    }
+  });
+});

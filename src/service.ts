@@ -140,6 +140,9 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     runtimes.set(runtime.chain.chainId, runtime);
   }
   const request = (chainId: number, address: Address) => requestIndexing(log, chainId, address);
+  const requestAgain = (chainId: number, address: Address, version: number): void => {
+    lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
+  };
   const channel = new Channel({
     log,
     projections,
@@ -147,6 +150,8 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
     requestIndexing: (chainId, address) => request(chainId, address as Address),
+    requestIdentification: requestAgain,
+    reidentifyMs: LIMITS.reidentifyMs,
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
   });
   lifecycle.onStop("channel", () => channel.stop());
@@ -183,9 +188,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
     isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
     requestIndexing: request,
-    requestIdentification: (chainId, address, version) => {
-      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
-    },
+    requestIdentification: requestAgain,
   });
   return { app, channel, keys, limiter, metrics };
 }

@@ -4,9 +4,10 @@
  * does not yet show. A message is made once, however many it goes to. Knows nothing of sockets but `Peer`.
  */
 import type { Clock } from "../core/clock.ts";
-import { isAbort } from "../core/errors.ts";
+import { invariant, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { otherWork } from "../core/own-thread.ts";
 import {
   type BlockRef,
   type NftEvent,
@@ -16,13 +17,16 @@ import {
   type StreamName,
 } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
+import { isToBeIdentifiedAnew } from "../nfts/again.ts";
 import type { Collection } from "../nfts/collection.ts";
 import { currentBlock, type PageChain } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { Broadcast } from "./broadcast.ts";
-import { type ClientMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
+import { type ClientMessage, type ErrorMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
 import { Pace } from "./pace.ts";
+import { type Connection, Subscription } from "./subscription.ts";
 import {
+  failureMessage,
   indexedMessage,
   isProgress,
   messageOf,
@@ -51,34 +55,21 @@ export interface ChannelOptions {
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
   readonly requestIndexing: (chainId: number, address: `0x${string}`) => Promise<void>;
+  /** Has a contract that was found to be no NFT at `version` identified anew. */
+  readonly requestIdentification: (chainId: number, address: Address, version: number) => void;
+  /** Between two identifications of such a contract, at least. */
+  readonly reidentifyMs: number;
   readonly maxSubscriptions: number;
 }
 
 /** Versions replayed at most for a `since`. */
 const MAX_REPLAY = 1_000;
+/** Bytes of one read of a replay: some hundred transfers are read and told in a part of a millisecond. */
+const REPLAY_BYTES = 16 * 1024;
 /** At most four `progress` a second. */
 const PROGRESS_MS = 250;
 /** At most one `metadata` a second. */
 const METADATA_MS = 1_000;
-
-interface Subscription {
-  readonly stream: StreamName;
-  readonly peer: Peer;
-  readonly connection: Connection;
-  readonly unpin: () => void;
-  /** Newest version the peer was told of, or need not be. */
-  version: number;
-  /** While a replay is read from the log, live events wait for it. */
-  replaying: boolean;
-  /** Ancestor of the last `reorged` told: the stream's own revert to it says the same again. */
-  revertedTo: string | undefined;
-}
-
-interface Connection {
-  readonly subscriptions: Map<StreamName, Subscription>;
-  /** Streams whose `indexed` this connection has had. */
-  readonly indexed: Set<StreamName>;
-}
 
 export class Channel {
   readonly #options: ChannelOptions;
@@ -113,7 +104,7 @@ export class Channel {
   async receive(peer: Peer, text: string): Promise<void> {
     const message = parseClientMessage(text);
     if ("code" in message) {
-      peer.send({ type: "error", code: message.code, message: message.message });
+      peer.send({ type: "error", ...message });
       return;
     }
     try {
@@ -121,8 +112,23 @@ export class Channel {
     } catch (error) {
       if (isAbort(error)) return;
       this.#options.logger.error({ err: error }, "a WebSocket message could not be handled");
-      peer.send({ type: "error", code: "internal", message: "internal error; try again" });
+      peer.send(this.#errorOf(message, "internal", "internal error; try again"));
     }
+  }
+
+  /** What could not be done, with what it was to be done to. */
+  #errorOf(asked: ClientMessage, code: string, message: string): ErrorMessage {
+    if (asked.action === "ping") return { type: "error", code, message };
+    const { chain, address } = asked;
+    const version = this.#options.projections.peek(nftStream(chain.chainId, address))?.version;
+    return {
+      type: "error",
+      chain: chain.name,
+      address,
+      ...(version === undefined ? {} : { version }),
+      code,
+      message,
+    };
   }
 
   async #perform(peer: Peer, message: ClientMessage): Promise<void> {
@@ -152,10 +158,10 @@ export class Channel {
     message: Extract<ClientMessage, { action: "subscribe" }>,
   ): Promise<void> {
     const { chain, address, since } = message;
-    const { projections, chainOf, maxSubscriptions, requestIndexing } = this.#options;
+    const { projections, chainOf, maxSubscriptions } = this.#options;
     if (chainOf(chain.chainId) === undefined) {
       const text = `chain ${chain.name} is not enabled on this server`;
-      peer.send({ type: "error", code: "chain_not_enabled", message: text });
+      peer.send(this.#errorOf(message, "chain_not_enabled", text));
       return;
     }
     const stream = nftStream(chain.chainId, address);
@@ -163,57 +169,90 @@ export class Channel {
     if (before !== undefined) this.#drop(before);
     if (connection.subscriptions.size >= maxSubscriptions) {
       const text = `a connection may hold ${maxSubscriptions} subscriptions; unsubscribe from some, or open another`;
-      peer.send({ type: "error", code: "rate_limited", message: text });
+      peer.send(this.#errorOf(message, "rate_limited", text));
       return;
     }
     // Registered before the first await, so that the bound holds and nothing is missed in between.
-    const subscription: Subscription = {
-      stream,
-      peer,
-      connection,
-      unpin: projections.pin(stream),
-      version: Number.MAX_SAFE_INTEGER,
-      replaying: true,
-      revertedTo: undefined,
-    };
+    const subscription = new Subscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
     const all = this.#byStream.get(stream) ?? new Set();
     this.#byStream.set(stream, all.add(subscription));
-
-    let collection = await projections.get(chain.chainId, address);
-    if (collection.version === 0) {
-      await requestIndexing(chain.chainId, address);
-      collection = await projections.get(chain.chainId, address);
+    try {
+      const collection = await this.#askFor(chain.chainId, address);
+      if (subscription.isListening) await this.#greet(subscription, collection, since);
+    } catch (error) {
+      // The client is told of an error: it does not listen.
+      if (subscription.isListening) this.#drop(subscription);
+      throw error;
     }
-    if (connection.subscriptions.get(stream) !== subscription) return;
-    await this.#greet(subscription, collection, since);
   }
 
-  /** `status`, then `indexed` where it is due, then what `since` missed, then live. */
+  /** The collection, requested where nobody did before, and identified anew where that is due: as a request for a page does. */
+  async #askFor(chainId: number, address: Address): Promise<Collection> {
+    const { projections, clock, reidentifyMs, requestIndexing, requestIdentification } = this.#options;
+    const collection = await projections.get(chainId, address);
+    if (collection.version === 0) {
+      await requestIndexing(chainId, address);
+      return await projections.get(chainId, address);
+    }
+    if (isToBeIdentifiedAnew(collection, clock.now(), reidentifyMs)) {
+      requestIdentification(chainId, address, collection.version);
+    }
+    return collection;
+  }
+
+  /** `status`, then `indexed` or `failed` where it is due, then what `since` missed, then live. */
   async #greet(subscription: Subscription, collection: Collection, since: number | undefined): Promise<void> {
     const { stream, peer, connection } = subscription;
-    const gap = since !== undefined && collection.version - since > MAX_REPLAY;
+    const { version } = collection;
+    const gap = since !== undefined && version - since > MAX_REPLAY;
+    const indexed = indexedMessage(stream, collection);
+    // What was before the completion is all in what is told first, and so is everything of what is not complete.
+    const isReplayed = since !== undefined && !gap && indexed !== undefined;
     const chain = this.#options.chainOf(parseStream(stream).chainId);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     peer.send(statusMessage(stream, collection, { block, gap }));
-    const indexed = indexedMessage(stream, collection);
+    const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
+    if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {
       if (since !== undefined && since >= indexed.version) connection.indexed.add(stream);
-      else tellOnce(subscription, indexed);
+      else subscription.tellIndexed(indexed);
     }
-    subscription.version = since === undefined || gap ? collection.version : Math.min(since, collection.version);
-    let missedProgress = false;
-    while (subscription.version < collection.version) {
-      const page = await this.#options.log.read(stream, { from: subscription.version + 1, limit: MAX_REPLAY });
-      if (connection.subscriptions.get(stream) !== subscription || page.length === 0) return;
+    subscription.begin(isReplayed ? Math.min(Math.max(since, indexed.version), version) : version);
+    await this.#replay(subscription, collection);
+    if (!subscription.isListening || since === undefined) return;
+    const now = this.#options.projections.peek(stream) ?? collection;
+    const isMissed = since < now.version && now.end !== undefined && now.completed === undefined;
+    if (isMissed) peer.send(progressMessage(stream, now));
+  }
+
+  /**
+   * Tells what a subscriber missed, a few events at a time, and has it hear from then on what happens: who comes back with
+   * many others is not to be felt by anybody.
+   */
+  async #replay(subscription: Subscription, collection: Collection): Promise<void> {
+    const { log, projections } = this.#options;
+    const { stream } = subscription;
+    while (subscription.isListening) {
+      // It may have been evicted, and hydrated anew, since.
+      const now = projections.peek(stream) ?? collection;
+      const end = Math.max(now.version, subscription.heard);
+      if (subscription.version >= end) {
+        subscription.goLive();
+        return;
+      }
+      // Before the first part, too: many may come back at once.
+      await otherWork();
+      const from = subscription.version + 1;
+      const page = await log.read(stream, { from, maxBytes: REPLAY_BYTES });
+      if (!subscription.isListening) return;
+      invariant(page.length > 0, "the log lacks what was folded of it", { stream, from, end });
       for (const recorded of page as Recorded<NftEvent>[]) {
-        if (recorded.version > collection.version) break;
-        missedProgress ||= isProgress(collection, recorded);
-        tell(subscription, recorded.version, messageOf(stream, collection, recorded));
+        // Nobody is told of what is not folded yet.
+        if (recorded.version > end) break;
+        subscription.replay(recorded.version, messageOf(stream, now, recorded));
       }
     }
-    subscription.replaying = false;
-    if (missedProgress && collection.completed === undefined) peer.send(progressMessage(stream, collection));
   }
 
   #drop(subscription: Subscription): void {
@@ -233,15 +272,12 @@ export class Channel {
     const message = messageOf(stream, collection, recorded);
     // What says nothing is known as soon as what comes after it.
     if (message === undefined) return;
-    this.#broadcast.send(subscriptions, (subscription) => {
-      // During a replay the loop in `#greet` reads on to the collection's version, this event included.
-      if (isLive(subscription)) tell(subscription, recorded.version, message);
-    });
+    this.#broadcast.send(subscriptions, (subscription) => subscription.happened(recorded.version, message));
   }
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    this.#sendAll(stream, progressMessage(stream, collection), isLive);
+    this.#sendAll(stream, progressMessage(stream, collection), ({ isLive }) => isLive);
   }
 
   /** The chain was reorganised: every subscriber of a collection of it is told, whether or not its own stream changed. */
@@ -250,10 +286,7 @@ export class Channel {
       const collection = this.#options.projections.peek(stream);
       if (parseStream(stream).chainId !== chainId || collection?.completed === undefined) continue;
       const message = revertedMessage(stream, collection.version, ancestor);
-      this.#broadcast.send(subscriptions, (subscription) => {
-        subscription.revertedTo = ancestor.hash;
-        if (isListening(subscription)) subscription.peer.send(message);
-      });
+      this.#broadcast.send(subscriptions, (subscription) => subscription.chainReverted(message));
     }
   }
 
@@ -271,7 +304,7 @@ export class Channel {
   #sendMetadata(stream: StreamName, counts: MetadataCounts): void {
     const collection = this.#options.projections.peek(stream);
     if (collection === undefined) return;
-    this.#sendAll(stream, metadataMessage(stream, collection, counts), isListening);
+    this.#sendAll(stream, metadataMessage(stream, collection, counts), ({ isListening }) => isListening);
   }
 
   #sendAll(stream: StreamName, message: ServerMessage, isToHear: (subscription: Subscription) => boolean): void {
@@ -289,32 +322,4 @@ export class Channel {
     this.#metadata.stop();
     for (const peer of [...this.#connections.keys()]) this.close(peer);
   }
-}
-
-/** Whether it was not given up since. */
-function isListening(subscription: Subscription): boolean {
-  return subscription.connection.subscriptions.get(subscription.stream) === subscription;
-}
-
-/** Whether what happens is told as it happens. */
-function isLive(subscription: Subscription): boolean {
-  return !subscription.replaying && isListening(subscription);
-}
-
-/** Tells a subscriber what an event says, unless it knows. */
-function tell(subscription: Subscription, version: number, message: ServerMessage | undefined): void {
-  if (version <= subscription.version) return;
-  subscription.version = version;
-  if (message?.type === "indexed") tellOnce(subscription, message);
-  else if (message?.type === "reorged") {
-    if (subscription.revertedTo !== message.hash) subscription.peer.send(message);
-    subscription.revertedTo = undefined;
-  } else if (message !== undefined) subscription.peer.send(message);
-}
-
-/** `indexed` comes once to a connection, whatever is subscribed anew or reorganised. */
-function tellOnce({ connection, stream, peer }: Subscription, message: ServerMessage): void {
-  if (connection.indexed.has(stream)) return;
-  connection.indexed.add(stream);
-  peer.send(message);
 }

@@ -12,7 +12,11 @@ export type ClientMessage =
   | { readonly action: "unsubscribe"; readonly chain: Chain; readonly address: Address }
   | { readonly action: "ping" };
 
-export interface BadMessage {
+/**
+ * What is wrong. Where the client's message named an address, so does the answer, with its chain: by its name where there
+ * is one, else as the client wrote it. With several subscriptions in flight it tells which one it is about.
+ */
+export interface BadMessage extends Partial<Envelope> {
   readonly code: string;
   readonly message: string;
 }
@@ -42,6 +46,7 @@ export type ServerMessage =
   | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
   | (Envelope & {
       readonly type: "transfers";
+      /** The newest block with any of the transfers; the follower may read several blocks at a time. */
       readonly block: number;
       /** Decimal. */
       readonly tokenIds: readonly string[];
@@ -63,8 +68,11 @@ export type ServerMessage =
       readonly nextTry: string | null;
     })
   | { readonly type: "unsubscribed"; readonly chain: string; readonly address: string }
-  | { readonly type: "error"; readonly code: string; readonly message: string }
+  | ErrorMessage
   | { readonly type: "pong" };
+
+/** Carries `version` only where the collection it is about is known. */
+export type ErrorMessage = BadMessage & { readonly type: "error" };
 
 const texts = new WeakMap<ServerMessage, string>();
 
@@ -78,7 +86,11 @@ export function textOf(message: ServerMessage): string {
   return text;
 }
 
-const bad = (message: string): BadMessage => ({ code: "invalid_parameter", message });
+const bad = (message: string, about: Partial<Envelope> = {}): BadMessage => ({
+  ...about,
+  code: "invalid_parameter",
+  message,
+});
 
 /** A client's text as a message, or what is wrong with it. */
 export function parseClientMessage(text: string): ClientMessage | BadMessage {
@@ -92,19 +104,23 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
     return bad("the message is not an object");
   const { action, chain: chainText, address: addressText, since } = fields as Record<string, unknown>;
   if (action === "ping") return { action };
-  if (action !== "subscribe" && action !== "unsubscribe") {
-    return bad("action: must be subscribe, unsubscribe or ping");
-  }
   const chain =
     chainText === undefined ? DEFAULT_CHAIN : typeof chainText === "string" ? parseChain(chainText) : undefined;
-  if (chain === undefined) return bad("chain: must be the name or the code of a chain of this service");
   const address = typeof addressText === "string" ? parseAddress(addressText) : undefined;
+  const about = typeof addressText === "string" ? named(chain?.name ?? chainText, address ?? addressText) : {};
+  if (action !== "subscribe" && action !== "unsubscribe") {
+    return bad("action: must be subscribe, unsubscribe or ping", about);
+  }
+  if (chain === undefined) return bad("chain: must be the name or the code of a chain of this service", about);
   if (address === undefined) {
-    return bad("address: must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum");
+    return bad("address: must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum", about);
   }
   if (action === "unsubscribe") return { action, chain, address };
   if (since !== undefined && !(typeof since === "number" && Number.isSafeInteger(since) && since >= 0)) {
-    return bad("since: must be a version, a whole number of at least 0");
+    return bad("since: must be a version, a whole number of at least 0", about);
   }
   return { action, chain, address, since };
 }
+
+const named = (chain: unknown, address: string): Partial<Envelope> =>
+  typeof chain === "string" ? { chain, address } : { address };

@@ -28,14 +28,7 @@ export function messageOf(
       return undefined;
     case "ContractIdentified":
       if (event.kind === "not_nft") return statusMessage(stream, collection, { block: collection.end });
-      if (event.kind !== "not_a_contract") return undefined;
-      return {
-        type: "failed",
-        ...envelope(stream, version),
-        code: "not_a_contract",
-        reason: "the address has neither code nor an NFT log",
-        nextTry: null,
-      };
+      return event.kind === "not_a_contract" ? notAContractMessage(stream, version) : undefined;
     case "TransfersCommitted":
       return isProgress(collection, recorded) || event.count === 0
         ? undefined
@@ -45,13 +38,7 @@ export function messageOf(
     case "IndexingCompleted":
       return indexedMessage(stream, collection);
     case "IndexingFailed":
-      return {
-        type: "failed",
-        ...envelope(stream, version),
-        code: "indexing_failed",
-        reason: event.reason,
-        nextTry: new Date(event.retryAt).toISOString(),
-      };
+      return failedMessage(stream, version, event);
     default:
       return event satisfies never;
   }
@@ -74,11 +61,44 @@ export function statusMessage(
   return {
     type: "status",
     ...envelope(stream, collection.version),
-    status: collection.status === "syncing" ? "SYNCING" : "SYNCED",
+    status: isDone(collection) ? "SYNCED" : "SYNCING",
     block: block?.number ?? null,
     percent: percentOf(collection),
     ...(gap ? { gap: true as const } : {}),
   };
+}
+
+/**
+ * What keeps a collection from being complete, to somebody who comes later: that there is no contract, which is as much a
+ * part of how things stand as `status`; or, to who was there before, the failure in force that was missed.
+ */
+export function failureMessage(
+  stream: StreamName,
+  { status, version, failure }: Collection,
+  since: number | undefined,
+): ServerMessage | undefined {
+  if (status === "not_a_contract") return notAContractMessage(stream, version);
+  if (failure === undefined || since === undefined || since >= failure.version) return undefined;
+  return failedMessage(stream, failure.version, failure);
+}
+
+function notAContractMessage(stream: StreamName, version: number): ServerMessage {
+  return {
+    type: "failed",
+    ...envelope(stream, version),
+    code: "not_a_contract",
+    reason: "the address has neither code nor an NFT log",
+    nextTry: null,
+  };
+}
+
+function failedMessage(
+  stream: StreamName,
+  version: number,
+  { reason, retryAt }: { readonly reason: string; readonly retryAt: number },
+): ServerMessage {
+  const nextTry = new Date(retryAt).toISOString();
+  return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
 }
 
 export function progressMessage(stream: StreamName, collection: Collection): ServerMessage {
@@ -122,6 +142,10 @@ export function metadataMessage(
   return { type: "metadata", ...envelope(stream, collection.version), resolved, failed, left };
 }
 
+/**
+ * `block` is the newest in which any of the range's transfers were made, be they all named or not: whoever reads the
+ * listing as of it misses none. The range's own end may lie further on; what is between the two changed nothing.
+ */
 function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
   const columns = decodeTransfers(event.transfers);
   const ids = new Set<string>();
@@ -141,7 +165,7 @@ function transfersMessage(stream: StreamName, version: number, event: TransfersC
   return {
     type: "transfers",
     ...envelope(stream, version),
-    block: event.toBlock,
+    block: columns.blocks[columns.count - 1] as number,
     tokenIds: [...ids],
     ...(truncated ? { truncated: true as const } : {}),
   };
@@ -159,9 +183,12 @@ function blocksLeft({ identified, end }: Collection): number {
   return Math.max(0, identified.block - (end?.number ?? identified.startBlock - 1));
 }
 
+/** Whether there is nothing left to read: an address without a contract has nothing to be read to the end. */
+const isDone = ({ status }: Collection): boolean => status === "synced" || status === "not_nft";
+
 /** 0 to 100; 100 only once complete. */
 function percentOf(collection: Collection): number {
-  if (collection.status !== "syncing") return 100;
+  if (isDone(collection)) return 100;
   const { identified } = collection;
   if (identified === undefined) return 0;
   const blocks = identified.block - identified.startBlock + 1;

@@ -1,14 +1,20 @@
-/** What is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000 versions, quick progress. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * What is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000 versions, quick progress, and
+ * the order of what happens while the past is told.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import type { EventLog, ReadOptions } from "../../src/log/port.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { identified as begun, committed, hash } from "../nfts/histories.ts";
+import { columnsOf } from "../nfts/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -16,19 +22,38 @@ setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+/** What the channel read, by stream and version; what is done before it does; and a failure to come. */
+const reads: [StreamName, ReadOptions][] = [];
+let beforeRead: (() => Promise<void>) | undefined;
+const watched = {
+  read: async (stream: StreamName, options: ReadOptions = {}) => {
+    reads.push([stream, options]);
+    await beforeRead?.();
+    return await log.read(stream, options);
+  },
+} as EventLog;
+let refusal: Error | undefined;
+let ahead = 0;
+const identifiedAnew: [Address, number][] = [];
 const channel = new Channel({
-  log,
+  log: watched,
   projections,
-  clock: systemClock,
+  clock: { ...systemClock, now: () => systemClock.now() + ahead },
   logger: silentLogger,
-  chainOf: () => ({
-    version: 0,
-    head: () => undefined,
-    finalized: () => undefined,
-    header: () => undefined,
-    isCanonical: () => true,
-  }),
+  chainOf: (chainId) =>
+    chainId !== 1
+      ? undefined
+      : {
+          version: 0,
+          head: () => undefined,
+          finalized: () => undefined,
+          header: () => undefined,
+          isCanonical: () => true,
+        },
+  requestIdentification: (_chainId, address, version) => void identifiedAnew.push([address, version]),
+  reidentifyMs: 600_000,
   requestIndexing: async (chainId, address) => {
+    if (refusal !== undefined) throw refusal;
     const stream = nftStream(chainId, address as Address);
     await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   },
@@ -50,6 +75,18 @@ function peer() {
 
 const address = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
 const identified: NftEvent = { ...begun, block: 5_000 };
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+const versionsOf = (messages: readonly ServerMessage[], type: string) =>
+  messages.flatMap((message) => (message.type === type && "version" in message ? [message.version] : []));
+
+/** A finished collection: so many versions of backfill up to its completion, then one a block. Its version. */
+async function finished(n: number, backfilled: number, followed: number): Promise<number> {
+  const history: NftEvent[] = [{ type: "IndexingRequested" }, identified];
+  for (let block = 0; block < backfilled; block++) history.push(committed(block));
+  history.push({ type: "IndexingCompleted", block: backfilled - 1, hash: hash(backfilled - 1) });
+  for (let block = backfilled; block < backfilled + followed; block++) history.push(committed(block));
+  return await log.append({ stream: nftStream(1, address(n)), events: history, expectedVersion: 0 });
+}
 
 test("subscriptions are bounded, and room comes back", async () => {
   const { messages, receive } = peer();
@@ -114,4 +151,230 @@ test("what many are told is made once, and an event of before is not told to who
   const late = peer();
   await late.receive({ action: "subscribe", address: address(200) });
   expect(late.messages.map(({ type }) => type)).toEqual(["status", "indexed"]);
+});
+
+describe("what since missed", () => {
+  test("is read from the completion on: what was before it says nothing", async () => {
+    const version = await finished(300, 500, 3);
+    const { messages, receive } = peer();
+    reads.length = 0;
+    await receive({ action: "subscribe", address: address(300), since: 1 });
+    expect(messages.map(({ type }) => type)).toEqual(["status", "indexed", "transfers", "transfers", "transfers"]);
+    const read = reads.filter(([stream]) => stream === nftStream(1, address(300)));
+    expect(read.map(([, { from }]) => from)).toEqual([version - 2]);
+  });
+
+  test("is read not at all while there is no completion: progress says it, and the failure in force", async () => {
+    const history: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0), committed(1)];
+    const failed: NftEvent = { type: "IndexingFailed", reason: "refused", attempt: 1, retryAt: 5_000 };
+    const stream = nftStream(1, address(301));
+    await log.append({ stream, events: [...history, failed], expectedVersion: 0 });
+    const { messages, receive } = peer();
+    reads.length = 0;
+    await receive({ action: "subscribe", address: address(301), since: 2 });
+    expect(messages.map(({ type }) => type)).toEqual(["status", "failed", "progress"]);
+    expect(messages[1]).toMatchObject({ version: 5, reason: "refused", nextTry: new Date(5_000).toISOString() });
+    expect(reads).toEqual([]);
+    const informed = peer();
+    await informed.receive({ action: "subscribe", address: address(301), since: 5 });
+    expect(informed.messages.map(({ type }) => type)).toEqual(["status"]);
+  });
+
+  test("says once that a finished collection fails", async () => {
+    const version = await finished(306, 2, 2);
+    const failed: NftEvent = { type: "IndexingFailed", reason: "refused", attempt: 1, retryAt: 5_000 };
+    await log.append({ stream: nftStream(1, address(306)), events: [failed], expectedVersion: version });
+    const { messages, receive } = peer();
+    await receive({ action: "subscribe", address: address(306), since: 5 });
+    expect(messages.map(({ type }) => type)).toEqual(["status", "transfers", "transfers", "failed"]);
+  });
+
+  test("is told in small parts, between which others have their turn", async () => {
+    const version = await finished(302, 5, 900);
+    await projections.get(1, address(302));
+    const peers = Array.from({ length: 10 }, peer);
+    const told = () => peers.reduce((sum, { messages }) => sum + messages.length, 0);
+    const all = Promise.all(
+      peers.map(({ receive }) => receive({ action: "subscribe", address: address(302), since: 7 })),
+    );
+    let most = 0;
+    for (let before = told(); told() < 10 * 902; before = told()) {
+      await turn();
+      most = Math.max(most, told() - before);
+    }
+    await all;
+    expect(most).toBeLessThan(500);
+    for (const { messages } of peers) {
+      expect(versionsOf(messages, "transfers")).toEqual(Array.from({ length: 900 }, (_, i) => version - 899 + i));
+    }
+  });
+
+  test("comes before what happens meanwhile: nothing is lost, nothing told twice", async () => {
+    let version = await finished(303, 5, 900);
+    const stream = nftStream(1, address(303));
+    const collection = await projections.get(1, address(303));
+    const { messages, receive } = peer();
+    let block = 905;
+    let parts = 0;
+    beforeRead = async () => {
+      parts++;
+      if (block === 925) return;
+      version = await log.append({ stream, events: [committed(block++)], expectedVersion: version });
+      await eventually("it is folded", async () => collection.version === version || undefined);
+    };
+    await receive({ action: "subscribe", address: address(303), since: 7 });
+    beforeRead = undefined;
+    expect(parts).toBeGreaterThan(5);
+    version = await log.append({ stream, events: [committed(block)], expectedVersion: version });
+    await eventually("all is told", async () => versionsOf(messages, "transfers").includes(version) || undefined);
+    const count = block - 4;
+    expect(versionsOf(messages, "transfers")).toEqual(Array.from({ length: count }, (_, i) => version - count + 1 + i));
+  });
+
+  test.each([
+    ["that the stream says, too, after it", ["chain", "stream"]],
+    ["that the stream said before", ["stream", "chain"]],
+    ["above what the collection has", ["chain"]],
+  ])("a revert of the chain meanwhile comes in its place, once: one %s", async (_what, said) => {
+    const n = 310 + said.length * 2 + (said[0] === "chain" ? 1 : 0);
+    let version = await finished(n, 5, 900);
+    const stream = nftStream(1, address(n));
+    const collection = await projections.get(1, address(n));
+    const { messages, receive } = peer();
+    const append = async (event: NftEvent) => {
+      version = await log.append({ stream, events: [event], expectedVersion: version });
+      await eventually("it is folded", async () => collection.version === version || undefined);
+    };
+    const number = said.includes("stream") ? 900 : 904;
+    const ancestor = { number, hash: hash(number) };
+    const last = version;
+    let parts = 0;
+    beforeRead = async () => {
+      if (++parts !== 3) return;
+      for (const who of said) {
+        if (who === "chain") channel.chainReverted(1, ancestor);
+        else await append({ type: "BlocksReverted", ancestor });
+      }
+      await append(committed(number + 1));
+    };
+    await receive({ action: "subscribe", address: address(n), since: 7 });
+    beforeRead = undefined;
+    expect(parts).toBeGreaterThan(5);
+    const order = messages.slice(-3).map((message) => [message.type, "version" in message && message.version]);
+    expect(order).toEqual([
+      ["transfers", last],
+      ["reorged", said[0] === "chain" ? last : last + 1],
+      ["transfers", version],
+    ]);
+    expect(messages.filter(({ type }) => type === "reorged")).toHaveLength(1);
+  });
+});
+
+describe("an address without a contract", () => {
+  const nothing: ContractIdentified = { ...begun, kind: "not_a_contract", forms: [] };
+  const told = (n: number, version: number) => [
+    { type: "status", chain: "eth", address: address(n), version, status: "SYNCING", block: null, percent: 0 },
+    {
+      ...{ type: "failed", chain: "eth", address: address(n), version, code: "not_a_contract" },
+      ...{ reason: "the address has neither code nor an NFT log", nextTry: null },
+    },
+  ];
+
+  test("is told so to whoever comes later as to the first, and is identified anew once that is due", async () => {
+    const first = peer();
+    await first.receive({ action: "subscribe", address: address(400) });
+    const stream = nftStream(1, address(400));
+    await log.append({ stream, events: [nothing], expectedVersion: 1 });
+    await eventually("the first is told", async () => first.messages.length === 2 || undefined);
+    expect(first.messages.map(({ type }) => type)).toEqual(["status", "failed"]);
+    for (const since of [undefined, 0, 1, 2]) {
+      const later = peer();
+      await later.receive({ action: "subscribe", address: address(400), since });
+      expect(later.messages).toEqual(told(400, 2) as unknown as ServerMessage[]);
+    }
+    expect(identifiedAnew).toEqual([]);
+    ahead = 600_000;
+    const late = peer();
+    await late.receive({ action: "subscribe", address: address(400) });
+    ahead = 0;
+    expect(late.messages).toEqual(told(400, 2) as unknown as ServerMessage[]);
+    expect(identifiedAnew).toEqual([[address(400), 2]]);
+    // What is found then is told as it comes up.
+    await log.append({ stream, events: [{ type: "IndexingRequested" }, nothing], expectedVersion: 2 });
+    await eventually("they are told", async () => late.messages.length === 3 || undefined);
+    expect(late.messages.at(-1)).toEqual({ ...(told(400, 4)[1] as object) } as ServerMessage);
+  });
+
+  test("is another thing than code that is no NFT, of which there is nothing to read", async () => {
+    const other: ContractIdentified = { ...begun, kind: "not_nft", forms: [] };
+    const stream = nftStream(1, address(401));
+    await log.append({ stream, events: [{ type: "IndexingRequested" }, other], expectedVersion: 0 });
+    const { messages, receive } = peer();
+    await receive({ action: "subscribe", address: address(401) });
+    expect(messages).toHaveLength(1);
+    expect(messages[0]).toMatchObject({ type: "status", status: "SYNCED", percent: 100, block: null });
+  });
+});
+
+describe("an error names what it is about", () => {
+  const mixed = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+
+  test("a chain that is not enabled, and what is wrong with a message", async () => {
+    const { messages, receive } = peer();
+    await receive({ action: "subscribe", chain: "POLYGON", address: mixed });
+    await receive({ action: "subscribe", chain: "mars", address: mixed });
+    await receive({ action: "subscribe", chain: "0x1", address: "0x12" });
+    await receive({ action: "subscribe", address: mixed, since: -1 });
+    await receive({ action: "dance", chain: "eth", address: mixed });
+    await receive({ action: "subscribe", chain: 7, address: mixed });
+    await receive({ action: "subscribe", chain: "eth" });
+    const lower = mixed.toLowerCase();
+    expect(messages.map(({ type: _, ...error }) => ({ ...error, message: undefined }) as unknown)).toEqual([
+      { code: "chain_not_enabled", chain: "polygon", address: lower },
+      { code: "invalid_parameter", chain: "mars", address: lower },
+      { code: "invalid_parameter", chain: "eth", address: "0x12" },
+      { code: "invalid_parameter", chain: "eth", address: lower },
+      { code: "invalid_parameter", chain: "eth", address: lower },
+      { code: "invalid_parameter", address: lower },
+      { code: "invalid_parameter" },
+    ]);
+  });
+
+  test("one subscription too many, with the version where it is known", async () => {
+    const version = await finished(500, 1, 0);
+    await projections.get(1, address(500));
+    const { messages, receive } = peer();
+    for (const n of [501, 502, 503]) await receive({ action: "subscribe", address: address(n) });
+    await receive({ action: "subscribe", address: address(500) });
+    await receive({ action: "subscribe", address: address(504) });
+    const [known, unknown] = messages.slice(-2);
+    expect(known).toMatchObject({ type: "error", code: "rate_limited", chain: "eth", address: address(500), version });
+    expect(unknown).toMatchObject({ type: "error", code: "rate_limited", chain: "eth", address: address(504) });
+    expect(unknown).not.toHaveProperty("version");
+  });
+
+  test("our own fault; the place of the subscription that failed is free again", async () => {
+    const { messages, receive } = peer();
+    refusal = new Error("the log is away");
+    for (let n = 510; n < 514; n++) await receive({ action: "subscribe", address: address(n) });
+    refusal = undefined;
+    const errors = messages.map((message) => [message.type, "code" in message && message.code]);
+    expect(errors).toEqual(Array.from({ length: 4 }, () => ["error", "internal"]));
+    expect(messages[3]).toMatchObject({ chain: "eth", address: address(513) });
+    expect(channel.isHeard(1, address(513))).toBe(false);
+  });
+});
+
+test("transfers: the newest block they were made in, not the end of what was read", async () => {
+  const version = await finished(600, 1, 0);
+  const { messages, receive } = peer();
+  await receive({ action: "subscribe", address: address(600) });
+  const transfers = [2, 4, 4].map((block, i) => ({
+    ...{ kind: TransferKind.erc721, block, from: 0, to: 1, id: BigInt(100 + i), amount: 1n },
+  }));
+  const range = { type: "TransfersCommitted", fromBlock: 1, toBlock: 9, toHash: hash(9) } as const;
+  const event: NftEvent = { ...range, count: 3, transfers: columnsOf(transfers) };
+  await log.append({ stream: nftStream(1, address(600)), events: [event], expectedVersion: version });
+  const told = await eventually("it is told", async () => messages.find(({ type }) => type === "transfers"));
+  expect(told).toMatchObject({ block: 4, tokenIds: ["100", "101", "102"], version: version + 1 });
 });

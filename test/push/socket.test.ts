@@ -7,8 +7,9 @@ import net from "node:net";
 import WebSocket from "ws";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
+import { contractAt, type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { LIMITS } from "../../src/config.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   eventually,
@@ -238,6 +239,39 @@ describe("subscribing", () => {
     await proxy.stop();
   }, 30_000);
 
+  test("an address without a contract: whoever comes later is told so, too; to subscribe is to ask again", async () => {
+    const address = `0x${"e7".repeat(20)}`;
+    let ahead = 0;
+    const clock: Clock = { ...systemClock, now: () => systemClock.now() + ahead };
+    const own = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), clock });
+    const ask = async () => {
+      const client = await connect(own);
+      client.send({ action: "subscribe", address });
+      return client;
+    };
+    const first = await ask();
+    const failed = await first.next("failed");
+    expect(failed).toMatchObject({ chain: "eth", address, code: "not_a_contract", nextTry: null });
+    expect((await own.get(`/api/v2/nft/${address}`)).status).toBe(404);
+    // It becomes an NFT; before ten minutes have passed nobody looks.
+    const emitter = await contractArtifact("Emitter");
+    await anvil.send("anvil_setCode", [address, `0x${emitter.deployedBytecode.replace(/^0x/, "")}`]);
+    const contract = contractAt(anvil, address, emitter.abi);
+    await transact(anvil, contract, "emitTransfers", [5, 3, `0x${"00".repeat(20)}`, people()[1] as string]);
+    await anvil.mine(70);
+    const second = await ask();
+    expect(await second.next("failed")).toEqual(failed);
+    expect(second.messages.map(({ type }) => type)).toEqual(["status", "failed"]);
+    expect(second.messages[0]).toMatchObject({ status: "SYNCING", block: null, percent: 0 });
+    ahead = 600_000;
+    const third = await ask();
+    expect(await third.next("indexed")).toMatchObject({ total: 3 });
+    expect(third.messages.slice(0, 2).map(({ type }) => type)).toEqual(["status", "failed"]);
+    expect(await first.next("indexed")).toMatchObject({ total: 3 });
+    for (const { socket } of [first, second, third]) socket.close();
+    await own.stop();
+  });
+
   test("since older than 1,000 versions: status with gap", async () => {
     const client = await connect();
     client.send({ action: "subscribe", address: nft.address, since: 0 });
@@ -318,10 +352,15 @@ describe("limits", () => {
     stalled.write(`${[...lines, "Sec-WebSocket-Version: 13", `X-API-Key: ${TEST_KEY}`].join("\r\n")}\r\n\r\n`);
     await upgraded;
     stalled.pause();
-    const text = JSON.stringify({ action: "subscribe", address: emitter.address, since: 1 });
-    for (let i = 0; i < 20; i++) stalled.write(maskedFrame(text));
+    const again = { action: "subscribe", address: emitter.address, since: 1 };
+    const replays = () => good.messages.filter((message) => message.type === "transfers" && message["block"] === block);
     // Its close is seen by those who do read: the number of connections falls to one.
     await eventually("the slow reader is let go", async () => {
+      // A subscription ends the replay before it: the next one waits until somebody else has been told as much.
+      const before = replays().length;
+      if (!stalled.destroyed) stalled.write(maskedFrame(JSON.stringify(again)));
+      good.send(again);
+      await eventually("all is told again", async () => replays().length > before || undefined);
       const metrics = await (await service.fetch("/metrics")).text();
       return /^websocket_connections 1$/m.test(metrics) ? true : undefined;
     });
@@ -332,7 +371,9 @@ describe("limits", () => {
     expect(Buffer.concat(received).includes("slow reader")).toBe(true);
 
     const receipt = await transact(anvil, emitter.contract, "emitTransfers", [firstId, 1n, from, to]);
-    expect(await good.next("transfers")).toMatchObject({ block: Number(receipt.blockNumber) });
+    const isNew = (message: Message) =>
+      message.type === "transfers" && message["block"] === Number(receipt.blockNumber);
+    await eventually("others go on", async () => good.messages.find(isNew));
     good.socket.close();
   }, 60_000);
 });

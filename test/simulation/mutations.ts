@@ -130,8 +130,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "tell twice that a collection is indexed",
-    file: "src/push/channel.ts",
-    find: "connection.indexed.has(stream)",
+    file: "src/push/subscription.ts",
+    find: "indexed.has(this.stream)",
     replace: "false",
   },
   {

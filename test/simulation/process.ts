@@ -1,5 +1,6 @@
 /** One process of the service in the simulated world: the real indexing, projections, pages and channel over fake edges. */
 import { chainById } from "../../src/chains/chains.ts";
+import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
@@ -92,6 +93,10 @@ export class SimProcess {
       logger,
       chainOf: () => view,
       requestIndexing: (chainId, address) => requestIndexing(log, chainId, address as Address),
+      requestIdentification: (_chainId, address, version) => {
+        this.requestAgain(address, version).catch((error: unknown) => logger.debug({ err: error }, "not requested"));
+      },
+      reidentifyMs: LIMITS.reidentifyMs,
       maxSubscriptions: 100,
     });
     view.onChange((change) => {

@@ -1,0 +1,117 @@
+/**
+ * One connection's interest in one collection, and the order of what it is told: each version of the stream once and in
+ * turn, also while older ones are still read for it from the log.
+ */
+import type { StreamName } from "../events/types.ts";
+import type { Peer } from "./channel.ts";
+import type { ServerMessage } from "./messages.ts";
+
+export interface Connection {
+  readonly subscriptions: Map<StreamName, Subscription>;
+  /** Streams whose `indexed` this connection has had. */
+  readonly indexed: Set<StreamName>;
+}
+
+type Reorged = Extract<ServerMessage, { type: "reorged" }>;
+
+export class Subscription {
+  readonly stream: StreamName;
+  readonly peer: Peer;
+  readonly connection: Connection;
+  readonly unpin: () => void;
+  /** Newest version the peer was told of, or need not be. */
+  version = Number.MAX_SAFE_INTEGER;
+  /** Newest version that was to be told while a replay was under way: the replay comes to it. */
+  heard = 0;
+  #isReplaying = true;
+  /** The chain's reverts that came up meanwhile, in order. */
+  #held: Reorged[] = [];
+  /** Ancestors that the replay told of. */
+  readonly #replayed = new Set<string>();
+  /** Ancestor of the chain's last revert that was told: the stream's own to it says the same again. */
+  #revertedTo: string | undefined;
+
+  constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
+    this.stream = stream;
+    this.peer = peer;
+    this.connection = connection;
+    this.unpin = unpin;
+  }
+
+  /** Whether it was not given up since. */
+  get isListening(): boolean {
+    return this.connection.subscriptions.get(this.stream) === this;
+  }
+
+  /** Whether what happens is told as it happens. */
+  get isLive(): boolean {
+    return !this.#isReplaying && this.isListening;
+  }
+
+  /** It was told how things stand: what is above `version` follows. */
+  begin(version: number): void {
+    this.version = version;
+    this.#held = [];
+  }
+
+  /** An event as it is folded: told now, or by the replay under way. */
+  happened(version: number, message: ServerMessage): void {
+    if (this.#isReplaying) this.heard = Math.max(this.heard, version);
+    else if (this.isListening) this.#tell(version, message);
+  }
+
+  /** An event of the past, read from the log; undefined for what says nothing. */
+  replay(version: number, message: ServerMessage | undefined): void {
+    if (version <= this.version) return;
+    // What the chain said before this event was folded comes before it.
+    this.#release(version);
+    this.#tell(version, message);
+    if (message?.type === "reorged") this.#replayed.add(message.hash);
+  }
+
+  /** All of the past is told: from here on it hears what happens as it happens. */
+  goLive(): void {
+    this.#isReplaying = false;
+    this.#release(Number.MAX_SAFE_INTEGER);
+    this.#replayed.clear();
+  }
+
+  /** The chain was reorganised, whether or not the stream's own events say so. */
+  chainReverted(message: Reorged): void {
+    if (!this.isListening) return;
+    if (this.#isReplaying) {
+      this.#held.push(message);
+      return;
+    }
+    this.#revertedTo = message.hash;
+    this.peer.send(message);
+  }
+
+  /** Tells the chain's reverts that came up before `version` did. */
+  #release(version: number): void {
+    for (let next = this.#held[0]; next !== undefined && next.version < version; next = this.#held[0]) {
+      this.#held.shift();
+      if (this.#replayed.has(next.hash)) continue;
+      this.#revertedTo = next.hash;
+      this.peer.send(next);
+    }
+  }
+
+  #tell(version: number, message: ServerMessage | undefined): void {
+    if (version <= this.version) return;
+    this.version = version;
+    if (message?.type === "indexed") this.tellIndexed(message);
+    else if (message?.type === "reorged") {
+      if (this.#revertedTo !== message.hash) this.peer.send(message);
+      this.#revertedTo = undefined;
+    } else if (message !== undefined) this.peer.send(message);
+  }
+
+  /** `indexed` comes once to a connection, whatever is subscribed anew or reorganised. */
+  tellIndexed(message: ServerMessage): void {
+    const { indexed } = this.connection;
+    if (indexed.has(this.stream)) return;
+    indexed.add(this.stream);
+    this.peer.send(message);
+  }
+}

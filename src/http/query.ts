@@ -45,7 +45,7 @@ export function addressOf(text: string): Address {
   } catch {
     // Left as it is: no address has a percent sign.
   }
-  const address = parseAddress(decoded.startsWith("0X") ? `0x${decoded.slice(2)}` : decoded);
+  const address = parseAddress(decoded);
   if (address === undefined) {
     throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum");
   }

@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
@@ -169,27 +170,31 @@ async function writeParts(
   isSame: () => boolean,
   head: (hash: string) => Uint8Array,
 ): Promise<boolean> {
-  const sink = Bun.file(path).writer({ highWaterMark: SLICE_BYTES });
+  // Not the runtime's own writer of files: what goes wrong there, a full disk, is told to nobody and ends the process.
+  const file = await open(path, "w");
   try {
     let hash = 0n;
     let pending = 0;
     for (const part of parts) {
-      sink.write(part);
-      if (part.length % 8 > 0) sink.write(new Uint8Array(8 - (part.length % 8)));
+      await writeAll(file, part);
+      if (part.length % 8 > 0) await writeAll(file, new Uint8Array(8 - (part.length % 8)));
       hash = Bun.hash.xxHash3(part, hash);
       pending += part.length;
       if (pending >= SLICE_BYTES) {
         pending = 0;
-        await sink.flush();
         await otherWork();
       }
       if (!isSame()) return false;
     }
-    sink.write(head(String(hash)));
+    await writeAll(file, head(String(hash)));
     return true;
   } finally {
-    await sink.end();
+    await file.close();
   }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
 }
 
 /** The collection in the bytes of a file. @throws Error when they are not what was written */

@@ -237,3 +237,16 @@ describe("a service's projections", () => {
     await second.projections.close();
   });
 });
+
+test("a disk that is full costs the snapshot, and nobody the process", async () => {
+  const child = join(import.meta.dir, "support/full-disk.ts");
+  // Files may have four kilobytes at most there: a write beyond it fails as one to a full disk does.
+  const limited = `trap "" XFSZ; ulimit -f 8; exec "$0" "$1"`;
+  const run = Bun.spawn(["sh", "-c", limited, process.execPath, child], { stdout: "pipe", stderr: "pipe" });
+  const [said, errors, code] = await Promise.all([
+    new Response(run.stdout).text(),
+    new Response(run.stderr).text(),
+    run.exited,
+  ]);
+  expect({ said, code, errors }).toEqual({ said: "EFBIG 0\n", code: 0, errors: "" });
+});

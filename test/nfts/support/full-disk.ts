@@ -1,0 +1,34 @@
+/**
+ * A process of its own that writes a snapshot where there is no room for it, as its parent sees to. Out, as a line: how it
+ * went, once all that could still go wrong has had its turn.
+ */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Address } from "../../../src/core/hex.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { otherWork } from "../../../src/core/own-thread.ts";
+import { nftStream } from "../../../src/events/types.ts";
+import { evolve, initialState } from "../../../src/nfts/collection.ts";
+import { Snapshots } from "../../../src/nfts/snapshots.ts";
+import { MemoryLog } from "../../support/memory-log.ts";
+import { committed, identified } from "../histories.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "full-"));
+const log = new MemoryLog();
+const stream = nftStream(1, `0x${"ab".repeat(20)}` as Address);
+const events = [
+  { type: "IndexingRequested" } as const,
+  identified,
+  ...Array.from({ length: 4_000 }, (_, i) => committed(i)),
+];
+await log.append({ stream, events, expectedVersion: 0 });
+const collection = initialState();
+for (const [index, event] of events.entries()) evolve(collection, event, index + 1, 0);
+const snapshots = new Snapshots({ folder, maxBytes: 2 ** 30, log, logger: silentLogger });
+const went = await snapshots
+  .save(stream, collection, () => false)
+  .then(String, (error: { code?: string }) => error.code);
+for (let turn = 0; turn < 100; turn++) await otherWork();
+process.stdout.write(`${went} ${readdirSync(folder).length}\n`);
+rmSync(folder, { recursive: true });

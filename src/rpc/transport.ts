@@ -29,17 +29,34 @@ export function createTransport(options: TransportOptions): Transport {
 
 class HttpTransport implements Transport {
   readonly http: HttpTarget;
+  /** One for each request under way. */
+  readonly #underWay = new Set<AbortController>();
+  #closed = false;
 
   constructor(options: TransportOptions) {
     const { url, label, timeoutMs, maxBytes } = options;
     this.http = { url, label, timeoutMs, maxBytes };
   }
 
-  send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
-    return post(this.http, payload, signal);
+  async send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    if (this.#closed) throw this.#closing();
+    const cut = new AbortController();
+    this.#underWay.add(cut);
+    try {
+      return await post(this.http, payload, signal === undefined ? cut.signal : AbortSignal.any([signal, cut.signal]));
+    } finally {
+      this.#underWay.delete(cut);
+    }
   }
 
-  close(): void {}
+  #closing(): RpcError {
+    return new RpcError("transient", "the endpoint is closed", { meta: { endpoint: this.http.label } });
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const cut of this.#underWay) cut.abort(this.#closing());
+  }
 }
 
 /** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
@@ -54,9 +71,14 @@ interface Waiting {
 class SocketTransport implements Transport {
   readonly http = undefined;
   readonly #options: TransportOptions;
+  /** All of them wait on the current socket: they fail with it. */
   readonly #waiting = new Map<number, Waiting>();
-  #socket: WebSocket | undefined;
+  /** The socket that is open or being opened. What one before it still says, its `close` above all, counts for nothing. */
+  #current: WebSocket | undefined;
   #opening: Promise<WebSocket> | undefined;
+  #failOpening: (error: Error) => void = () => undefined;
+  /** Answers so far. */
+  #answers = 0;
   #closed = false;
 
   constructor(options: TransportOptions) {
@@ -65,8 +87,10 @@ class SocketTransport implements Transport {
 
   async send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
     const socket = await this.#open();
+    signal?.throwIfAborted();
     const { clock, timeoutMs } = this.#options;
     const key = ids[0] as number;
+    const answersBefore = this.#answers;
     return new Promise<Uint8Array>((resolve, reject) => {
       const settle = (act: () => void) => {
         signal?.removeEventListener("abort", onAbort);
@@ -75,9 +99,12 @@ class SocketTransport implements Transport {
         act();
       };
       const onAbort = () => settle(() => reject(signal?.reason));
-      const cancelTimeout = clock.after(timeoutMs, () =>
-        settle(() => reject(this.#lost(`no answer within ${timeoutMs} ms`))),
-      );
+      const cancelTimeout = clock.after(timeoutMs, () => {
+        const reason = `no answer within ${timeoutMs} ms`;
+        settle(() => reject(this.#lost(reason)));
+        // A connection can die without a word, and stays open here then for ever. Where others were answered it lives.
+        if (this.#answers === answersBefore) this.#fail(socket, reason);
+      });
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(key, {
         resolve: (bytes) => settle(() => resolve(bytes)),
@@ -96,33 +123,44 @@ class SocketTransport implements Transport {
 
   #open(): Promise<WebSocket> {
     if (this.#closed) return Promise.reject(this.#lost("closed"));
-    if (this.#socket?.readyState === WebSocket.OPEN) return Promise.resolve(this.#socket);
+    if (this.#current?.readyState === WebSocket.OPEN) return Promise.resolve(this.#current);
     this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
       const socket = new WebSocket(this.#options.url, { maxPayload: this.#options.maxBytes });
-      const fail = (reason: string) => {
+      // One that is closing answers nobody any more.
+      if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
+      this.#current = socket;
+      const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () =>
+        this.#fail(socket, "the connection was not opened in time"),
+      );
+      this.#failOpening = (error) => {
         cancelTimeout();
-        this.#opening = undefined;
-        this.#socket = undefined;
-        const error = this.#lost(reason);
         reject(error);
-        for (const waiting of [...this.#waiting.values()]) waiting.reject(error);
       };
-      const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () => {
-        socket.terminate();
-        fail("the connection was not opened in time");
-      });
       socket.on("open", () => {
+        if (this.#current !== socket) return;
         cancelTimeout();
-        this.#socket = socket;
         this.#opening = undefined;
         if (this.#options.onHead !== undefined) socket.send(SUBSCRIBE_HEADS);
         resolve(socket);
       });
-      socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => this.#receive(data));
-      socket.on("error", (error: Error) => fail(connectionFault(error)));
-      socket.on("close", () => fail("closed by the endpoint"));
+      socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => {
+        if (this.#current === socket) this.#receive(data);
+      });
+      socket.on("error", (error: Error) => this.#fail(socket, connectionFault(error)));
+      socket.on("close", () => this.#fail(socket, "closed by the endpoint"));
     });
     return this.#opening;
+  }
+
+  /** Gives a socket up, and with it what waits on it; the next request opens another. */
+  #fail(socket: WebSocket, reason: string): void {
+    if (this.#current !== socket) return;
+    this.#current = undefined;
+    this.#opening = undefined;
+    socket.terminate();
+    const error = this.#lost(reason);
+    this.#failOpening(error);
+    for (const waiting of [...this.#waiting.values()]) waiting.reject(error);
   }
 
   #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
@@ -143,12 +181,14 @@ class SocketTransport implements Transport {
         return;
       }
     }
-    this.#waiting.get(id)?.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#answers++;
+    waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
   }
 
   close(): void {
     this.#closed = true;
-    this.#socket?.close();
-    for (const waiting of [...this.#waiting.values()]) waiting.reject(this.#lost("closed"));
+    if (this.#current !== undefined) this.#fail(this.#current, "closed");
   }
 }

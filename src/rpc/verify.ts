@@ -37,8 +37,12 @@ export interface VerifiedLog {
 }
 
 const HEX = /^0x[0-9a-f]*$/;
-/** Logs of one answer; a node that sends more would be asked for less. */
-const MAX_BLOCK = 2 ** 32 - 1;
+const WORD = /^0x[0-9a-f]{64}$/;
+const ADDRESS = /^0x[0-9a-f]{40}$/;
+/** As nodes write numbers, and as some write them. */
+const QUANTITY = /^(?:0x[0-9a-f]{1,13}|[0-9]{1,15})$/i;
+/** Block numbers and indexes are kept in 32 bits. */
+const MAX_NUMBER = 2 ** 32 - 1;
 
 function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
   return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
@@ -47,6 +51,12 @@ function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }
 }
 
 const lower = (text: string): string => (HEX.test(text) ? text : text.toLowerCase());
+
+/** A whole number; NaN for anything else, which `Number` alone would take for one: null, a list, a fraction. */
+function numberOf(value: unknown): number {
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value : Number.NaN;
+  return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
+}
 
 /** The logs of an answer's `result`, verified. @throws RpcError `lie` */
 export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
@@ -82,21 +92,23 @@ function readLog(wire: WireLog, expected: Expected): VerifiedLog {
     !Array.isArray(wire.topics) ||
     typeof wire.data !== "string" ||
     typeof wire.blockHash !== "string" ||
-    wire.blockHash.length !== 66
+    !wire.topics.every((topic) => typeof topic === "string")
   ) {
     throw lie("a log lacks a field", wire);
   }
   if (wire.removed === true) throw lie("a log is marked as removed", wire);
-  const blockNumber = Number(wire.blockNumber);
-  const logIndex = Number(wire.logIndex);
-  if (!(blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_BLOCK)) {
+  const blockNumber = numberOf(wire.blockNumber);
+  const logIndex = numberOf(wire.logIndex);
+  if (!(blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_NUMBER)) {
     throw lie("a log is outside the range", wire);
   }
-  if (!(Number.isSafeInteger(logIndex) && logIndex >= 0)) throw lie("a log has no index", wire);
+  if (!(logIndex >= 0 && logIndex <= MAX_NUMBER)) throw lie("a log has no index", wire);
   const address = lower(wire.address);
+  const blockHash = lower(wire.blockHash);
+  if (!ADDRESS.test(address) || !WORD.test(blockHash)) throw lie("a log's address or block is not hex", wire);
   if (expected.addresses.size > 0 && !expected.addresses.has(address)) throw lie("a log is of another address", wire);
   const topics = wire.topics.map(lower);
-  if (topics.length > 4 || topics.some((topic) => topic.length !== 66)) throw lie("a log has odd topics", wire);
+  if (topics.length > 4 || !topics.every((topic) => WORD.test(topic))) throw lie("a log has odd topics", wire);
   if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
     throw lie("a log is of another topic", wire);
   }
@@ -107,7 +119,7 @@ function readLog(wire: WireLog, expected: Expected): VerifiedLog {
     topics,
     data,
     blockNumber,
-    blockHash: lower(wire.blockHash),
+    blockHash,
     transactionHash: typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "",
     logIndex,
   };

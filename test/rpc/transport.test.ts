@@ -1,0 +1,124 @@
+/** Bytes to an endpoint and back, over real sockets: what is done about a connection that died without a word. */
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import { createTransport, type Transport } from "../../src/rpc/transport.ts";
+import { startSilentRelay } from "../support/silent-relay.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const started: { stop(): unknown }[] = [];
+afterEach(async () => {
+  for (const one of started.splice(0).reverse()) await one.stop();
+});
+
+interface Asked {
+  readonly id: number;
+  readonly method: string;
+}
+
+/** A node over WebSocket; `mute` is never answered. */
+function startNode(): { port: number; sockets: () => number } {
+  let sockets = 0;
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
+    websocket: {
+      open: () => void sockets++,
+      message: (socket, text) => {
+        const { id, method } = JSON.parse(String(text)) as Asked;
+        if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
+      },
+    },
+  });
+  started.push({ stop: () => server.stop(true) });
+  return { port: server.port ?? 0, sockets: () => sockets };
+}
+
+function transportTo(url: string, timeoutMs: number): Transport {
+  const transport = createTransport({ url, label: "eth#1", timeoutMs, maxBytes: 1_000_000, clock: systemClock });
+  started.push({ stop: () => transport.close() });
+  return transport;
+}
+
+let nextId = 1;
+/** The answer's text, or what was thrown. */
+async function ask(transport: Transport, method = "eth_blockNumber"): Promise<unknown> {
+  const id = nextId++;
+  try {
+    const bytes = await transport.send(JSON.stringify({ jsonrpc: "2.0", id, method, params: [] }), [id]);
+    return (JSON.parse(new TextDecoder().decode(bytes)) as { result: unknown }).result;
+  } catch (error) {
+    return error;
+  }
+}
+
+describe("over a WebSocket", () => {
+  test("a connection that died without a word is given up with the first time-out, and another one opened", async () => {
+    const node = startNode();
+    const relay = await startSilentRelay(node.port);
+    started.push(relay);
+    const transport = transportTo(`ws://127.0.0.1:${relay.port}`, 1_000);
+    expect(await ask(transport)).toBe("0x1");
+    relay.silence();
+    const [first, second] = await Promise.all([ask(transport), ask(transport)]);
+    for (const failure of [first, second]) expect(failure).toMatchObject({ code: "rpc_transient", retryable: true });
+    expect(await ask(transport)).toBe("0x1");
+    expect(relay.accepted).toBe(2);
+  });
+
+  test("a request that is not answered costs no others their connection while they are", async () => {
+    const node = startNode();
+    const transport = transportTo(`ws://127.0.0.1:${node.port}`, 500);
+    const unanswered = ask(transport, "mute");
+    let isOver = false;
+    unanswered.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) expect(await ask(transport)).toBe("0x1");
+    expect(await unanswered).toMatchObject({ code: "rpc_transient" });
+    expect(await ask(transport)).toBe("0x1");
+    expect(node.sockets()).toBe(1);
+  });
+
+  test("what an old connection still says does not touch the one that is being opened after it", async () => {
+    const node = startNode();
+    const relay = await startSilentRelay(node.port);
+    started.push(relay);
+    const transport = transportTo(`ws://127.0.0.1:${relay.port}`, 500);
+    for (let round = 1; round <= 5; round++) {
+      expect(await ask(transport)).toBe("0x1");
+      relay.silence();
+      // The next is asked for in the very turn in which the last one failed: the old socket's `close` is yet to come.
+      expect(await ask(transport)).toMatchObject({ code: "rpc_transient" });
+      expect(await Promise.all([ask(transport), ask(transport)])).toEqual(["0x1", "0x1"]);
+      expect(relay.accepted).toBe(round + 1);
+    }
+  });
+
+  test("closing fails what is under way, also what waits for the connection", async () => {
+    const relay = await startSilentRelay();
+    started.push(relay);
+    const transport = transportTo(`ws://127.0.0.1:${relay.port}`, 20_000);
+    const waiting = ask(transport);
+    while (relay.swallowed === 0) await new Promise((resolve) => setImmediate(resolve));
+    transport.close();
+    expect(await waiting).toMatchObject({ code: "rpc_transient", message: expect.stringContaining("closed") });
+    expect(await ask(transport)).toMatchObject({ code: "rpc_transient" });
+  });
+});
+
+describe("over http", () => {
+  test("closing fails what is under way at once, and what is asked afterwards", async () => {
+    const relay = await startSilentRelay();
+    started.push(relay);
+    const transport = transportTo(`http://127.0.0.1:${relay.port}`, 20_000);
+    const waiting = ask(transport);
+    while (relay.swallowed === 0) await new Promise((resolve) => setImmediate(resolve));
+    transport.close();
+    expect(await waiting).toMatchObject({ code: "rpc_transient", message: expect.stringContaining("closed") });
+    expect(await ask(transport)).toMatchObject({ code: "rpc_transient" });
+    expect(relay.accepted).toBe(1);
+  });
+});

@@ -1,0 +1,69 @@
+/** What is no log is refused whole, by name, before anything is made of it: the log of events forgets nothing. */
+import { describe, expect, test } from "bun:test";
+import { RpcError } from "../../src/rpc/errors.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { verifyLogs } from "../../src/rpc/verify.ts";
+
+const word = (digits: string) => `0x${digits.padStart(64, "0")}`;
+const good = {
+  address: `0x${"ab".repeat(20)}`,
+  topics: [TRANSFER, word("1"), word("2"), word("3")],
+  data: "0x",
+  blockNumber: "0x5",
+  blockHash: word("b5"),
+  transactionHash: word("7"),
+  logIndex: "0x2",
+  removed: false,
+};
+const asked = { addresses: new Set<string>(), topics: new Set<string>(), fromBlock: 0, toBlock: 10 };
+
+test("upper case, decimals and plain numbers are as good", () => {
+  const [log] = verifyLogs([good], asked);
+  expect(log).toMatchObject({ blockNumber: 5, logIndex: 2, topics: good.topics });
+  const odd = {
+    ...good,
+    address: good.address.toUpperCase().replace("X", "x"),
+    topics: good.topics.map((topic) => topic.toUpperCase().replace("X", "x")),
+    blockHash: good.blockHash.toUpperCase().replace("X", "x"),
+    blockNumber: "5",
+    logIndex: 2,
+  };
+  expect(verifyLogs([odd], asked)).toEqual(verifyLogs([good], asked));
+});
+
+describe("refused as a lie", () => {
+  const damaged = word("3").replace(/3$/, "g");
+  const cases: Record<string, object> = {
+    "a topic with a letter that is no digit": { topics: [...good.topics.slice(0, 3), damaged] },
+    "an address in a topic with one": { topics: [TRANSFER, word("z"), word("2"), word("3")] },
+    "a topic without 0x": { topics: [TRANSFER, "1".repeat(66)] },
+    "a topic that is none": { topics: [null] },
+    "a topic that is a number": { topics: [TRANSFER, 7] },
+    "five topics": { topics: [...good.topics, word("4")] },
+    "a block hash that is no hex": { blockHash: word("xy") },
+    "a short block hash": { blockHash: "0x12" },
+    "a block that is a fraction": { blockNumber: "3.5" },
+    "a block that is null": { blockNumber: null },
+    "a block that is a list": { blockNumber: ["0x5"] },
+    "a block that is empty": { blockNumber: "" },
+    "a block below zero": { blockNumber: -1 },
+    "an index that is null": { logIndex: null },
+    "an index beyond 32 bits": { logIndex: "0x10000000001" },
+    "an index that is true": { logIndex: true },
+    "an address that is no hex": { address: `0x${"zz".repeat(20)}` },
+    "a short address": { address: "0xab" },
+    "data that are no hex": { data: "0xzz" },
+  };
+  for (const [name, change] of Object.entries(cases)) {
+    test(name, () => {
+      let error: unknown;
+      try {
+        verifyLogs([good, { ...good, logIndex: "0x3", ...change }], asked);
+      } catch (caught) {
+        error = caught;
+      }
+      expect(error).toBeInstanceOf(RpcError);
+      expect((error as RpcError).kind).toBe("lie");
+    });
+  }
+});

@@ -28,8 +28,8 @@ import { numbersBetween, presentHeaders } from "./present-headers.ts";
 const MAX_UNFINALIZED = 4_096;
 /** Newest blocks of a gap that are checked by their headers in any case: an hour and a half of Ethereum. */
 const ALWAYS_CHECKED = 512;
-/** Blocks followed at once when each is to be checked by its header, after a long gap. */
-const MAX_CHECKED = 2_000;
+/** Blocks followed at once after a long gap: what is read of them is in memory until it is written. */
+const MAX_STEP = 2_000;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
@@ -199,10 +199,9 @@ export class Follower {
     }
     // A finalised tag that goes back is not believed: what was final stays final.
     const final = finalized.number > state.finalized.number ? finalized : state.finalized;
-    // What is read along with its headers is read in steps.
-    const step = this.#options.verify === "sample" ? Number.POSITIVE_INFINITY : MAX_CHECKED;
-    const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + step);
-    const target = nodeHead.number <= bound ? nodeHead : await this.#headerAt(bound);
+    const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + MAX_STEP);
+    const isStep = nodeHead.number > bound;
+    const target = isStep ? await this.#headerAt(bound) : nodeHead;
     observer.head(chain.chainId, state.head.number, nodeHead.number - state.head.number);
     observer.halted(chain.chainId, false);
     if (target.number <= state.head.number) {
@@ -212,7 +211,8 @@ export class Follower {
       return;
     }
     const next = state.head.number + 1;
-    const known = Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
+    const isFinal = isStep && target.number <= final.number;
+    const known = isFinal ? target.number : Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
     const from = this.#options.verify === "sample" ? known : next;
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
@@ -222,7 +222,8 @@ export class Follower {
     // Nodes may be of two minds: what one calls final must be on the branch that is followed.
     const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
     if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedLogsError(final.number);
-    await this.#apply(state, headers, final, lease);
+    await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
+    if (isStep) this.#nudged = true;
   }
 
   /** Back to the common ancestor, and on to the head in the same look; a second fork in one look waits for the next. */

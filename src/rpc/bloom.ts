@@ -8,11 +8,12 @@ import type { BlockHeader, ChainLog } from "./port.ts";
 
 type Bits = readonly [number, number, number];
 
-/** 20,000 addresses and topics: a few thousand followed contracts, and what one block's receipts mention. */
-const bitsOf = new LRUCache<string, Bits>({ max: 20_000 });
+/** Addresses that are followed, and apart from them what blocks mention: one pass over the former must not be in vain. */
+const bitsOfWatched = new LRUCache<string, Bits>({ max: 250_000 });
+const bitsOfMentioned = new LRUCache<string, Bits>({ max: 20_000 });
 
 /** The bits an address or topic (hex with 0x, lower case) sets. */
-export function bloomBits(hex: string): Bits {
+export function bloomBits(hex: string, bitsOf = bitsOfMentioned): Bits {
   let bits = bitsOf.get(hex);
   if (bits === undefined) {
     const digits = keccak256(hex);
@@ -54,7 +55,7 @@ export interface Watched {
 /** Those of the watched contracts that the block may have logs of. */
 export function spokenOf({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
   if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bloomBits(topic)))) return [];
-  return addresses.filter((address) => bloomHas(logsBloom, bloomBits(address)));
+  return addresses.filter((address) => bloomHas(logsBloom, bloomBits(address, bitsOfWatched)));
 }
 
 /** Blocks that may have logs of a watched contract of which none came. */

@@ -92,11 +92,14 @@ export class LogReader {
         meta: { block: header.number },
       });
     }
-    const again = await this.#ofBlock(header, filter, second);
-    const asked = await this.#ofBlock(header, filter, first);
+    const named = spokenOf(header, filter) as Address[];
+    // Providers refuse longer lists; by topic alone, a block is one small answer.
+    const least = { ...filter, addresses: named.length > ADDRESS_CHUNK ? [] : named };
+    const again = await this.#ofBlock(header, least, second);
+    const asked = await this.#ofBlock(header, least, first);
     this.#watch.settled(second === undefined ? "asking again" : "another endpoint");
     // Neither can prove what it left out; a log the header's bloom vouches for is believed.
-    const spoken = new Set<string>(spokenOf(header, filter));
+    const spoken = new Set<string>(named);
     const union = new Map([...again, ...asked].map((log) => [log.logIndex, log]));
     return [...union.values()].filter((log) => spoken.has(log.address)).sort(inChainOrder);
   }
@@ -150,8 +153,7 @@ export class LogReader {
     if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#split(filter, sources), sources };
     let logs: ChainLog[];
     if (addresses.length > ADDRESS_CHUNK * MAX_CHUNKS) {
-      const wanted = new Set(addresses);
-      logs = (await this.#split({ ...filter, addresses: [] }, sources)).filter((log) => wanted.has(log.address));
+      logs = await this.#split({ ...filter, addresses: [], only: new Set(addresses) }, sources);
     } else {
       const chunks: Address[][] = [];
       for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) chunks.push(addresses.slice(i, i + ADDRESS_CHUNK));
@@ -163,16 +165,18 @@ export class LogReader {
 
   /** Halves a range until its answers are small enough. */
   async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
-    const { fromBlock, toBlock } = filter;
+    const { fromBlock, toBlock, only } = filter;
     if (fromBlock > toBlock) return [];
     try {
       return await this.#pool.run(
         async (endpoint) => {
           const [logs] = await Promise.all([logsFrom(endpoint, filter), assertReaching(endpoint, filter.reaching)]);
           sources.add(fromBlock, toBlock, endpoint);
-          return logs;
+          // At once: all contracts' logs of a long gap are gigabytes.
+          return only === undefined ? logs : logs.filter((log) => only.has(log.address));
         },
-        { meta: { fromBlock, toBlock } },
+        // A refusal that asking for less does not help may be this endpoint's alone.
+        { meta: { fromBlock, toBlock }, isLeast: fromBlock === toBlock },
       );
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
@@ -183,7 +187,10 @@ export class LogReader {
     }
   }
 
-  /** One block alone is too large an answer: by topic, then by address. @throws the refusal when nothing is left to split */
+  /**
+   * One block alone is too large an answer: by topic, then by address, then from its receipts.
+   * @throws the refusal when nothing is left to split
+   */
   async #largeBlock(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const { topics, addresses } = filter;
     const parts =
@@ -193,6 +200,13 @@ export class LogReader {
           ? addresses.map((address) => ({ ...filter, addresses: [address] }))
           : undefined;
     if (parts === undefined) {
+      const header = await this.#pool.run(
+        async (endpoint) => parseHeader(await headerBy(endpoint, filter.fromBlock), filter.fromBlock, endpoint.label),
+        { meta: { block: filter.fromBlock } },
+      );
+      const watched = filter.only === undefined ? filter : { ...filter, addresses: [...filter.only] };
+      const found = header === undefined ? undefined : await this.#byReceipts(header, watched);
+      if (found !== undefined) return found;
       throw new AppError(`block ${filter.fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
         code: "block_too_large",
         meta: { ...refusal.meta, block: filter.fromBlock },
@@ -206,15 +220,20 @@ export class LogReader {
   }
 }
 
-/** A filter, and a block that whoever answers must have. */
 interface Reading extends LogFilter {
+  /** A block that whoever answers must have. */
   readonly reaching?: BlockRef | undefined;
+  /** What is kept of an answer that was asked for by topic alone. */
+  readonly only?: ReadonlySet<Address>;
 }
+
+const headerBy = (endpoint: Endpoint, block: number): Promise<unknown> =>
+  endpoint.request("eth_getBlockByNumber", [quantity(block), false]);
 
 /** @throws RpcError `transient` when the endpoint has not got that block: its logs may end before it */
 async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): Promise<void> {
   if (block === undefined) return;
-  const said = await endpoint.request("eth_getBlockByNumber", [quantity(block.number), false]);
+  const said = await headerBy(endpoint, block.number);
   if (parseHeader(said, block.number, endpoint.label)?.hash === block.hash) return;
   throw new RpcError("transient", "the endpoint lacks the block that its logs are to reach", {
     meta: { endpoint: endpoint.label, block: block.number },

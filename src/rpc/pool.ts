@@ -38,6 +38,10 @@ export interface RunOptions {
   readonly attempts?: number;
   readonly signal?: AbortSignal;
   readonly meta?: ErrorMeta;
+  /** Nothing less can be asked for: a refusal of so much is then the endpoint's own, and another one may not share it. */
+  readonly isLeast?: boolean;
+  /** What one endpoint refuses is not asked of others: the caller knows better what to ask then. */
+  readonly isFinal?: boolean;
 }
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
@@ -69,7 +73,12 @@ export class EndpointPool {
     return this.#retrying(async () => {
       const endpoint = this.#pick();
       await this.#released(endpoint, options.signal);
-      return this.#hedged(endpoint, operation, options.signal);
+      try {
+        return await this.#hedged(endpoint, operation, options.signal);
+      } catch (error) {
+        if (options.isFinal === true || !isOwnRefusal(error, options.isLeast === true)) throw error;
+        return await this.#elsewhere(endpoint, operation, error, options.signal);
+      }
     }, options);
   }
 
@@ -92,8 +101,14 @@ export class EndpointPool {
           try {
             return await this.#hedged(endpoint, (one, abandoned) => operation(one, asked, abandoned), options.signal);
           } catch (error) {
-            if (!(error instanceof RpcError && error.kind === "range") || asked === 1) throw error;
-            span.refused(asked, error.hint);
+            if (error instanceof RpcError && error.kind === "range" && asked > 1) {
+              span.refused(asked, error.hint);
+              continue;
+            }
+            if (!isOwnRefusal(error, true)) throw error;
+            const least = (one: Endpoint, abandoned: AbortSignal): Promise<T> =>
+              operation(one, Math.min(blocks, this.#of(one).span.span), abandoned);
+            return await this.#elsewhere(endpoint, least, error, options.signal);
           }
         }
       } finally {
@@ -237,6 +252,28 @@ export class EndpointPool {
     }
   }
 
+  /**
+   * What one endpoint refuses, of each other one that does not rest: the quickest may lack a method or old state that
+   * another has. @throws the refusal when nobody else answers
+   */
+  async #elsewhere<T>(
+    than: Endpoint,
+    operation: Operation<T>,
+    refusal: unknown,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    const now = this.#clock.monotonic();
+    for (const endpoint of this.#ranked()) {
+      if (endpoint === than || this.#of(endpoint).restsUntil > now) continue;
+      try {
+        return await this.#once(endpoint, operation, signal);
+      } catch (error) {
+        if (signal?.aborted) throw error;
+      }
+    }
+    throw refusal;
+  }
+
   async #once<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
     const health = this.#of(endpoint);
     const started = this.#clock.monotonic();
@@ -289,6 +326,12 @@ export class EndpointPool {
 }
 
 const NEVER = new AbortController().signal;
+
+/** Whether an endpoint refuses for a reason that another one need not have. */
+function isOwnRefusal(error: unknown, isLeast: boolean): boolean {
+  if (!(error instanceof RpcError)) return false;
+  return error.kind === "unsupported" || error.kind === "state_unavailable" || (error.kind === "range" && isLeast);
+}
 
 /** The first success of two; when both fail, a failure that may pass rather than one that may not. */
 async function firstOf<T>(a: Promise<T>, b: Promise<T>): Promise<T> {

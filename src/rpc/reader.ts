@@ -150,9 +150,13 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.completeLogs(filter, headers, options);
   }
 
-  async calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+  calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    return this.#calls(calls, block, {});
+  }
+
+  async #calls(calls: readonly Call[], block: BlockTag, options: RunOptions): Promise<CallResult[]> {
     if (calls.length === 0) return [];
-    return this.#run((endpoint) => this.#callsOn(endpoint, calls, block), { meta: { block } });
+    return this.#run((endpoint) => this.#callsOn(endpoint, calls, block), { ...options, meta: { block } });
   }
 
   async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
@@ -208,7 +212,8 @@ export class RpcChainReader implements ChainReader {
     if (pinned !== undefined) return pinned;
     const header = await this.head();
     try {
-      return { header, results: await this.calls(calls, header.number) };
+      // A laggard has the state of its own head, which is no reason to ask it.
+      return { header, results: await this.#calls(calls, header.number, { isFinal: true }) };
     } catch (error) {
       // The head was that of an endpoint that is behind, and the others have no state of that block any more.
       if (!isStateUnavailable(error) || !(await this.passOverLaggards(header))) throw error;

@@ -14,6 +14,7 @@ interface WireReceipt {
 }
 
 const BLOOM = /^0x[0-9a-f]{512}$/;
+const MAX_ASKED = 100;
 
 /** The watched logs in an `eth_getBlockReceipts` answer, in order. @throws RpcError `lie` when they do not add up */
 export function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): ChainLog[] {
@@ -38,7 +39,11 @@ export function logsOfReceipts(result: unknown, header: BlockHeader, watched: Wa
 /** A receipt's bloom, recomputed where it speaks of a watched contract or is missing. */
 function checkedBloom(receipt: WireReceipt, header: BlockHeader, watched: Watched): bigint {
   const own = String(receipt.logsBloom ?? "").toLowerCase();
-  const matters = !BLOOM.test(own) || watched.addresses.some((address) => bloomHas(own, bloomBits(address)));
+  // Beyond so many, to make the blooms anew is less work than to ask each for all that are followed.
+  const matters =
+    !BLOOM.test(own) ||
+    watched.addresses.length > MAX_ASKED ||
+    watched.addresses.some((address) => bloomHas(own, bloomBits(address)));
   if (!matters) return BigInt(own);
   const logs = (Array.isArray(receipt.logs) ? receipt.logs : []) as { address: string; topics: string[] }[];
   const lower = logs.map(({ address, topics }) => ({

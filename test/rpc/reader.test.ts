@@ -1,10 +1,12 @@
 /** The reader over several endpoints of which one is behind: what it does not have is not taken for what is not there. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
+import { bloomOf } from "../../src/rpc/bloom.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { classifyRpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
+import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 
@@ -116,4 +118,113 @@ test("logs are taken from who has the block that they are to reach, whatever the
   const alone = readerOf(withLogs(node("eth#2", 9)));
   const failure = await alone.completeLogs(filter, [], { reaching: parted }).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: "chain_unavailable", retryable: true });
+});
+
+describe("a block that is more than the endpoint answers", () => {
+  const address = `0x${"a".repeat(40)}` as Address;
+  const other = `0x${"b".repeat(40)}` as Address;
+  const logs = [address, other].map((of, index) => ({
+    address: of,
+    topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(index)] as Hash[],
+    data: "0x",
+    blockNumber: hex(8),
+    blockHash: hashOf(8),
+    transactionHash: hashOf(1),
+    logIndex: hex(index),
+  }));
+  const logsBloom = `0x${bloomOf(logs as unknown as ChainLog[])
+    .toString(16)
+    .padStart(512, "0")}`;
+  const crowded = (): Endpoint & { readonly asked: unknown[] } => {
+    const one = node("eth#1", 9);
+    return {
+      ...one,
+      request: async (method, params) => {
+        if (method === "eth_getBlockReceipts") return [{ logs, logsBloom }];
+        if (method === "eth_getLogs") {
+          const { fromBlock, toBlock } = params[0] as { fromBlock: string; toBlock: string };
+          if (Number(fromBlock) > 8 || Number(toBlock) < 8) return [];
+          throw classifyRpcError({ code: -32_005, message: "query returned more than 10000 results" }, method, {});
+        }
+        return { ...((await one.request(method, params)) as object), logsBloom };
+      },
+    };
+  };
+
+  test("is read from its receipts, of the wanted contracts, by address or by topic alone", async () => {
+    const filter = { topics: [TRANSFER], fromBlock: 5, toBlock: 9 };
+    const few = await readerOf(crowded()).completeLogs({ ...filter, addresses: [address] }, []);
+    expect(few.map((log) => [log.address, log.blockNumber])).toEqual([[address, 8]]);
+    const crowd = Array.from({ length: 2_100 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
+    const many = await readerOf(crowded()).completeLogs({ ...filter, addresses: [...crowd, other] }, []);
+    expect(many.map((log) => [log.address, log.blockNumber])).toEqual([[other, 8]]);
+  });
+});
+
+test("a block in doubt is asked for by no more addresses than an endpoint takes", async () => {
+  const one = node("eth#1", 9);
+  const lists: number[] = [];
+  const endpoint: Endpoint = {
+    ...one,
+    request: async (method, params) => {
+      if (method === "eth_getBlockReceipts") {
+        throw classifyRpcError({ code: -32_601, message: "the method does not exist/is not available" }, method, {});
+      }
+      if (method !== "eth_getLogs") return one.request(method, params);
+      const { address } = params[0] as { address?: string | string[] };
+      const count = [address ?? []].flat().length;
+      lists.push(count);
+      if (count <= 1_000) return [];
+      throw classifyRpcError({ code: -32_602, message: "too many addresses" }, method, {});
+    },
+  };
+  const addresses = Array.from({ length: 1_500 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
+  const full = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom: `0x${"f".repeat(512)}` };
+  const filter = { addresses, topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+  expect(await readerOf(endpoint).completeLogs(filter, [full as BlockHeader])).toEqual([]);
+  expect(Math.max(...lists)).toBeLessThanOrEqual(1_000);
+});
+
+test("what the quickest endpoint refuses is asked of the others", async () => {
+  const address = `0x${"a".repeat(40)}` as Address;
+  const refusals = [
+    { code: -32_601, message: "the method eth_getLogs is not available" },
+    { code: -32_000, message: "eth_getLogs is disabled on the free tier" },
+    { code: -32_001, message: "Unauthorized: you must authenticate your request with an API key" },
+  ];
+  for (const refusal of refusals) {
+    const [bad, good] = [node("eth#1", 9), node("eth#2", 9)];
+    const without: Endpoint = {
+      ...bad,
+      request: async (method, params) => {
+        if (method === "eth_getLogs") throw classifyRpcError(refusal, method, {});
+        return bad.request(method, params);
+      },
+    };
+    const having: Endpoint = {
+      ...good,
+      request: async (method, params) => {
+        if (method !== "eth_getLogs") return good.request(method, params);
+        return [
+          {
+            address,
+            topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(2)],
+            data: "0x",
+            blockNumber: hex(8),
+            blockHash: hashOf(8),
+            transactionHash: hashOf(1),
+            logIndex: "0x0",
+          },
+        ];
+      },
+    };
+    const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+    expect(await readerOf(without, having).completeLogs(filter, [])).toHaveLength(1);
+  }
+  // Old state, which one has pruned.
+  const reader = readerOf(node("eth#1", 90, { states: 4 }), node("eth#2", 90));
+  expect(await reader.calls([{ to: address, data: "0x1234" }], 5)).toEqual([{ ok: true, data: hex(5) }]);
+  const nobody = readerOf(node("eth#1", 90, { states: 4 }), node("eth#2", 90, { states: 4 }));
+  const failure = await nobody.calls([{ to: address, data: "0x1234" }], 5).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: "state_unavailable" });
 });

@@ -16,12 +16,16 @@ import { LateMints } from "./late-mints.ts";
 import { TokenLinks } from "./links.ts";
 import { OwnerHistory } from "./owners.ts";
 import { PairIndexes } from "./pair-indexes.ts";
+import { RangeBudget } from "./range-budget.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
 
 const ZERO_OWNER = 0;
 /** An id range that meets ids already known is followed one by one up to this length; beyond it is an anomaly. */
 const MAX_EXPANDED_RANGE = 100_000;
+/** Ids followed one by one for such ranges in all, 50 MB of them; and tokens looked through for ids that are known, seconds. */
+const MAX_EXPANDED = 1_000_000;
+const MAX_LOOKED_THROUGH = 200_000_000;
 /** Row numbers stay exact integers: 2^53 is the bound of a double. */
 const MAX_ROWS = 2 ** 52;
 
@@ -40,6 +44,8 @@ export class Ledger {
   /** Transfers the contract should not have been able to make. */
   anomalies = 0;
   readonly #lateMints = new LateMints();
+  readonly #expansions = new RangeBudget(MAX_EXPANDED);
+  readonly #searches = new RangeBudget(MAX_LOOKED_THROUGH);
   readonly #id = new Uint32Array(8);
   #newestBlock = -1;
   #changes = 0;
@@ -84,9 +90,11 @@ export class Ledger {
       addresses.set(this.addresses.intern(some), from);
       if (addressCount > most) yield;
     }
-    for (let from = 0; from < count; from += most) {
+    for (let from = 0; from < count; ) {
       if (from > 0) yield;
-      this.#fold(most >= count ? columns : sliceColumns(columns, from, Math.min(count, from + most)), addresses);
+      const to = endOfSlice(columns, from, most);
+      this.#fold(to - from === count ? columns : sliceColumns(columns, from, to), addresses);
+      from = to;
     }
   }
 
@@ -193,14 +201,19 @@ export class Ledger {
   /** An ERC-2309 event: `count` ids from `#id` on. A mint of ids nobody knows stays a range. */
   #transferRange(block: number, from: number, to: number, count: number): void {
     const first = idToBigInt(this.#id);
+    const steps = Math.min(count, this.tokens.count);
+    if (this.#searches.take(block, steps) < steps) {
+      this.anomalies++;
+      return;
+    }
     const known = this.rows.overlaps(first, count) || this.#anyKnown(first, count);
     if (!known && from === ZERO_OWNER && to !== ZERO_OWNER && this.rows.count + count <= MAX_ROWS) {
       this.rows.addRange({ id: first, count, block, to, entryAt: this.owners.count });
       this.liveSingles += count;
       return;
     }
-    if (count > MAX_EXPANDED_RANGE) this.anomalies++;
-    const expanded = Math.min(count, MAX_EXPANDED_RANGE);
+    const expanded = this.#expansions.take(block, Math.min(count, MAX_EXPANDED_RANGE));
+    if (count > expanded) this.anomalies++;
     for (let i = 0; i < expanded; i++) {
       bigIntToId(first + BigInt(i), this.#id);
       this.#transferSingle(TransferKind.erc721, block, from, to);
@@ -300,6 +313,8 @@ export class Ledger {
       this.#lateMints.forget(slots);
     }
     this.gaps.revert(block);
+    this.#expansions.revert(block);
+    this.#searches.revert(block);
     rows.truncate(block, slots);
     tokens.truncate(slots);
     links.truncate(slots);
@@ -319,7 +334,10 @@ export class Ledger {
   /** Hands on all there is to a keeper, or takes over what it gives back. */
   keep(keeper: Keeper): void {
     const { addresses, tokens, links, owners, balances, rows, gaps } = this;
-    for (const part of [addresses, tokens, links, owners, balances, rows, gaps, this.#lateMints]) part.keep(keeper);
+    const budgets = [this.#expansions, this.#searches];
+    for (const part of [addresses, tokens, links, owners, balances, rows, gaps, this.#lateMints, ...budgets]) {
+      part.keep(keeper);
+    }
     const { liveSingles, anomalies } = this;
     const facts = keeper.facts({ liveSingles, anomalies, newestBlock: this.#newestBlock });
     this.liveSingles = facts.liveSingles;
@@ -331,4 +349,11 @@ export class Ledger {
   trim(): void {
     for (const part of [this.addresses, this.tokens, this.links, this.owners, this.balances]) part.trim();
   }
+}
+
+/** Where a slice of `most` transfers from `from` on ends: after an id range in any case, which may stand for many. */
+function endOfSlice({ count, kinds }: TransferColumns, from: number, most: number): number {
+  const end = Math.min(count, from + most);
+  const range = kinds.subarray(from, end).indexOf(TransferKind.range);
+  return range < 0 ? end : from + range + 1;
 }

@@ -177,8 +177,12 @@ async function writeParts(
     let pending = 0;
     for (const part of parts) {
       await writeAll(file, part);
-      if (part.length % 8 > 0) await writeAll(file, new Uint8Array(8 - (part.length % 8)));
       hash = Bun.hash.xxHash3(part, hash);
+      if (part.length % 8 > 0) {
+        const padding = new Uint8Array(8 - (part.length % 8));
+        await writeAll(file, padding);
+        hash = Bun.hash.xxHash3(padding, hash);
+      }
       pending += part.length;
       if (pending >= SLICE_BYTES) {
         pending = 0;
@@ -201,15 +205,21 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promise<Collection> {
   const json = new Uint8Array(bytes, 0, factsBytes);
   const facts = JSON.parse(decoder.decode(json)) as Facts;
-  let found = Bun.hash.xxHash3(json, 0n);
-  let at = padded(factsBytes);
+  let found = 0n;
+  let at = 0;
+  const take = (part: Uint8Array<ArrayBuffer>): void => {
+    found = Bun.hash.xxHash3(part, found);
+    const end = at + part.length;
+    at = padded(end);
+    if (at > end) found = Bun.hash.xxHash3(new Uint8Array(bytes, end, at - end), found);
+  };
+  take(json);
   let pending = 0;
   const arrays: Int32Array<ArrayBuffer>[] = [];
   for (const length of facts.lengths) {
     const array = new Int32Array(bytes, at, length);
-    found = Bun.hash.xxHash3(bytesOf(array), found);
     arrays.push(array);
-    at = padded(at + length * 4);
+    take(bytesOf(array));
     pending += length * 4;
     if (pending < SLICE_BYTES) continue;
     pending = 0;

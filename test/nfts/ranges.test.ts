@@ -1,0 +1,55 @@
+/** Id ranges (ERC-2309) by a contract that means harm: a few bytes an event may stand for a hundred thousand transfers. */
+import { expect, test } from "bun:test";
+import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { Reader, Writer } from "../../src/nfts/keep.ts";
+import { Ledger } from "../../src/nfts/ledger.ts";
+import { countEntries } from "../../src/nfts/places.ts";
+import { columnsOf } from "./model.ts";
+
+const LENGTH = 100_000n;
+
+/** The same ids moved to and fro, `count` times in a block. */
+const toAndFro = (block: number, count: number) =>
+  decodeTransfers(
+    columnsOf(
+      Array.from({ length: count }, (_, i) => ({
+        kind: TransferKind.range,
+        block,
+        from: block === 0 && i === 0 ? 0 : 1 + (i % 2),
+        to: 2 - (i % 2),
+        id: 0n,
+        amount: LENGTH,
+      })),
+    ),
+  );
+
+test("ranges over known ids are followed as far as they may cost, and counted beyond", () => {
+  const ledger = new Ledger();
+  ledger.apply(toAndFro(0, 1));
+  expect([ledger.owners.count, countEntries(ledger, 0, false)]).toEqual([0, 100_000]);
+  ledger.apply(toAndFro(1, 6));
+  expect([ledger.owners.count, ledger.anomalies > 0]).toEqual([600_000, true]);
+  const { anomalies } = ledger;
+  ledger.apply(toAndFro(2, 500));
+  expect(ledger.owners.count).toBe(1_000_000);
+  expect(ledger.anomalies).toBeGreaterThanOrEqual(anomalies + 496);
+  expect(ledger.bytes).toBeLessThan(64 * 1024 * 1024);
+
+  // What a reorg takes back can be had again, also after a snapshot.
+  ledger.revert(1);
+  expect(ledger.owners.count).toBe(600_000);
+  const writer = new Writer();
+  ledger.keep(writer);
+  const restored = new Ledger();
+  restored.keep(new Reader(writer.arrays, JSON.parse(JSON.stringify(writer.said))));
+  restored.apply(toAndFro(2, 9));
+  expect(restored.owners.count).toBe(1_000_000);
+});
+
+test("each is a slice of its own", () => {
+  const ledger = new Ledger();
+  ledger.apply(toAndFro(0, 1));
+  let slices = 0;
+  for (const _ of ledger.applySlices(toAndFro(1, 40), 2_000)) slices++;
+  expect(slices).toBe(39);
+});

@@ -145,6 +145,10 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
     new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
 
+  // The contract's own words come behind this, and may be any.
+  if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {
+    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+  }
   if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
   if (method === "eth_getLogs") {
     const hint = hintOf(message) ?? hintOf(data);

@@ -89,3 +89,16 @@ describe("other refusals", () => {
     expect(error.message).toContain("https://[redacted]");
   });
 });
+
+describe("a contract that reverts in a provider's words", () => {
+  const words = ["rate limit", "too many requests", "missing trie node", "archive node needed", "header not found"];
+  for (const reason of words) {
+    test(reason, () => {
+      for (const code of [3, -32_000]) {
+        const error = { code, message: `execution reverted: ${reason}`, data: "0x08c379a0" };
+        const { kind, data } = classifyRpcError(error, "eth_call", {});
+        expect([code, kind, data]).toEqual([code, "revert", "0x08c379a0"]);
+      }
+    });
+  }
+});

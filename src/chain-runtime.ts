@@ -93,7 +93,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     clock,
     ...poolObserver(metrics, chain, logger),
   });
-  lifecycle.onStop(`endpoints of ${chain.name}`, () => pool.close());
+  // At once, not after what waits for an answer of theirs.
+  lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
   const multicall = chain.multicall3.address;
   const reader = new RpcChainReader({
     chainId,

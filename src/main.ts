@@ -2,12 +2,15 @@
  * The process's edge: environment, first key, signals, exit code. Everything else is built in `service.ts`.
  */
 import { type Config, ConfigError, readConfig } from "./config.ts";
+import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { createLogger } from "./core/logger.ts";
 import { startService } from "./service.ts";
 
 /** Signals closer together than this are one wish to stop. */
 const SAME_SIGNAL_MS = 1_000;
+/** Clients get ten seconds, then loops and what they stand on some five: whatever else hangs, supervisors kill after thirty. */
+const STOP_MS = 18_000;
 
 function say(text: string): void {
   process.stderr.write(`${text}\n`);
@@ -49,6 +52,10 @@ try {
       process.exit(130);
     }
     stoppingSince = now;
+    systemClock.after(STOP_MS, () => {
+      say(`not stopped within ${STOP_MS} ms: leaving`);
+      process.exit(1);
+    });
     await service.stop();
     process.exit(0);
   };

@@ -15,7 +15,7 @@ import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
-import { Lifecycle } from "./core/lifecycle.ts";
+import { Lifecycle, within } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { createApp } from "./http/app.ts";
@@ -62,7 +62,7 @@ export interface Service {
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
-  const lifecycle = new Lifecycle(logger);
+  const lifecycle = new Lifecycle(logger, clock);
   let serving: Serving | undefined;
   const server = startServer({ host: config.host, port: config.port, clock, serving: () => serving });
   try {
@@ -73,7 +73,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   }
   logger.info({ host: config.host, port: server.port }, "listening");
-  return { url: urlOf(config, server.port), port: server.port, stop: () => stopService(server, lifecycle, logger) };
+  return {
+    url: urlOf(config, server.port),
+    port: server.port,
+    stop: () => stopService(server, { clock, lifecycle, logger }),
+  };
 }
 
 /** The address clients see. */
@@ -89,10 +93,21 @@ interface Ground {
   readonly publicUrl: () => string;
 }
 
-/** In order: no new requests, the sockets told, the loops ended, then what they stand on closed. */
-async function stopService(server: RunningServer, lifecycle: Lifecycle, logger: Logger): Promise<void> {
+/** What the socket may take beyond the time it gives to what is in flight. */
+const CUTTING_MS = 1_000;
+
+/**
+ * In order: no new requests, the sockets told, the loops ended, then what they stand on closed. Each is waited for within a
+ * bound: a node or a log that does not answer must not keep the process.
+ */
+async function stopService(
+  server: RunningServer,
+  { clock, lifecycle, logger }: Pick<Ground, "clock" | "lifecycle"> & { readonly logger: Logger },
+): Promise<void> {
   logger.info({}, "stopping");
-  await server.stop();
+  if (!(await within(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop()))) {
+    logger.warn({}, "the listening socket did not close in time");
+  }
   await lifecycle.stop();
   logger.info({}, "stopped");
 }
@@ -104,7 +119,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, ({ events }) => {
     for (const { type } of events) metrics.eventsAppended.inc({ type });
   });
-  lifecycle.onStop("event log", () => log.close());
+  lifecycle.onEnd("event log", () => log.close());
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;

@@ -28,8 +28,12 @@ export interface LeaseOptions {
 /** Waits for the lease, runs `work` while it is held, releases it. @throws AppError `lease_lost`, and what `work` throws */
 export async function withLease<T>(options: LeaseOptions, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { log, clock, name, holder, signal } = options;
-  while (!(await log.acquireLease(name, holder, TTL_MS))) await clock.sleep(RENEW_MS, signal);
-  return holdLease(options, work);
+  let asked = clock.monotonic();
+  while (!(await log.acquireLease(name, holder, TTL_MS))) {
+    await clock.sleep(RENEW_MS, signal);
+    asked = clock.monotonic();
+  }
+  return holdLease(options, asked, work);
 }
 
 /** As `withLease`, but gives up at once when somebody else holds it: then undefined. */
@@ -37,11 +41,13 @@ export async function tryLease<T>(
   options: LeaseOptions,
   work: (lease: Lease) => Promise<T>,
 ): Promise<{ result: T } | undefined> {
+  const asked = options.clock.monotonic();
   if (!(await options.log.acquireLease(options.name, options.holder, TTL_MS))) return undefined;
-  return { result: await holdLease(options, work) };
+  return { result: await holdLease(options, asked, work) };
 }
 
-async function holdLease<T>(options: LeaseOptions, work: (lease: Lease) => Promise<T>): Promise<T> {
+/** @param asked when the lease was asked for: it began to run then at the earliest */
+async function holdLease<T>(options: LeaseOptions, asked: number, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { log, clock, name, holder } = options;
   const lost = new AbortController();
   const signal = AbortSignal.any([options.signal, lost.signal]);
@@ -63,20 +69,30 @@ async function holdLease<T>(options: LeaseOptions, work: (lease: Lease) => Promi
   }
 
   async function renew(): Promise<void> {
-    let heldUntil = clock.monotonic() + TTL_MS;
+    let heldUntil = asked + TTL_MS;
     for (;;) {
       await clock.sleep(RENEW_MS, done.signal).catch(() => undefined);
       if (done.signal.aborted) return;
-      try {
-        if (await log.acquireLease(name, holder, TTL_MS)) heldUntil = clock.monotonic() + TTL_MS;
-        else heldUntil = 0;
-      } catch {
-        // The log did not answer: the lease still runs for what is left of it.
-      }
+      const askedAgain = clock.monotonic();
+      // Who was held up for longer than that asks all the same: as a rule nobody took it meanwhile.
+      const isHeld = await renewed(Math.max(RENEW_MS, heldUntil - askedAgain));
+      if (isHeld !== undefined) heldUntil = isHeld ? askedAgain + TTL_MS : 0;
       if (clock.monotonic() >= heldUntil) {
         lost.abort(new AppError(`the lease ${name} was lost`, { code: "lease_lost", retryable: false }));
         return;
       }
+    }
+  }
+
+  /** What the log says by then; undefined when it says nothing: the lease still runs for what is left of it. */
+  async function renewed(withinMs: number): Promise<boolean | undefined> {
+    const { promise: runOut, resolve } = Promise.withResolvers<undefined>();
+    const cancel = clock.after(withinMs, () => resolve(undefined));
+    const answer = log.acquireLease(name, holder, TTL_MS).catch(() => undefined);
+    try {
+      return await Promise.race([answer, runOut]);
+    } finally {
+      cancel();
     }
   }
 }

@@ -1,7 +1,8 @@
 /**
  * The event log on PostgreSQL, for many replicas. An append is one conditional statement: the stream's row moves from
  * the expected version to the new one, or nothing happens. LISTEN/NOTIFY wakes the other processes; a poll of
- * `streams.seq` each second finds what a lost notification, or an engine without LISTEN, did not tell.
+ * `streams.seq` each second finds what a lost notification, or an engine without LISTEN, did not tell. Connections can die
+ * without a word: a query that is not answered in time takes all of them to be dead.
  */
 import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
@@ -23,6 +24,16 @@ const MIGRATION_LOCK = 7_310_881;
  */
 const SEQ_OVERLAP = 512;
 const MAX_CONNECTIONS = 8;
+/** A server that cannot be reached is given up before a query's time is over. */
+const CONNECT_SECONDS = 10;
+/**
+ * Where the network drops a flow without a word (a NAT that forgot it, a primary that lost its power) nothing ever comes
+ * back, and the system would go on sending for a quarter of an hour. The largest statement, an append of some megabytes,
+ * takes under a second; fifteen are a server at its limit, and a hundred queries that wait their turn.
+ */
+const QUERY_MS = 15_000;
+/** Nobody waits for an answer any more when the log is closed, so that this is for the server's goodbye. */
+const CLOSE_SECONDS = 1;
 /** PostgreSQL's bound on parameters of a statement is 65,535; an event takes five. */
 const MAX_EVENTS_PER_APPEND = 10_000;
 
@@ -73,9 +84,15 @@ function postgresError(error: unknown, meta: Record<string, string | number> = {
   });
 }
 
+/** Nothing came back in time: neither an answer nor a refusal. */
+class SilentError extends Error {}
+
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
-  readonly #sql: SQL;
+  readonly #url: string;
+  #sql: SQL;
+  /** Given up, and not closed yet: a query of theirs may still be answered. */
+  readonly #former = new Set<SQL>();
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onAppended: AppendListener;
@@ -83,12 +100,12 @@ class PostgresLog implements EventLog {
   readonly #known = new Map<string, number>();
   #seenSeq = 0;
   #cancelPoll: () => void = () => undefined;
-  #unlisten: (() => Promise<void>) | undefined;
   #closed = false;
 
   constructor({ url, clock, logger, onAppended }: PostgresOptions) {
     this.#onAppended = onAppended;
-    this.#sql = new SQL(url, { max: MAX_CONNECTIONS, connectionTimeout: 10 });
+    this.#url = url;
+    this.#sql = this.#connections();
     this.#clock = clock;
     this.#logger = logger;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
@@ -98,16 +115,57 @@ class PostgresLog implements EventLog {
     await this.#migrate();
     const [row] = await this.#query<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
     this.#seenSeq = Number(row?.seq ?? 0);
+    await this.#listen();
+    this.#schedulePoll();
+  }
+
+  /** Opened as they are needed. */
+  #connections(): SQL {
+    return new SQL(this.#url, { max: MAX_CONNECTIONS, connectionTimeout: CONNECT_SECONDS });
+  }
+
+  /** Never rejects. */
+  async #listen(): Promise<void> {
+    const sql = this.#sql;
     try {
-      const subscription = await this.#sql.listen(CHANNEL, (payload) => {
-        const at = payload.lastIndexOf(" ");
-        if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
-      });
-      this.#unlisten = () => subscription.unlisten();
+      await this.#inTime(
+        sql.listen(CHANNEL, (payload) => {
+          const at = payload.lastIndexOf(" ");
+          if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
+        }),
+      );
     } catch (error) {
+      if (this.#closed || sql !== this.#sql) return;
       this.#logger.warn({ err: postgresError(error) }, "LISTEN is not available; the poll of the tail must do");
     }
-    this.#schedulePoll();
+  }
+
+  /** What is asked from here on goes over other connections; what was asked of these before may still be answered. */
+  #giveUp(sql: SQL): void {
+    if (this.#closed || sql !== this.#sql) return;
+    this.#logger.warn({ afterMs: QUERY_MS }, "the event log does not answer; its connections are replaced");
+    this.#sql = this.#connections();
+    this.#former.add(sql);
+    sql
+      .close({ timeout: QUERY_MS / 1_000 })
+      .catch((error: unknown) => this.#logger.debug({ err: postgresError(error) }, "closing connections failed"))
+      .finally(() => this.#former.delete(sql));
+    this.#listen();
+  }
+
+  /** The answer, unless there is none for too long. @throws AppError `log_unavailable` then */
+  async #inTime<T>(answer: PromiseLike<T>): Promise<T> {
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const reason = `no answer within ${QUERY_MS} ms`;
+    let cancel = this.#clock.after(QUERY_MS, () => {
+      // Where this process itself was held up, answers that came meanwhile are read before the next timer.
+      cancel = this.#clock.after(1, () => reject(new SilentError(reason)));
+    });
+    try {
+      return await Promise.race([answer, silence]);
+    } finally {
+      cancel();
+    }
   }
 
   async #migrate(): Promise<void> {
@@ -165,9 +223,11 @@ class PostgresLog implements EventLog {
   }
 
   async #query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
+    const sql = this.#sql;
     try {
-      return (await this.#sql.unsafe(text, parameters)) as T[];
+      return await this.#inTime<T[]>(sql.unsafe(text, parameters));
     } catch (error) {
+      if (error instanceof SilentError) this.#giveUp(sql);
       throw postgresError(error, meta);
     }
   }
@@ -359,12 +419,8 @@ class PostgresLog implements EventLog {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelPoll();
-    try {
-      await this.#unlisten?.();
-    } catch (error) {
-      this.#logger.debug({ err: postgresError(error) }, "unlisten failed");
-    }
-    await this.#sql.close({ timeout: 5 });
+    // With its connection LISTEN ends as well; a server that is silent is not asked for it first.
+    await Promise.all([this.#sql, ...this.#former].map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
   }
 }
 

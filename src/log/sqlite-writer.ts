@@ -96,12 +96,17 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
   });
 }
 
+/**
+ * Time is the machine's, which may be set back: a lease that ends far later than one taken now was left by a process
+ * that crashed before that, and would otherwise be honoured until the clock is there again. A small step costs nobody his.
+ */
 function lease(db: Database, name: string, holder: string, ttlMs: number): boolean {
   const now = Date.now();
   db.query(
     `INSERT INTO leases (name, holder, expires_at) VALUES (?1, ?2, ?3)
-     ON CONFLICT (name) DO UPDATE SET holder = ?2, expires_at = ?3 WHERE holder = ?2 OR expires_at <= ?4`,
-  ).run(name, holder, now + ttlMs, now);
+     ON CONFLICT (name) DO UPDATE SET holder = ?2, expires_at = ?3
+     WHERE holder = ?2 OR expires_at <= ?4 OR expires_at > ?5`,
+  ).run(name, holder, now + ttlMs, now, now + 2 * ttlMs);
   const row = db.query<{ holder: string }, [string]>("SELECT holder FROM leases WHERE name = ?").get(name);
   return row?.holder === holder;
 }

@@ -97,6 +97,41 @@ describe("lifecycle", () => {
     expect(lines).toHaveLength(1);
     expect(JSON.parse(lines[0] as string)).toMatchObject({ task: "broken", level: "error" });
   });
+  /** Waits are over in the next turn of the event loop. */
+  const hasty: Clock = {
+    ...systemClock,
+    after: (_ms, callback) => {
+      const soon = setImmediate(callback);
+      return () => clearImmediate(soon);
+    },
+  };
+  const never = new Promise<void>(() => undefined);
+
+  test("what does not end is named and not waited for; the log comes last, when loops could still end", async () => {
+    const lines: string[] = [];
+    const lifecycle = new Lifecycle(createLogger("warn", { write: (line) => lines.push(line) }), hasty);
+    const order: string[] = [];
+    const cut = Promise.withResolvers<void>();
+    lifecycle.onEnd("log", () => void order.push("log"));
+    lifecycle.onStop("endpoints", () => {
+      order.push("endpoints");
+      cut.resolve();
+    });
+    lifecycle.onStop("stuck closer", () => never);
+    lifecycle.run("stuck loop", () => never);
+    lifecycle.run("waits for a node", async () => {
+      await cut.promise;
+      order.push("loop");
+      throw new AppError("the endpoint is closed", { code: "chain_unavailable", retryable: true });
+    });
+    await Promise.all([lifecycle.stop(), lifecycle.stop()]);
+    expect(order).toEqual(["endpoints", "loop", "log"]);
+    const told = lines.map((line) => JSON.parse(line) as { level: string; task?: string; tasks?: string });
+    expect(told.map(({ level, task, tasks }) => [level, task ?? tasks])).toEqual([
+      ["warn", "stuck closer"],
+      ["warn", "stuck loop"],
+    ]);
+  });
   test("nothing starts once it stops", async () => {
     const lifecycle = new Lifecycle(silentLogger);
     await lifecycle.stop();

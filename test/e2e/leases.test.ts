@@ -49,13 +49,18 @@ afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
 });
 
-/** A node that answers for few blocks at once, behind which each process can be held up on its own. */
-async function nodeOf(): Promise<RpcProxy> {
+/**
+ * A node that answers for few blocks at once, behind which each process can be held up on its own; for the second half of
+ * the history not before `opened`.
+ */
+async function nodeOf(opened?: Promise<void>): Promise<RpcProxy> {
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: ({ method, params }) => {
       if (method !== "eth_getLogs") return;
       const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
-      if (Number(toBlock) - Number(fromBlock) < RANGE) return;
+      if (Number(toBlock) - Number(fromBlock) < RANGE) {
+        return opened !== undefined && Number(toBlock) > BLOCKS / 2 ? { delayUntil: opened } : undefined;
+      }
       return { error: { code: -32602, message: `query exceeds max block range ${RANGE}` } };
     },
   });
@@ -178,7 +183,8 @@ for (const [engine, freshLog] of engines) {
 
     test("a holder stopped for longer than its lease is refused when it wakes up", async () => {
       const logUrl = await freshLog();
-      const [slowNode, node] = [await nodeOf(), await nodeOf()];
+      const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+      const [slowNode, node] = [await nodeOf(opened), await nodeOf()];
       const slow = await processOf(logUrl, slowNode);
       const log = await logOf(logUrl);
       await slow.get(path());
@@ -190,6 +196,7 @@ for (const [engine, freshLog] of engines) {
       await expectTruth(other);
       expect(await versionOf(log)).toBeGreaterThan(stoppedAt);
       const chain = await log.head(chainStream(1));
+      open();
       slow.kill("SIGCONT");
       await mint();
       await expectTruth(other);

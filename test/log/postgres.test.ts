@@ -1,11 +1,16 @@
-/** The PostgreSQL engine: the contract suite, a server that goes away and comes back, and a damaged record. */
+/**
+ * The PostgreSQL engine: the contract suite, a server that goes away and comes back, connections that die without a word,
+ * and a damaged record.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SQL } from "bun";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { withLease } from "../../src/indexer/lease.ts";
 import { openLog } from "../../src/log/open.ts";
 import { sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";
+import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
 import { committed, describeLogContract, freshStream } from "./contract.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -59,5 +64,71 @@ describe("PostgreSQL", () => {
     expect(await log.read(stream, { limit: 1 })).toHaveLength(1);
     await expect(log.read(stream)).rejects.toMatchObject({ code: "invariant", meta: { stream, version: 2 } });
     await log.close();
+  });
+});
+
+describe("a connection that died without a word", () => {
+  /** Waits of this clock are a fifth: what is waited out in production is too long for a test. */
+  const quickClock: Clock = { ...systemClock, after: (ms, callback) => systemClock.after(ms / 5, callback) };
+
+  async function relayed(): Promise<{ relay: SilentRelay; url: string; direct: string }> {
+    const direct = await (await sharedPostgres()).createDatabase();
+    const url = new URL(direct);
+    const relay = await startSilentRelay(Number(url.port));
+    url.port = String(relay.port);
+    return { relay, url: url.href, direct };
+  }
+
+  test("is given up after a time, with an error that may be retried; the next query has another", async () => {
+    const { relay, url } = await relayed();
+    const log = await openLog(url, quickClock, silentLogger);
+    const stream = freshStream();
+    await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0 });
+    relay.silence();
+    const questions = [log.head(stream), log.read(stream), log.append({ stream, events: [], expectedVersion: 1 })];
+    const failures = await Promise.all(questions.map((one) => one.catch((error: unknown) => error)));
+    for (const failure of failures) expect(failure).toMatchObject({ code: "log_unavailable", retryable: true });
+    expect(await log.head(stream)).toMatchObject({ version: 1 });
+    // What other processes append is still heard of, by whichever way.
+    const heard = new Promise<number>((resolve) => log.subscribe((name, v) => name === stream && resolve(v)));
+    const other = await openLog(url, systemClock, silentLogger);
+    await other.append({ stream, events: [committed(1, 1)], expectedVersion: 1 });
+    expect(await heard).toBe(2);
+    await Promise.all([log.close(), other.close()]);
+    await relay.stop();
+  });
+
+  test("does not keep the log from closing", async () => {
+    const { relay, url } = await relayed();
+    const log = await openLog(url, systemClock, silentLogger);
+    relay.silence({ path: true });
+    const asked = log.head(freshStream()).catch((error: unknown) => error);
+    const before = performance.now();
+    await log.close();
+    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(await asked).toMatchObject({ code: "log_unavailable" });
+    await relay.stop();
+  });
+
+  test("costs the lease that was to be renewed over it: its holder is told when it has run out", async () => {
+    const { relay, url, direct } = await relayed();
+    const [log, other] = [
+      await openLog(url, systemClock, silentLogger),
+      await openLog(direct, systemClock, silentLogger),
+    ];
+    const controller = new AbortController();
+    const options = { clock: systemClock, name: `held-${freshStream()}`, signal: controller.signal };
+    let silenced = 0;
+    const outcome = await withLease({ ...options, log, holder: "a" }, async (lease) => {
+      relay.silence();
+      silenced = performance.now();
+      await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+      return { after: performance.now() - silenced, reason: lease.signal.reason as unknown };
+    });
+    expect(outcome.reason).toMatchObject({ code: "lease_lost" });
+    expect(outcome.after).toBeLessThan(5_000);
+    expect(await withLease({ ...options, log: other, holder: "b" }, async () => "taken over")).toBe("taken over");
+    await Promise.all([log.close(), other.close()]);
+    await relay.stop();
   });
 });

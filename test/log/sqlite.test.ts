@@ -21,6 +21,15 @@ describeLogContract("SQLite", () => openLog(`sqlite://${join(folder, "events.db"
 describe("SQLite", () => {
   const openAt = (name: string) => openLog(`sqlite://${join(folder, name)}`, systemClock, silentLogger);
 
+  test("a lease that ends later than one taken now was left by a clock that was set back, and is nobody's", async () => {
+    const log = await openAt("clock-set-back.db");
+    const hours = 6 * 3_600_000;
+    expect(await log.acquireLease("follow/1", "crashed", 3_000 + hours)).toBe(true);
+    expect(await log.acquireLease("follow/1", "next", 3_000)).toBe(true);
+    expect(await log.acquireLease("follow/1", "crashed", 3_000)).toBe(false);
+    await log.close();
+  });
+
   test("a damaged record, and a missing one, are named and refused", async () => {
     const log = await openAt("damaged.db");
     const stream = freshStream();

@@ -1,0 +1,67 @@
+/**
+ * A TCP relay whose connections can die without a word, as behind a NAT that dropped the flow or a primary that lost its
+ * power: nothing passes any more, and neither side is told. Connections opened afterwards work, or, when the whole path
+ * is gone, are accepted and never answered.
+ */
+import net from "node:net";
+
+export interface SilentRelay {
+  readonly port: number;
+  /** Connections accepted so far. */
+  readonly accepted: number;
+  /** Bytes that came from clients since the path was silenced, and went nowhere. */
+  readonly swallowed: number;
+  /** Silences what is connected now; with `path`, all that will connect as well. */
+  silence(options?: { path?: boolean }): void;
+  stop(): Promise<void>;
+}
+
+/** @param upstream its port on this machine; undefined: nothing is ever answered */
+export async function startSilentRelay(upstream?: number): Promise<SilentRelay> {
+  const sockets = new Set<net.Socket>();
+  const silenced = new Set<net.Socket>();
+  let isPathGone = upstream === undefined;
+  let accepted = 0;
+  let swallowed = 0;
+  const tie = (from: net.Socket, to: net.Socket | undefined, isClient: boolean) => {
+    sockets.add(from);
+    if (to === undefined) silenced.add(from);
+    from.on("data", (data) => {
+      if (!silenced.has(from)) to?.write(data);
+      else if (isClient) swallowed += data.length;
+    });
+    from.on("close", () => {
+      sockets.delete(from);
+      if (!silenced.has(from)) to?.destroy();
+    });
+    from.on("error", () => undefined);
+  };
+  const server = net.createServer((client) => {
+    accepted++;
+    const up = isPathGone || upstream === undefined ? undefined : net.connect(upstream, "127.0.0.1");
+    tie(client, up, true);
+    if (up !== undefined) tie(up, client, false);
+  });
+  const { promise: listening, resolve } = Promise.withResolvers<void>();
+  server.listen(0, "127.0.0.1", resolve);
+  await listening;
+  return {
+    port: (server.address() as net.AddressInfo).port,
+    get accepted() {
+      return accepted;
+    },
+    get swallowed() {
+      return swallowed;
+    },
+    silence: ({ path = false } = {}) => {
+      for (const socket of sockets) silenced.add(socket);
+      isPathGone ||= path;
+    },
+    stop: async () => {
+      const { promise: closed, resolve } = Promise.withResolvers<void>();
+      server.close(() => resolve());
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}

@@ -91,7 +91,7 @@ const NativePrice = Type.Object(
     symbol: Type.String(),
     address: text("The wrapped native coin"),
   },
-  { nullable: true },
+  { nullable: true, description: "Null where the token has a dollar price and the native coin none" },
 );
 
 const TokenPrice = Type.Object({

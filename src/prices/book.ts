@@ -9,7 +9,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import { type HeaderRef, priceStream, type StreamName } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { TokenFacts } from "./discovery.ts";
-import type { Observation, Pool } from "./pools.ts";
+import { isBlind, type Observation, type Pool } from "./pools.ts";
 import { insertByBlock } from "./projection.ts";
 import { TWAP_WINDOW } from "./quality.ts";
 
@@ -40,6 +40,8 @@ export interface TokenBook {
   readonly pools: Map<Address, HotPool>;
   /** Books of tokens this one has a pool with and may be priced through, though they are no reference tokens. */
   via: readonly TokenBook[];
+  /** Taken from the log for another token to go through: nobody has looked for what it may go through itself. */
+  isTransit: boolean;
   /** The number of the block the factories were asked at; undefined when they must be asked (again). */
   discoveredAt: number | undefined;
   /** First block whose pool creations have come through the follower for this book without a gap since. */
@@ -165,6 +167,7 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   facts: new Map(),
   pools: new Map(),
   via: [],
+  isTransit: false,
   discoveredAt: undefined,
   heldFrom: undefined,
   discoveredMs: Number.NEGATIVE_INFINITY,
@@ -175,9 +178,12 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
 const isUnbroken = ({ base, coveredFrom }: HotPool): boolean =>
   base !== undefined && coveredFrom !== undefined && coveredFrom <= base.number + 1;
 
-/** Whether the pool's state at `head` is known for certain. */
+/** Whether the pool's state at `head` is known for certain, and what the pool holds with it. */
 export function isCurrent(hot: HotPool, head: HeaderRef, view: ChainView): boolean {
-  return isUnbroken(hot) && hot.base!.number <= head.number && isStanding(hot, view);
+  if (!isUnbroken(hot) || hot.base!.number > head.number || !isStanding(hot, view)) return false;
+  const state = stateAt(hot, head.number, view);
+  // Logs of earlier releases have such states too.
+  return state === undefined || !isBlind(state);
 }
 
 /** Whether the block of the base is still on the chain. */
@@ -208,7 +214,7 @@ export function rebase(hot: HotPool, read: PoolAt, block: HeaderRef, view: Chain
   hot.pool = read.pool;
   if (isUnbroken(hot) && hot.base!.number <= block.number && isStanding(hot, view)) {
     // Still a fact of its block, and where it was put in the log first, nobody will say it again.
-    const isHeld = hot.timeline.some((state) => state.blockHash === block.hash);
+    const isHeld = hot.timeline.some((state) => state.blockHash === block.hash && !isBlind(state));
     if (read.state !== undefined && !isHeld) extend(hot, [read.state], block.timestamp);
     return;
   }

@@ -6,6 +6,7 @@ import type { ChainLog } from "../rpc/port.ts";
 import { addressAt, TOPIC } from "./abi.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { Venue } from "./discovery.ts";
+import { MAX_VIA } from "./memory.ts";
 import type { Pool } from "./pools.ts";
 
 export interface CreationContext {
@@ -14,27 +15,31 @@ export interface CreationContext {
   readonly books: Books;
 }
 
-/** The pool a log announces and the book it belongs in; undefined when it is of nobody's concern, or known. */
-export function creationIn(log: ChainLog, context: CreationContext): { book: TokenBook; pool: Pool } | undefined {
+/** The pool a log announces, once for each book it belongs in; none when it is of nobody's concern, or known. */
+export function creationsIn(log: ChainLog, context: CreationContext): { book: TokenBook; pool: Pool }[] {
   const kind = log.topics[0];
-  if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return undefined;
+  if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return [];
   const venue = context.venues.find((entry) => entry.factory === log.address);
   const token0 = addressAt(log.topics[1] ?? "0x", 0);
   const token1 = addressAt(log.topics[2] ?? "0x", 0);
   const address = addressAt(log.data, kind === TOPIC.pairCreated ? 0 : 1);
-  if (venue === undefined || token0 === undefined || token1 === undefined || address === undefined) return undefined;
-  const book = bookOf(context, token0, token1);
-  if (book === undefined || book.pools.has(address)) return undefined;
+  if (venue === undefined || token0 === undefined || token1 === undefined || address === undefined) return [];
   const fee = kind === TOPIC.poolCreated ? Number(BigInt(log.topics[3] ?? "0x0")) : (venue.fees[0] ?? 0);
   const { name: exchange, rank, style, factory } = venue;
-  return { book, pool: { address, factory, style, fee, token0, token1, exchange, rank, stableCurve: false } };
+  const pool: Pool = { address, factory, style, fee, token0, token1, exchange, rank, stableCurve: false };
+  return booksOf(context, token0, token1)
+    .filter((book) => !book.pools.has(address))
+    .map((book) => ({ book, pool }));
 }
 
-function bookOf({ chain, books }: CreationContext, token0: Address, token1: Address): TokenBook | undefined {
+function booksOf({ chain, books }: CreationContext, token0: Address, token1: Address): TokenBook[] {
   const known0 = isReference(chain, token0);
   const known1 = isReference(chain, token1);
-  if (known0 && known1) return books.reference;
-  if (known0) return books.get(token1);
-  if (known1) return books.get(token0);
-  return undefined;
+  if (known0 && known1) return [books.reference];
+  const first = known0 ? undefined : books.get(token0);
+  const second = known1 ? undefined : books.get(token1);
+  if (known0 || known1) return [first ?? second].filter((book) => book !== undefined);
+  if (first === undefined || second === undefined) return [];
+  // Which of the two has a price of its own is not known here, and may change.
+  return [first, second].filter((book) => book.via.length < MAX_VIA);
 }

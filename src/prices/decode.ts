@@ -137,7 +137,10 @@ function balancesAfter(before: Observation | undefined, change: PoolChange): { b
   if (change.kind === "state" && change.reading.style === "v2") {
     return { balance0: change.reading.reserve0, balance1: change.reading.reserve1 };
   }
-  if (before?.balance0 === undefined || before.balance1 === undefined) return {};
+  const { balance0, balance1 } = before ?? {};
   const floor = (value: bigint): bigint => (value < 0n ? 0n : value);
-  return { balance0: floor(before.balance0 + change.in0), balance1: floor(before.balance1 + change.in1) };
+  return {
+    ...(balance0 === undefined ? {} : { balance0: floor(balance0 + change.in0) }),
+    ...(balance1 === undefined ? {} : { balance1: floor(balance1 + change.in1) }),
+  };
 }

@@ -23,7 +23,7 @@ export interface Dollar {
   measured(token: Address): Rational | undefined;
   /**
    * The native coin by its deepest pool with a believed stablecoin other than `except`, that pool's smaller side
-   * being worth at least `floor` dollars; undefined when there is none.
+   * being worth at least `floor` dollars, and more than nothing; undefined when there is none.
    */
   native(floor: Rational, except?: Address): NativePrice | undefined;
 }
@@ -79,7 +79,7 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
     },
     native(least, except) {
       const sides = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
-        .filter((side) => compare(side.depth, least) >= 0)
+        .filter((side) => compare(side.depth, least) >= 0 && side.depth.n > 0n)
         .sort(byDepth((side) => side.depth));
       const [side] = sides;
       return side === undefined ? undefined : { usd: side.price, side };

@@ -23,14 +23,14 @@ import {
 } from "./book.ts";
 import type { PricesContext } from "./context.ts";
 import { type Coverage, UNCOVERED } from "./coverage.ts";
-import { creationIn } from "./creations.ts";
+import { creationsIn } from "./creations.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
 import { discoveredEvent, observedEvent } from "./facts.ts";
 import { FollowedBlocks } from "./followed-blocks.ts";
 import { byAddress, observed } from "./history.ts";
 import type { AppendOptions } from "./journal.ts";
-import { cover, loadBook, loadReference } from "./memory.ts";
-import type { Observation } from "./pools.ts";
+import { cover, goThrough, loadBook, loadReference } from "./memory.ts";
+import { isBlind, type Observation } from "./pools.ts";
 import { replay } from "./replay.ts";
 
 /** Headers fetched to date states of blocks that a long gap left out of a batch. */
@@ -48,6 +48,13 @@ interface Change {
   readonly events: PriceEvent[];
   readonly states: { readonly hot: HotPool; readonly base: Base | undefined; readonly states: Observation[] }[];
   readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
+}
+
+/** A pool whose state is to be read where the batch ends. */
+interface Unread {
+  readonly book: TokenBook;
+  readonly hot: HotPool;
+  readonly isNew: boolean;
 }
 
 export class PriceFollower implements BlockConsumer {
@@ -189,7 +196,7 @@ export class PriceFollower implements BlockConsumer {
     const groups = byAddress(batch.logs);
     const timestamps = await this.#timestamps(batch);
     const changes = new Map<TokenBook, Change>();
-    const unread: { book: TokenBook; hot: HotPool; isNew: boolean }[] = [];
+    const unread: Unread[] = [];
     for (const book of books.all()) {
       const change: Change = { book, events: [], states: [], reads: [] };
       changes.set(book, change);
@@ -199,10 +206,17 @@ export class PriceFollower implements BlockConsumer {
         const { base } = hot;
         if (base === undefined) unread.push({ book, hot, isNew: false });
         else if (hot.coveredFrom !== undefined) {
+          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
+          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#canon);
+          // Its events tell the price since it was initialised, and not what it holds: only the node does.
+          if (last !== undefined && isBlind(last)) {
+            hot.base = undefined;
+            unread.push({ book, hot, isNew: false });
+            continue;
+          }
           // What a pool was before the first followed block must be in the log too, whoever read it.
           const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#canon) : undefined;
           if (first !== undefined) change.events.push(observedEvent(address, first));
-          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
           if (states.length === 0) continue;
           change.states.push({ hot, base, states });
           change.events.push(...states.map((state) => observedEvent(address, state)));
@@ -210,8 +224,9 @@ export class PriceFollower implements BlockConsumer {
       }
     }
     for (const log of batch.logs) {
-      const made = creationIn(log, { books, venues, chain });
-      if (made !== undefined) unread.push({ book: made.book, hot: hotPool(made.pool), isNew: true });
+      for (const { book, pool } of creationsIn(log, { books, venues, chain })) {
+        unread.push({ book, hot: hotPool(pool), isNew: true });
+      }
     }
     for (const [{ book, hot, isNew }, read] of await this.#read(unread, to)) {
       const change = changes.get(book);
@@ -235,10 +250,7 @@ export class PriceFollower implements BlockConsumer {
     if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
   }
 
-  async #read<T extends { readonly hot: HotPool; readonly book: TokenBook; readonly isNew: boolean }>(
-    unread: readonly T[],
-    to: HeaderRef,
-  ): Promise<[T, PoolRead][]> {
+  async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
     const { reader } = this.#context;
     const chosen = unread.slice(0, MAX_READS);
     const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
@@ -252,7 +264,7 @@ export class PriceFollower implements BlockConsumer {
       if (!(error instanceof AppError)) throw error;
       // The next question about the token reads the pool, and the next batch tries again.
     }
-    const done = reads.map((read, index): [T, PoolRead] => [chosen[index]!, read]);
+    const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
     // A new pool nobody could read is found again by asking the factories.
     const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
     for (const { book } of left) book.discoveredAt = undefined;
@@ -281,6 +293,7 @@ export class PriceFollower implements BlockConsumer {
         resetTo(hot, observed(read, to), to);
         hot.coveredFrom = to.number + 1;
         book.pools.set(read.pool.address, hot);
+        goThrough(books, book, read.pool);
       }
     });
     const ends = dropped.map(async ({ stream }) => {

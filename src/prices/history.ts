@@ -18,8 +18,6 @@ export interface PastStates {
   readonly states: ReadonlyMap<Address, Observation>;
   /** The pools that were asked for, with the settings that no log tells: of the block where it has state, else of now. */
   readonly pools: readonly Pool[];
-  /** Whether the pools' balances at the block are known. */
-  readonly capped: boolean;
 }
 
 /** Pool states at the node's head, with the header they were read at. */
@@ -73,14 +71,14 @@ export async function statesAt(
   block: BlockHeader,
   readHead: () => Promise<HeadRead>,
 ): Promise<PastStates> {
-  if (pools.length === 0) return { states: new Map(), pools, capped: true };
+  if (pools.length === 0) return { states: new Map(), pools };
   const then = await archived(source.reader, pools, block);
   if (then !== undefined) return then;
   const [states, settled] = await Promise.all([
     fromLogs(source, pools, block, readHead),
     withSettings(source.reader, pools),
   ]);
-  return { states, pools: settled, capped: false };
+  return { states, pools: settled };
 }
 
 /** Pairs that choose their curve and fees themselves, as they are now. */
@@ -111,7 +109,7 @@ async function archived(
       const observation = observed(read, block);
       if (observation !== undefined && !isUnused(observation)) states.set(read.pool.address, observation);
     }
-    return { states, pools: reads.map((read) => read.pool), capped: true };
+    return { states, pools: reads.map((read) => read.pool) };
   } catch (error) {
     if (error instanceof AppError && error.code === "state_unavailable") return undefined;
     throw error;

@@ -5,7 +5,7 @@
  */
 import { ConcurrencyError, invariant } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { chainStream, type PriceEvent, parseStream, type StreamName } from "../events/types.ts";
+import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { type Coverage, coverageOf, headlineOf, sameCoverage, UNCOVERED } from "./coverage.ts";
 import { evolve, initialState, latest, type PriceState, skipped } from "./projection.ts";
@@ -214,6 +214,13 @@ function isUnsaid(state: PriceState, event: PriceEvent): boolean {
   if (event.type !== "PriceObserved") return isWorthSaying(state, event);
   const said = latest(state, event.pool, event.block);
   if (said === undefined || said.block !== event.block || said.blockHash !== event.blockHash) return true;
+  return says(event, said);
+}
+
+/** Whether a state is another than the one that was said, or tells what the pool holds where that did not. */
+function says(event: PriceObserved, said: PriceObserved): boolean {
+  const isFuller = (now?: string, before?: string): boolean => now !== undefined && before === undefined;
+  if (isFuller(event.balance0, said.balance0) || isFuller(event.balance1, said.balance1)) return true;
   return JSON.stringify(said.state) !== JSON.stringify(event.state);
 }
 
@@ -231,7 +238,7 @@ function isWorthSaying(state: PriceState, event: PriceEvent): boolean {
     case "PriceObserved": {
       const last = latest(state, event.pool, event.block);
       if (last === undefined || event.timestamp - last.timestamp >= STILL_ASKED_SECONDS) return true;
-      return JSON.stringify(last.state) !== JSON.stringify(event.state);
+      return says(event, last);
     }
     case "BlocksReverted":
       return [...state.pools.values()].some(

@@ -22,8 +22,6 @@ export interface Market {
   readonly pools: readonly Pool[];
   readonly states: ReadonlyMap<Address, Observation>;
   readonly decimals: ReadonlyMap<Address, number>;
-  /** Whether balances were known, so that concentrated liquidity could be capped by what a pool really holds. */
-  readonly capped: boolean;
   /** Whether the block was asked for by its number, and is not the head. */
   readonly isPast: boolean;
 }

@@ -24,11 +24,11 @@ import {
 } from "./discovery.ts";
 import { type HeadRead, observed, statesAt } from "./history.ts";
 import type { Market } from "./market.ts";
-import { loadBook, MAX_VIA } from "./memory.ts";
+import { loadTransit, MAX_VIA } from "./memory.ts";
 import { otherToken, type Pool } from "./pools.ts";
 import { recordReads } from "./recording.ts";
 
-/** Without a follower to tell of new pools, factories are asked again after so long, in ms. */
+/** Without a follower to tell of new pools, or without a price, factories are asked again after so long, in ms. */
 const REDISCOVER_MS = 600_000;
 /** Tokens beside the reference tokens whose pools with a new token are asked for: calls enough, few enough for one batch. */
 const MAX_OTHERS = 16;
@@ -36,7 +36,7 @@ const MAX_OTHERS = 16;
 const AHEAD_MS = 15_000;
 
 /** What was found out about a block. */
-type Seen = Pick<Market, "pools" | "states" | "capped" | "isPast"> & { readonly block: HeaderRef };
+type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: HeaderRef };
 
 export class Markets {
   readonly #context: PricesContext;
@@ -65,18 +65,42 @@ export class Markets {
   }
 
   #isDiscovered(book: TokenBook): boolean {
-    const { discoveredAt, discoveredMs, heldFrom } = book;
-    if (discoveredAt === undefined) return false;
+    const { discoveredAt, discoveredMs, heldFrom, isTransit } = book;
+    if (discoveredAt === undefined || isTransit) return false;
     if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
     return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
 
   /** The subject, asking factories and tokens in one round trip where memory does not know. */
   async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
+    const known = this.known(token);
+    return known !== undefined && unlisted === undefined ? known : this.#ask(token, unlisted);
+  }
+
+  /**
+   * Asks the factories again about a token that has no price, followed or not: the log may know tokens since that it can
+   * go through, and of pools with those the follower was not told. False when it was asked lately.
+   */
+  async rediscover(token: Address): Promise<boolean> {
+    const { books, clock } = this.#context;
+    const book = books.get(token);
+    const now = clock.monotonic();
+    if (book === undefined || now - book.discoveredMs < REDISCOVER_MS) return false;
+    const before = book.discoveredMs;
+    // Whoever asks meanwhile need not ask too.
+    book.discoveredMs = now;
+    try {
+      await this.#ask(token, undefined);
+    } catch (error) {
+      book.discoveredMs = before;
+      throw error;
+    }
+    return true;
+  }
+
+  async #ask(token: Address, unlisted: Address | undefined): Promise<Subject> {
     const context = this.#context;
     const { references, venues } = context;
-    const known = this.known(token);
-    if (known !== undefined && unlisted === undefined) return known;
     const reference = context.books.reference;
     const isOwn = isReference(context.chain, token);
     const referencePlan = both(
@@ -106,6 +130,7 @@ export class Markets {
     if (!isOwn) {
       book.facts = new Map([[token, facts]]);
       book.via = await this.#viaBooks(token, viaPools);
+      book.isTransit = false;
       const through = new Set(book.via.map((via) => via.address));
       const linking = viaPools.filter((pool) => through.has(otherToken(pool, token)));
       this.#discovered(book, [...tokenPools, ...linking], header);
@@ -121,7 +146,9 @@ export class Markets {
   /** Tokens in memory or in the log that this one may be priced through, reference tokens apart. */
   async #others(token: Address): Promise<Address[]> {
     const { books, journal, chain } = this.#context;
-    const found = new Set(books.tokens().slice(0, MAX_OTHERS));
+    // Those it goes through already must be found again, however many were asked about since.
+    const found = new Set((books.get(token)?.via ?? []).map((via) => via.address));
+    for (const address of books.tokens().slice(0, MAX_OTHERS)) found.add(address);
     if (found.size < MAX_OTHERS) {
       const limit = MAX_OTHERS + this.#context.references.length;
       for (const address of await journal.tokens(chain.chainId, limit)) found.add(address);
@@ -133,7 +160,7 @@ export class Markets {
   /** The books of the tokens these pools lead to; of those that are not in memory what the log says. */
   async #viaBooks(token: Address, pools: readonly Pool[]): Promise<TokenBook[]> {
     const addresses = [...new Set(pools.map((pool) => otherToken(pool, token)))].sort().slice(0, MAX_VIA);
-    const found = await Promise.all(addresses.map((address) => loadBook(this.#context, address, 0)));
+    const found = await Promise.all(addresses.map((address) => loadTransit(this.#context, address)));
     return found.filter((book) => book !== undefined);
   }
 
@@ -163,7 +190,6 @@ export class Markets {
       block: head,
       pools: pools.map((hot) => hot.pool),
       states,
-      capped: true,
       isPast: false,
     });
   }
@@ -202,7 +228,6 @@ export class Markets {
       block: header,
       pools: reads.map((read) => read.pool),
       states,
-      capped: true,
       isPast: false,
     });
   }

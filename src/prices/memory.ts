@@ -5,7 +5,7 @@
 import { isReference, referenceTokens } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
 import { type PriceEvent, priceStream, type StreamName } from "../events/types.ts";
-import { emptyBook, extend, hotPool, revertPool, type TokenBook, uncover } from "./book.ts";
+import { type Books, emptyBook, extend, hotPool, revertPool, type TokenBook, uncover } from "./book.ts";
 import type { PricesContext } from "./context.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
 import { observationOf } from "./facts.ts";
@@ -27,7 +27,10 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
       const pool = poolOf(context.venues, event);
       const hot = book.pools.get(event.pool);
       if (hot !== undefined && pool !== undefined) hot.pool = { ...hot.pool, stableCurve: pool.stableCurve };
-      else if (pool !== undefined) book.pools.set(pool.address, hotPool(pool));
+      else if (pool !== undefined) {
+        book.pools.set(pool.address, hotPool(pool));
+        goThrough(books, book, pool);
+      }
     } else if (event.type === "PriceObserved") {
       const hot = book.pools.get(event.pool);
       const known = hot?.base?.number ?? -1;
@@ -41,6 +44,14 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
       for (const hot of book.pools.values()) revertPool(hot, event.ancestor.number);
     }
   }
+}
+
+/** The pool's other token, where it is in memory, is one that the book's own may be priced through from here on. */
+export function goThrough(books: Books, book: TokenBook, pool: Pool): void {
+  if (book === books.reference || book.via.length >= MAX_VIA) return;
+  // Reference tokens have no book of their own.
+  const via = books.get(otherToken(pool, book.address));
+  if (via !== undefined && !book.via.includes(via)) book.via = [...book.via, via];
 }
 
 function poolOf(venues: readonly Venue[], event: PriceEvent & { type: "PoolDiscovered" }): Pool | undefined {
@@ -71,7 +82,20 @@ export function cover({ journal }: PricesContext, book: TokenBook, session: stri
 }
 
 /** The book of a token from its stream, held from here on; undefined when the stream knows no token with decimals. */
-export async function loadBook(context: PricesContext, token: Address, depth = 1): Promise<TokenBook | undefined> {
+export async function loadBook(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
+  const book = await loadTransit(context, token);
+  if (!book?.isTransit) return book;
+  const others = [...book.pools.values()].map((hot) => otherToken(hot.pool, token));
+  const linked = [...new Set(others)].filter((other) => !isReference(context.chain, other)).sort();
+  const via = await Promise.all(linked.slice(0, MAX_VIA).map((other) => loadTransit(context, other)));
+  // Unless the factories have been asked meanwhile.
+  if (book.isTransit) book.via = via.filter((entry) => entry !== undefined);
+  book.isTransit = false;
+  return book;
+}
+
+/** As `loadBook`, for a token that another one goes through: without what it goes through itself, where it is not held. */
+export async function loadTransit(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
   const { books, chain, journal, clock } = context;
   const kept = books.get(token);
   if (kept !== undefined) return kept;
@@ -86,14 +110,9 @@ export async function loadBook(context: PricesContext, token: Address, depth = 1
   if (meanwhile !== undefined) return meanwhile;
   book.facts = new Map([[token, facts]]);
   fill(context, book, state);
+  book.isTransit = true;
   book.askedMs = clock.monotonic();
   books.put(book);
-  if (depth > 0) {
-    const others = [...book.pools.values()].map((hot) => otherToken(hot.pool, token));
-    const linked = [...new Set(others)].filter((other) => !isReference(chain, other)).sort();
-    const loaded = linked.slice(0, MAX_VIA).map((other) => loadBook(context, other, depth - 1));
-    book.via = (await Promise.all(loaded)).filter((via) => via !== undefined);
-  }
   return book;
 }
 

@@ -104,6 +104,18 @@ export function depth(observation: Observation, decimals: Decimals): { side0: Ra
   };
 }
 
+/** Whether depth is capped on both sides by what the pool really holds. */
+export const isCapped = ({ balance0, balance1 }: Observation): boolean =>
+  balance0 !== undefined && balance1 !== undefined;
+
+/**
+ * A v3 state of which nothing says what the pool holds, so that a sliver of liquidity in it may pose as any depth: what
+ * events alone make of a pool whose balances were never read. One balance is as much as a token that does not tell the
+ * other leaves to be known.
+ */
+export const isBlind = ({ reading, balance0, balance1 }: Observation): boolean =>
+  reading.style === "v3" && balance0 === undefined && balance1 === undefined;
+
 /** The reading as the event log keeps it. */
 export function toPoolState(reading: Reading): PoolState {
   return reading.style === "v2"

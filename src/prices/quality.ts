@@ -5,7 +5,7 @@
 import type { Address } from "../core/hex.ts";
 import type { Market } from "./market.ts";
 import { decimalsOf } from "./market.ts";
-import { type Observation, type Pool, priceOfToken0 } from "./pools.ts";
+import { isCapped, type Observation, type Pool, priceOfToken0 } from "./pools.ts";
 import type { Route } from "./ranking.ts";
 import {
   add,
@@ -33,12 +33,12 @@ const TWAP_BITS = 256;
 
 /**
  * Between 0 and 1: the share of the marginal price that a trade of $100,000 still gets on a constant-product pool of
- * this depth, D / (D + 100,000). At most 0.5 when depth could not be capped by balances.
+ * this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the way could not be capped by its balances.
  */
-export function confidence(route: Route | undefined, capped: boolean): Rational {
+export function confidence(route: Route | undefined): Rational {
   if (route === undefined) return ZERO;
   const share = divide(route.depthUsd, add(route.depthUsd, TRADE_USD));
-  return capped ? share : minimum(share, UNCAPPED_LIMIT);
+  return route.legs.every((leg) => isCapped(leg.observation)) ? share : minimum(share, UNCAPPED_LIMIT);
 }
 
 /** Per cent of the answered price between the cheapest and the dearest usable route; zero with one. */

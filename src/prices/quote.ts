@@ -72,8 +72,13 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
-  const byDecree = isDollar(market, token) ? decreed(market, options) : undefined;
-  if (byDecree !== undefined) return byDecree;
+  if (isDollar(market, token)) {
+    // What a request shuts out measures the coin all the same: no floor and no exchange makes it a dollar. What lies under
+    // the chain's own floor measures nothing: anybody could take a coin its price with a pool of a few dollars.
+    const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
+    const byDecree = measures.usable.length === 0 ? decreed(market, options) : undefined;
+    if (byDecree !== undefined) return byDecree;
+  }
   throw refused(market, options, ranking);
 }
 
@@ -104,7 +109,7 @@ function decreed(market: Market, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);
-  if (isPast && pools.length > 0 && pools.every((pool) => !market.states.has(pool.address))) return undefined;
+  if (isPast && isStateless(market, pools)) return undefined;
   const [side] = sidesOf(market, native, (entry) => entry === token)
     .filter((entry) => accepts(entry.pool) && compare(entry.depth, floor) >= 0 && entry.depth.n > 0n)
     .sort(byDepth((entry) => entry.depth));
@@ -122,7 +127,12 @@ function decreed(market: Market, options: QuoteOptions): Quote | undefined {
 
 function refused(market: Market, options: QuoteOptions, ranking: Ranking): ApiError {
   const pools = poolsOf(market, options);
-  if (pools.length === 0) return refusal("no_pool");
-  const stateless = options.isPast && pools.every((pool) => !market.states.has(pool.address));
+  // A stablecoin needs no pool at the head; that it was there before, only a pool could tell.
+  const isLone = isDollar(market, options.token) && !options.isNamed;
+  if (pools.length === 0 && !(options.isPast && isLone)) return refusal("no_pool");
+  const stateless = options.isPast && isStateless(market, pools);
   return refusal(stateless ? "no_price_at_block" : "low_liquidity", ranking.skipped);
 }
+
+const isStateless = (market: Market, pools: readonly Pool[]): boolean =>
+  pools.every((pool) => !market.states.has(pool.address));

@@ -106,7 +106,7 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
     route: (quote.route?.legs ?? []).map((leg) => legOf(leg, market)),
     ...(nativeSide === undefined ? {} : { nativeRoute: [legOf(nativeSide, market)] }),
     liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
-    confidence: format(confidence(quote.route, market.capped)),
+    confidence: format(confidence(quote.route)),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
   };

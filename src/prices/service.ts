@@ -9,12 +9,12 @@ import { exchangesOf } from "../chains/exchanges.ts";
 import { listedToken } from "../chains/tokenlist.ts";
 import { isReference, referenceTokens } from "../chains/tokens.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError, invalidParameter } from "../core/errors.ts";
+import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
-import type { ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { averageOf } from "./average.ts";
 import { BlockTimes } from "./blocktime.ts";
 import { type BookLimits, Books, emptyBook, type TokenBook } from "./book.ts";
@@ -243,11 +243,17 @@ class PriceService {
 
   async #compute(request: PriceRequest, key: string): Promise<PriceAnswer> {
     const selection = selectPools(this.#context.chain, request.exchange);
-    const answer = await this.#attempt(() =>
-      request.toBlock === undefined
-        ? this.#atHead(request, selection)
-        : this.#atBlock(request, selection, request.toBlock),
-    );
+    const ask = (): Promise<PriceAnswer> =>
+      this.#attempt(() =>
+        request.toBlock === undefined
+          ? this.#atHead(request, selection)
+          : this.#atBlock(request, selection, request.toBlock),
+      );
+    const answer = await ask().catch(async (error: unknown) => {
+      const isRefused = error instanceof ApiError && error.status === 404;
+      if (!isRefused || !(await this.#markets.rediscover(request.address))) throw error;
+      return ask();
+    });
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
     return answer;
@@ -301,24 +307,43 @@ class PriceService {
   }
 
   async #atBlock(request: PriceRequest, selection: Selection, toBlock: number): Promise<PriceAnswer> {
-    const { reader, view } = this.#context;
-    const head = view.head();
-    if (head?.number === toBlock) return this.#atHead(request, selection);
-    if (head === undefined || toBlock > head.number) {
-      let newest = await reader.head();
-      // Perhaps it is only the endpoint that is not there yet.
-      if (toBlock > newest.number && (await reader.passOverLaggards(newest))) newest = await reader.head();
-      if (toBlock > newest.number) {
-        throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
-      }
+    const head = this.#context.view.head();
+    if (head?.number === toBlock) {
+      // Memory of this very block, and not what the node has said of a newer one.
+      const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+      const warm = known === undefined ? undefined : this.#markets.warm(known, head);
+      if (warm !== undefined) return this.#finish(request, selection, known!, warm);
     }
+    const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
     const [subject, block] = await Promise.all([
       this.#markets.subject(request.address, selection.unlisted),
-      reader.header(toBlock),
+      this.#header(toBlock),
     ]);
     this.#admit(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
-    return this.#finish(request, selection, subject, await this.#markets.past(subject, block));
+    const market = await this.#markets.past(subject, block);
+    return this.#finish(request, selection, subject, { ...market, isPast: toBlock < newest });
+  }
+
+  /** The number of the node's head. @throws ApiError 400 when a block is above it */
+  async #newestFor(toBlock: number): Promise<number> {
+    const { reader } = this.#context;
+    let newest = await reader.head();
+    // Perhaps it is only the endpoint that is not there yet.
+    if (toBlock > newest.number && (await reader.passOverLaggards(newest))) newest = await reader.head();
+    if (toBlock > newest.number) {
+      throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
+    }
+    return newest.number;
+  }
+
+  /** A block's header, not by an endpoint that is behind what is followed where another one is not. */
+  async #header(number: number): Promise<BlockHeader | undefined> {
+    const { reader, view } = this.#context;
+    const header = await reader.header(number);
+    const head = view.head();
+    if (header !== undefined || head === undefined || number > head.number) return header;
+    return (await reader.passOverLaggards(head)) ? reader.header(number) : undefined;
   }
 
   async #finish(request: PriceRequest, selection: Selection, subject: Subject, market: Market): Promise<PriceAnswer> {

@@ -70,6 +70,54 @@ describe("an endpoint that is behind what is followed", () => {
     const refused = world.price(TOKEN, { to_block: "4" }).catch((error: unknown) => error);
     expect(await refused).toMatchObject({ status: 400, message: expect.stringContaining("head, which is 3") });
   });
+
+  test("does not say that the followed head is no block it has", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine(3);
+    world.follower.start();
+    const { chain } = world;
+    const { header } = chain;
+    chain.header = async (number) =>
+      number > chain.tip.number - chain.behind ? undefined : header.call(chain, number);
+    chain.behind = 2;
+    expect(await world.price(TOKEN, { to_block: "3" })).toMatchObject({ usdPrice: 20, toBlock: "3" });
+  });
+});
+
+describe("an endpoint that is ahead of what is followed", () => {
+  const followed = async (): Promise<World> => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    return world;
+  };
+
+  for (const archive of [true, false]) {
+    test(`says what a token was worth at the followed head, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = await followed();
+      world.chain.archive = archive;
+      const asked = { to_block: "0" };
+      for (let times = 0; times < 2; times++) {
+        expect(await world.price(TOKEN, asked)).toMatchObject({ usdPrice: 20, toBlock: "0" });
+        // Read at the newest block, which is not followed yet.
+        expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "1" });
+      }
+      expect(await world.price(TOKEN, { ...asked, min_liquidity_usd: "1" })).toMatchObject({ usdPrice: 20 });
+    });
+  }
+
+  test("is not asked again once the block is in memory", async () => {
+    const world = await followed();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.requests.length = 0;
+    expect(await world.price(TOKEN, { to_block: "2" })).toMatchObject({ usdPrice: 80, toBlock: "2" });
+    expect(world.chain.requests).toEqual([]);
+  });
 });
 
 describe("following", () => {

@@ -1,0 +1,218 @@
+/**
+ * Depth that is capped by what a pool really holds: whatever way a v3 pool's state came into memory, a sliver of
+ * concentrated liquidity in it moves no price, and a state without balances is never taken for one that has them.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type PriceEvent, priceStream } from "../../src/events/types.ts";
+import { parsePriceQuery } from "../../src/prices/query.ts";
+import type { PriceRecord } from "../../src/prices/record.ts";
+import { createPrices, type Prices } from "../../src/prices/service.ts";
+import type { Call, CallResult } from "../../src/rpc/port.ts";
+import { MemoryLog } from "../support/memory-log.ts";
+import { Process } from "./support/cluster.ts";
+import { FakeChain, type FakePool } from "./support/fake-chain.ts";
+import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const Q96 = 1n << 96n;
+/** Ten cents of either token. */
+const DUST = 5n * 10n ** 13n;
+
+const priced = (prices: Prices): Promise<PriceRecord> =>
+  prices.price({ address: TOKEN, ...parsePriceQuery({ include: "provenance" }) });
+
+/** Nothing in memory or in the log. */
+const fresh = ({ chain, follower: view, clock }: World): Prices =>
+  createPrices({ chain: eth, reader: chain, log: new MemoryLog(), view, clock });
+
+/** $20 by a pool of $200,000, and a v3 pool that is not initialised. */
+function scene(): { world: World; sliver: () => FakePool; step: (change?: () => void) => Promise<void> } {
+  const world = dollarWorld();
+  world.pair(TOKEN, 10_000n, WETH, 100n);
+  world.follower.start();
+  return {
+    world,
+    sliver: () => world.chain.pool({ factory: UNI3, style: "v3", fee: 100, tokens: [TOKEN, WETH] }),
+    async step(change) {
+      world.chain.mine();
+      change?.();
+      await world.follower.poll();
+    },
+  };
+}
+
+/** One to one, so $2,000 for TOKEN, by a liquidity that poses as millions. */
+function fill({ chain }: { readonly chain: FakeChain }, pool: FakePool): void {
+  chain.initialize(pool, Q96, 0);
+  chain.mint(pool, [-1, 1], 10n ** 24n, [DUST, DUST]);
+}
+
+async function expectHonest(world: World): Promise<void> {
+  const said = async (prices: Prices) => {
+    const { usdPrice, exchangeName, provenance } = await priced(prices);
+    return { usdPrice, exchangeName, liquidityUsd: provenance!.liquidityUsd, confidence: provenance!.confidence };
+  };
+  const answer = await said(world.prices);
+  expect(answer).toMatchObject({ usdPrice: 20, exchangeName: "Uniswap v2" });
+  expect(answer).toEqual(await said(fresh(world)));
+}
+
+describe("a v3 pool that was seen before it was initialised", () => {
+  test("is capped when it is filled, in one block or over several", async () => {
+    const { world, sliver, step } = scene();
+    const pool = sliver();
+    await priced(world.prices);
+    await step();
+    await step(() => fill(world, pool));
+    await step();
+    await expectHonest(world);
+    await step(() => world.chain.swap(pool, Q96, 10n ** 24n, 0, [1n, -1n]));
+    await expectHonest(world);
+  });
+
+  test("is capped when it was created while followed", async () => {
+    const { world, sliver, step } = scene();
+    await priced(world.prices);
+    await step();
+    let pool: FakePool | undefined;
+    await step(() => {
+      pool = sliver();
+    });
+    await step(() => world.chain.initialize(pool!, Q96, 0));
+    await step(() => world.chain.mint(pool!, [-1, 1], 10n ** 24n, [DUST, DUST]));
+    await step();
+    await expectHonest(world);
+  });
+
+  test("costs no request while it stays as it is, and none once it is filled", async () => {
+    const { world, sliver, step } = scene();
+    const pool = sliver();
+    await priced(world.prices);
+    await step();
+    const asked = async (change?: () => void): Promise<string[]> => {
+      world.chain.requests.length = 0;
+      await step(change);
+      await world.price(TOKEN);
+      return world.chain.requests;
+    };
+    expect(await asked()).toEqual([]);
+    expect((await asked(() => fill(world, pool))).filter((request) => request === "callsAtHead")).toEqual([]);
+    expect(await asked()).toEqual([]);
+    expect(await asked(() => world.chain.swap(pool, Q96, 10n ** 24n, 0, [1n, -1n]))).toEqual([]);
+  });
+
+  test("is read by the next question where the follower could not read it", async () => {
+    const { world, sliver, step } = scene();
+    const pool = sliver();
+    await priced(world.prices);
+    await step();
+    world.chain.archive = false;
+    // A block more while the batch is applied: the node has no state of the batch's last block any longer.
+    const apply = world.prices.consumer.apply.bind(world.prices.consumer);
+    world.prices.consumer.apply = (batch) => {
+      world.chain.mine();
+      return apply(batch);
+    };
+    await step(() => fill(world, pool));
+    world.prices.consumer.apply = apply;
+    await expectHonest(world);
+    world.chain.archive = true;
+    await world.follower.poll();
+    await expectHonest(world);
+  });
+
+  test("leaves no state without balances in the log, for those who only read it", async () => {
+    const chain = new FakeChain();
+    placeTokens(chain);
+    const log = new MemoryLog();
+    const make = (style: "v2" | "v3", a: typeof WETH, b: typeof WETH): FakePool =>
+      chain.pool({ factory: style === "v2" ? UNI2 : UNI3, style, fee: style === "v2" ? 3000 : 100, tokens: [a, b] });
+    const dollar = make("v2", WETH, USDC);
+    const [ether, dollars] = [10n ** 21n, 2n * 10n ** 12n];
+    chain.sync(dollar, ...((dollar.token0 === WETH ? [ether, dollars] : [dollars, ether]) as [bigint, bigint]));
+    const deep = make("v2", TOKEN, WETH);
+    const [own, other] = [10n ** 22n, 10n ** 20n];
+    chain.sync(deep, ...((deep.token0 === TOKEN ? [own, other] : [other, own]) as [bigint, bigint]));
+    const pool = make("v3", TOKEN, WETH);
+    const a = new Process(chain, log);
+    await a.follow();
+    await a.start();
+    const b = await new Process(chain, log).start();
+    const step = async (change?: () => void): Promise<void> => {
+      chain.mine();
+      change?.();
+      await a.follow();
+      await Promise.all([a.show(), b.show()]);
+    };
+    await a.ask(TOKEN);
+    await b.ask(TOKEN);
+    await step();
+    await step(() => fill({ chain }, pool));
+    await step();
+    chain.requests.length = 0;
+    for (const process of [a, b]) expect((await process.ask(TOKEN)).record.usdPrice).toBe(20);
+    expect(chain.requests).toEqual([]);
+    const ofPool = (await a.events(TOKEN)).filter((event) => event.type === "PriceObserved");
+    expect(ofPool.every(({ balance0, balance1 }) => balance0 !== undefined && balance1 !== undefined)).toBe(true);
+    for (const process of [a, b]) process.prices.close();
+  });
+});
+
+describe("a state without balances in a log of an earlier release", () => {
+  test("is read anew before it prices anything, by whoever follows and by whoever starts", async () => {
+    const { world, sliver, step } = scene();
+    const pool = sliver();
+    fill(world, pool);
+    await priced(world.prices);
+    await step();
+    await step();
+    const stream = priceStream(1, TOKEN);
+    const before = world.log.events(stream) as PriceEvent[];
+    const observed = before.filter((event) => event.type === "PriceObserved" && event.pool === pool.address);
+    // As such a release wrote it: the pool's own state, at the newest block, by the event that set it.
+    const [last] = observed.slice(-1);
+    if (last?.type !== "PriceObserved") throw new Error("the pool was not observed");
+    const { balance0: _balance0, balance1: _balance1, ...blind } = last;
+    const { number: block, hash: blockHash, timestamp } = world.chain.tip;
+    const { version } = await world.log.head(stream);
+    const event = { ...blind, block, blockHash, timestamp, logIndex: 0 };
+    await world.log.append({ stream, events: [event], expectedVersion: version });
+    await world.prices.settle();
+    expect(await priced(world.prices)).toMatchObject({ usdPrice: 20 });
+    const again = world.restarted();
+    await again.load();
+    expect(await priced(again)).toMatchObject({ usdPrice: 20 });
+    await step();
+    await expectHonest(world);
+    world.chain.requests.length = 0;
+    await step();
+    await expectHonest(world);
+  });
+});
+
+describe("a token that does not say what the pool holds of it", () => {
+  test("leaves the other side's cap as it is, and the confidence of what is not capped", async () => {
+    const { world, sliver, step } = scene();
+    const pool = sliver();
+    fill(world, pool);
+    const { chain } = world;
+    const mute = (calls: readonly Call[], results: readonly CallResult[]): CallResult[] =>
+      results.map((result, index) =>
+        calls[index]!.to === TOKEN && calls[index]!.data.startsWith("0x70a08231") ? { ok: false, data: "0x" } : result,
+      );
+    const { calls, callsAtHead } = chain;
+    chain.calls = async (asked, block) => mute(asked, await calls.call(chain, asked, block));
+    chain.callsAtHead = async (asked) => {
+      const { header, results } = await callsAtHead.call(chain, asked);
+      return { header, results: mute(asked, results) };
+    };
+    const { prices } = world;
+    expect(await priced(prices)).toMatchObject({ usdPrice: 20, provenance: { confidence: "0.5" } });
+    await step();
+    await step(() => world.chain.swap(pool, Q96, 10n ** 24n, 0, [1n, -1n]));
+    await step();
+    expect(await priced(prices)).toMatchObject({ usdPrice: 20 });
+  });
+});

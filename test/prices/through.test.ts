@@ -1,0 +1,227 @@
+/**
+ * Tokens that are priced through another token in the log: whatever the order of the questions and whoever was asked,
+ * the way is found, and a pool that opens it later is noticed.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
+import type { Prices } from "../../src/prices/service.ts";
+import { Process } from "./support/cluster.ts";
+import { addressOf } from "./support/fake-chain.ts";
+import { dollarWorld, SUSHI, TOKEN, WETH, type World } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const OTHER = addressOf("other");
+const TEN_MINUTES = 600_000;
+
+function scene(): { world: World; step: (change?: () => void) => Promise<void> } {
+  const world = dollarWorld();
+  world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
+  // OTHER is $20.
+  world.pair(OTHER, 10_000n, WETH, 100n);
+  return {
+    world,
+    async step(change) {
+      world.chain.mine();
+      change?.();
+      await world.follower.poll();
+    },
+  };
+}
+
+const usd = async (prices: Prices, address: typeof TOKEN, query: RawQuery = {}): Promise<number> =>
+  (await prices.price({ address, ...parsePriceQuery(query) })).usdPrice;
+
+describe("a token that was asked about before the one it goes through", () => {
+  test("is priced within ten minutes though it is followed, and asks the factories no oftener", async () => {
+    const { world, step } = scene();
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    await step();
+    await world.price(OTHER);
+    await step();
+    world.chain.requests.length = 0;
+    for (let minute = 0; minute < 9; minute++) {
+      world.clock.ms += TEN_MINUTES / 10;
+      await step();
+      expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    }
+    expect(world.chain.requests).toEqual([]);
+    world.clock.ms += TEN_MINUTES / 10;
+    await step();
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is so at a past block too", async () => {
+    const { world, step } = scene();
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    await step();
+    await world.price(OTHER);
+    await step();
+    world.clock.ms += TEN_MINUTES;
+    await step();
+    expect((await world.price(TOKEN, { to_block: "1" })).usdPrice).toBe(10);
+  });
+
+  test("asks nobody again where it has a price", async () => {
+    const { world, step } = scene();
+    world.follower.start();
+    await world.price(OTHER);
+    await step();
+    await world.price(OTHER);
+    world.clock.ms += TEN_MINUTES;
+    await step();
+    world.chain.requests.length = 0;
+    expect((await world.price(OTHER)).usdPrice).toBe(20);
+    expect(world.chain.requests).toEqual([]);
+  });
+});
+
+describe("a pool of two tokens in memory that is created while they are followed", () => {
+  test("opens the way at once, and is followed", async () => {
+    const { world, step } = scene();
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    await world.price(OTHER);
+    await step();
+    let pool: ReturnType<World["pair"]> | undefined;
+    await step(() => {
+      pool = world.pair(TOKEN, 10_000n, OTHER, 5_000n, SUSHI);
+    });
+    await step();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 10, exchangeName: "Sushiswap v2" });
+    await step(() => world.setPair(pool!, TOKEN, 10_000n, 2_500n));
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(5);
+    expect((await world.price(OTHER)).usdPrice).toBe(20);
+    expect(world.chain.requests).toEqual([]);
+    // The same from the log alone.
+    const again = world.restarted();
+    await again.load();
+    expect(await usd(again, TOKEN)).toBe(5);
+  });
+
+  test("opens it for a process that only reads the log", async () => {
+    const { world } = scene();
+    const { chain, log } = world;
+    const follows = new Process(chain, log);
+    await follows.follow();
+    await follows.start();
+    const reads = await new Process(chain, log).start();
+    const step = async (change?: () => void): Promise<void> => {
+      chain.mine();
+      change?.();
+      await follows.follow();
+      await Promise.all([follows.show(), reads.show()]);
+    };
+    for (const process of [follows, reads]) {
+      expect(await process.ask(TOKEN).catch(({ code }) => code)).toBe("no_pool");
+      await process.ask(OTHER);
+    }
+    await step();
+    await step(() => void world.pair(TOKEN, 10_000n, OTHER, 5_000n, SUSHI));
+    await step();
+    chain.requests.length = 0;
+    for (const process of [follows, reads]) expect((await process.ask(TOKEN)).record.usdPrice).toBe(10);
+    expect(chain.requests).toEqual([]);
+    for (const process of [follows, reads]) process.prices.close();
+  });
+
+  test("is gone with its block", async () => {
+    const { world, step } = scene();
+    world.follower.start();
+    await world.refusal(TOKEN);
+    await world.price(OTHER);
+    await step();
+    await step();
+    await step(() => void world.pair(TOKEN, 10_000n, OTHER, 5_000n, SUSHI));
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    world.chain.fork(2);
+    world.chain.mine(2);
+    await world.follower.poll();
+    // The made-up chain keeps the pool; its state is gone.
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
+  });
+});
+
+describe("a token in the log that another one has gone through", () => {
+  for (const followed of [false, true]) {
+    test(`finds its own way when it is asked about itself, ${followed ? "followed" : "not followed"}`, async () => {
+      const { world, step } = scene();
+      world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+      await world.price(OTHER);
+      expect((await world.price(TOKEN)).usdPrice).toBe(10);
+      world.chain.mine(1_000);
+      world.clock.ms += 8_000_000;
+      const again = world.restarted();
+      Object.assign(world, { prices: again });
+      world.follower.start();
+      expect(await usd(again, OTHER)).toBe(20);
+      for (let block = 0; followed && block < 3; block++) {
+        await step();
+        expect(await usd(again, OTHER)).toBe(20);
+      }
+      expect(await usd(again, TOKEN)).toBe(10);
+    });
+  }
+
+  test("is looked at anew where the log's list of its pools is old", async () => {
+    const { world } = scene();
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    await world.price(OTHER);
+    world.chain.mine(1_000);
+    world.clock.ms += 8_000_000;
+    world.pair(OTHER, 100_000n, WETH, 3_000n, SUSHI);
+    const again = world.restarted();
+    expect(await usd(again, TOKEN)).toBe(10);
+    expect(await usd(again, OTHER)).toBe(60);
+  });
+
+  test("knows what it goes through after a restart in the middle of following", async () => {
+    const { world } = scene();
+    const { chain, log } = world;
+    const LAST = addressOf("last");
+    chain.token({ address: LAST, name: "L", symbol: "L", decimals: 18 });
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.pair(LAST, 10_000n, TOKEN, 5_000n);
+    const before = new Process(chain, log);
+    await before.follow();
+    await before.start();
+    const asked = async (process: Process): Promise<unknown[]> => {
+      const answers: unknown[] = [];
+      for (const address of [OTHER, TOKEN, LAST]) {
+        answers.push(
+          await process.ask(address).then(
+            ({ record }) => record.usdPrice,
+            ({ code }) => code,
+          ),
+        );
+      }
+      return answers;
+    };
+    // Two tokens in between are one too many.
+    const expected = [20, 10, "low_liquidity"];
+    expect(await asked(before)).toEqual(expected);
+    for (let block = 0; block < 3; block++) {
+      chain.mine();
+      await before.follow();
+      await before.show();
+    }
+    expect(await asked(before)).toEqual(expected);
+    before.prices.close();
+    const after = await new Process(chain, log).start();
+    chain.requests.length = 0;
+    expect(await asked(after)).toEqual(expected);
+    expect(chain.requests).toEqual([]);
+    after.prices.close();
+  });
+});

@@ -93,7 +93,8 @@ export class RpcChainReader implements ChainReader {
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#finalizedTagRefused) return undefined;
     try {
-      return await this.#run(ask);
+      // Nodes that do not share a branch do not share what is final: who refuses the tag is not stood in for.
+      return await this.#run(ask, { isFinal: true });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
       this.#finalizedTagRefused = true;

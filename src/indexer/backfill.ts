@@ -33,6 +33,12 @@ const NEAR_FINAL = 512;
 /** Blocks whose headers are read along, to a piece of history that is checked by them. */
 const CHECKED_SPAN = 500;
 
+/** A backfill under way. */
+interface Reading extends BackfillTask {
+  /** Who has shown the final block, or is being asked for it. */
+  readonly sure: Map<Endpoint, Promise<void>>;
+}
+
 /** The history of [fromBlock, toBlock] as lists of events, in order and without a gap. @throws RpcError, AppError */
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted[]> {
   const queue: ReadAhead<TransfersCommitted>[] = [];
@@ -42,12 +48,13 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
   const read = task.verify === "sample" ? readRange : readCheckedRange;
+  const sure = new Map<Endpoint, Promise<void>>();
   try {
     while (next <= task.final.number || queue.length > 0) {
       while (next <= task.final.number && queue.length < ahead) {
         const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
         const to = Math.min(task.final.number, next + span - 1);
-        queue.push(new ReadAhead(read({ ...task, signal }, next, to)));
+        queue.push(new ReadAhead(read({ ...task, signal, sure }, next, to)));
         next = to + 1;
       }
       await queue[0]?.more();
@@ -77,7 +84,7 @@ function takeReady(queue: ReadAhead<TransfersCommitted>[]): TransfersCommitted[]
 }
 
 /** One range, in as many parts as the endpoint makes of it; each part becomes an event. */
-async function* readRange(task: BackfillTask, fromBlock: number, toBlock: number): AsyncGenerator<TransfersCommitted> {
+async function* readRange(task: Reading, fromBlock: number, toBlock: number): AsyncGenerator<TransfersCommitted> {
   for (let from = fromBlock; from <= toBlock; ) {
     const event = await readEvent(task, from, toBlock);
     yield event;
@@ -86,7 +93,7 @@ async function* readRange(task: BackfillTask, fromBlock: number, toBlock: number
 }
 
 /** The first blocks of a range as an event; a single block that is refused is put together from parts. */
-async function readEvent(task: BackfillTask, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
+async function readEvent(task: Reading, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
   try {
     const { decoded, toBlock, toHash } = await readPart(task, fromBlock, rangeEnd);
     if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
@@ -100,14 +107,15 @@ async function readEvent(task: BackfillTask, fromBlock: number, rangeEnd: number
 
 /** The first blocks of a range, as many as the endpoint takes, decoded; a sample of them compared with a second's. */
 async function readPart(
-  task: BackfillTask,
+  task: Reading,
   fromBlock: number,
   toBlock: number,
 ): Promise<{ decoded: DecodedRange; toBlock: number; toHash: Hash }> {
   const { reader, clock, signal, address, forms } = task;
   const filter = { address, forms, fromBlock, toBlock };
   const use = async (answer: TransfersAnswer) => {
-    const [decoded, toHash] = await Promise.all([answer.decoded, hashOfRange(task, answer.endpoint, answer.toBlock)]);
+    await assertSure(task, answer.endpoint);
+    const [decoded, toHash] = await Promise.all([answer.ask(), hashOfRange(task, answer.endpoint, answer.toBlock)]);
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
@@ -121,6 +129,21 @@ async function readPart(
     return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };
   };
   return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
+}
+
+/**
+ * Asserts that an endpoint has the final block before it is asked for anything: one that leaves a losing branch while it
+ * answers would give logs and hash of that, and then the final block.
+ */
+async function assertSure(task: Reading, endpoint: Endpoint): Promise<void> {
+  const { sure, final } = task;
+  let showing = sure.get(endpoint);
+  if (showing === undefined) {
+    showing = hashOfRange(task, endpoint, final.number).then(() => undefined);
+    sure.set(endpoint, showing);
+    showing.catch(() => sure.delete(endpoint));
+  }
+  await showing;
 }
 
 /**

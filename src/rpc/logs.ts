@@ -170,7 +170,9 @@ export class LogReader {
     try {
       return await this.#pool.run(
         async (endpoint) => {
-          const [logs] = await Promise.all([logsFrom(endpoint, filter), assertReaching(endpoint, filter.reaching)]);
+          // Before: who catches up in between would show the block after it has left out logs.
+          await assertReaching(endpoint, filter.reaching);
+          const logs = await logsFrom(endpoint, filter);
           sources.add(fromBlock, toBlock, endpoint);
           // At once: all contracts' logs of a long gap are gigabytes.
           return only === undefined ? logs : logs.filter((log) => only.has(log.address));

@@ -93,7 +93,7 @@ export class RpcChainReader implements ChainReader {
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#finalizedTagRefused) return undefined;
     try {
-      // Nodes that do not share a branch do not share what is final: who refuses the tag is not stood in for.
+      // One refusal settles for all that the depth counts: else each poll would be refused by one and asked of another.
       return await this.#run(ask, { isFinal: true });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
@@ -299,7 +299,7 @@ export class RpcChainReader implements ChainReader {
 
   /**
    * Transfers for the backfill, decoded off this thread: of the first blocks of the range, as many as the endpoint takes,
-   * handed to `use` while they are still to come. What `use` throws counts against who gives them.
+   * asked for by `use` when it will. What `use` throws counts against who gives them.
    */
   async transfers<T>(
     filter: TransferFilter,
@@ -310,8 +310,8 @@ export class RpcChainReader implements ChainReader {
     return this.#pool.bulk(
       async (endpoint, span, abandoned) => {
         const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
-        const decoded = askTransfers(endpoint, { ...filter, toBlock }, abandoned);
-        return { value: await use({ decoded, endpoint, toBlock }), toBlock };
+        const ask = () => askTransfers(endpoint, { ...filter, toBlock }, abandoned);
+        return { value: await use({ ask, endpoint, toBlock }), toBlock };
       },
       filter.toBlock - fromBlock + 1,
       { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
@@ -349,10 +349,10 @@ export interface TransferFilter {
 }
 
 export interface TransfersAnswer {
-  /** Rejects with an `RpcError`. */
-  readonly decoded: Promise<DecodedRange>;
+  /** Asks for them. @throws RpcError */
+  ask(): Promise<DecodedRange>;
   readonly endpoint: Endpoint;
-  /** Last block that was asked for. */
+  /** Last block to be asked for. */
   readonly toBlock: number;
 }
 

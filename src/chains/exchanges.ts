@@ -168,8 +168,8 @@ const BY_ALIAS: ReadonlyMap<string, Exchange> = new Map([
 ]);
 
 /**
- * What a value of `exchange` names: a stand-in, a real name or that of answers (any case; `-`, `_` and spaces ignored), or a factory's
- * address (EIP-55 checked when mixed case). Undefined when it is none of these.
+ * What a value of `exchange` names: a stand-in, a real name or that of answers (any case; `-`, `_` and spaces ignored),
+ * or a factory's address (EIP-55 checked when mixed case). Undefined when it is none of these.
  */
 export function parseExchange(text: string): ExchangeChoice | undefined {
   const factory = parseAddress(text);

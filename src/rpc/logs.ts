@@ -178,7 +178,7 @@ export class LogReader {
           return only === undefined ? logs : logs.filter((log) => only.has(log.address));
         },
         // A refusal that asking for less does not help may be this endpoint's alone.
-        { meta: { fromBlock, toBlock }, isLeast: fromBlock === toBlock },
+        { meta: { fromBlock, toBlock }, failover: fromBlock === toBlock ? "any" : "lacking" },
       );
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "range")) throw error;

@@ -38,11 +38,16 @@ export interface RunOptions {
   readonly attempts?: number;
   readonly signal?: AbortSignal;
   readonly meta?: ErrorMeta;
-  /** Nothing less can be asked for: a refusal of so much is then the endpoint's own, and another one may not share it. */
-  readonly isLeast?: boolean;
-  /** What one endpoint refuses is not asked of others: the caller knows better what to ask then. */
-  readonly isFinal?: boolean;
+  /** Which refusals of one endpoint are asked of others; `lacking` unless told. */
+  readonly failover?: Failover;
 }
+
+/**
+ * - `none`: the caller knows better what to ask then.
+ * - `lacking`: a method or a state that the endpoint does not have.
+ * - `any`: also what is too much for it, where nothing less can be asked for.
+ */
+type Failover = "none" | "lacking" | "any";
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
 
@@ -76,7 +81,7 @@ export class EndpointPool {
       try {
         return await this.#hedged(endpoint, operation, options.signal);
       } catch (error) {
-        if (options.isFinal === true || !isOwnRefusal(error, options.isLeast === true)) throw error;
+        if (!isOwnRefusal(error, options.failover ?? "lacking")) throw error;
         return await this.#elsewhere(endpoint, operation, error, options.signal);
       }
     }, options);
@@ -105,7 +110,7 @@ export class EndpointPool {
               span.refused(asked, error.hint);
               continue;
             }
-            if (!isOwnRefusal(error, true)) throw error;
+            if (!isOwnRefusal(error, "any")) throw error;
             const least = (one: Endpoint, abandoned: AbortSignal): Promise<T> =>
               operation(one, Math.min(blocks, this.#of(one).span.span), abandoned);
             return await this.#elsewhere(endpoint, least, error, options.signal);
@@ -328,9 +333,10 @@ export class EndpointPool {
 const NEVER = new AbortController().signal;
 
 /** Whether an endpoint refuses for a reason that another one need not have. */
-function isOwnRefusal(error: unknown, isLeast: boolean): boolean {
-  if (!(error instanceof RpcError)) return false;
-  return error.kind === "unsupported" || error.kind === "state_unavailable" || (error.kind === "range" && isLeast);
+function isOwnRefusal(error: unknown, failover: Failover): boolean {
+  if (failover === "none" || !(error instanceof RpcError)) return false;
+  const isLacking = error.kind === "unsupported" || error.kind === "state_unavailable";
+  return isLacking || (error.kind === "range" && failover === "any");
 }
 
 /** The first success of two; when both fail, a failure that may pass rather than one that may not. */

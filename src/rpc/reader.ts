@@ -94,7 +94,7 @@ export class RpcChainReader implements ChainReader {
     if (this.#options.depthIsSet || this.#finalizedTagRefused) return undefined;
     try {
       // One refusal settles for all that the depth counts: else each poll would be refused by one and asked of another.
-      return await this.#run(ask, { isFinal: true });
+      return await this.#run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
       this.#finalizedTagRefused = true;
@@ -214,7 +214,7 @@ export class RpcChainReader implements ChainReader {
     const header = await this.head();
     try {
       // A laggard has the state of its own head, which is no reason to ask it.
-      return { header, results: await this.#calls(calls, header.number, { isFinal: true }) };
+      return { header, results: await this.#calls(calls, header.number, { failover: "none" }) };
     } catch (error) {
       // The head was that of an endpoint that is behind, and the others have no state of that block any more.
       if (!isStateUnavailable(error) || !(await this.passOverLaggards(header))) throw error;

@@ -10,7 +10,7 @@ import { type Collection, evolve, initialState } from "../../src/nfts/collection
 import { type Entry, type Position, readSlice, START } from "../../src/nfts/listing.ts";
 import { countEntries, positionAfter } from "../../src/nfts/places.ts";
 import { hash, identified, multi, play, range, type Step, single, stepOf } from "./histories.ts";
-import { columnsOf, type ModelEntry, type ModelTransfer, modelListing } from "./model.ts";
+import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -19,17 +19,6 @@ function replay(events: readonly NftEvent[]): Collection {
   const state = initialState();
   for (const [i, event] of events.entries()) evolve(state, event, i + 1, 0);
   return state;
-}
-
-function readable(state: Collection, entries: readonly Entry[]): ModelEntry[] {
-  const name = (index: number) => (index < 0 ? -1 : Number(state.ledger.addresses.hex(index)));
-  return entries.map((entry) => ({
-    ...entry,
-    id: entry.id.toString(),
-    owner: name(entry.owner),
-    minter: name(entry.minter),
-    amount: entry.amount.toString(),
-  }));
 }
 
 function walk(state: Collection, block: number, holders: boolean, limits: readonly number[]): ModelEntry[] {

@@ -13,7 +13,7 @@ import { createNftRoute, type NftChain } from "../../src/http/nft.ts";
 import { openLog } from "../../src/log/open.ts";
 import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
 import type { ShownChain } from "../../src/nfts/current.ts";
-import { type Entry, readSlice } from "../../src/nfts/listing.ts";
+import { readSlice } from "../../src/nfts/listing.ts";
 import type { FirstPage } from "../../src/nfts/pages.ts";
 import { countEntries, positionAfter } from "../../src/nfts/places.ts";
 import { currentPlan } from "../../src/nfts/plan.ts";
@@ -22,7 +22,7 @@ import { NOTHING } from "../../src/nfts/record.ts";
 import { sampleHoldings } from "../../src/nfts/sample.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 import { hash, identified } from "./histories.ts";
-import { columnsOf, type ModelEntry, type ModelTransfer, modelListing } from "./model.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -234,17 +234,6 @@ function replay(transfers: readonly ModelTransfer[]): Collection {
   const state = initialState();
   for (const [i, event] of history(transfers).entries()) evolve(state, event, i + 1, 0);
   return state;
-}
-
-function readable({ ledger }: Collection, entries: readonly Entry[]): ModelEntry[] {
-  const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
-  return entries.map((entry) => ({
-    ...entry,
-    id: entry.id.toString(),
-    owner: name(entry.owner),
-    minter: name(entry.minter),
-    amount: entry.amount.toString(),
-  }));
 }
 
 describe.each(Object.keys(shapes))("%s", (what) => {

@@ -3,6 +3,8 @@
  * the columns say must equal what this says.
  */
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import type { Collection } from "../../src/nfts/collection.ts";
+import type { Entry } from "../../src/nfts/listing.ts";
 
 export interface ModelTransfer {
   kind: TransferKind;
@@ -25,6 +27,18 @@ export interface ModelEntry {
   blockMinted: number;
   /** -1: none. */
   minter: number;
+}
+
+/** Entries of a listing as the model has them. */
+export function readable({ ledger }: Collection, entries: readonly Entry[]): ModelEntry[] {
+  const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
+  return entries.map((entry) => ({
+    ...entry,
+    id: entry.id.toString(),
+    owner: name(entry.owner),
+    minter: name(entry.minter),
+    amount: entry.amount.toString(),
+  }));
 }
 
 export function addressBytes(n: number): Uint8Array {

@@ -30,18 +30,24 @@ function scene(): { world: World; step: (change?: () => void) => Promise<void> }
   };
 }
 
+/** TOKEN has a pool with OTHER alone, and was asked about before OTHER was. */
+async function askedTooEarly(): Promise<ReturnType<typeof scene>> {
+  const { world, step } = scene();
+  world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+  world.follower.start();
+  expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+  await step();
+  await world.price(OTHER);
+  await step();
+  return { world, step };
+}
+
 const usd = async (prices: Prices, address: typeof TOKEN, query: RawQuery = {}): Promise<number> =>
   (await prices.price({ address, ...parsePriceQuery(query) })).usdPrice;
 
 describe("a token that was asked about before the one it goes through", () => {
   test("is priced within ten minutes though it is followed, and asks the factories no oftener", async () => {
-    const { world, step } = scene();
-    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
-    world.follower.start();
-    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
-    await step();
-    await world.price(OTHER);
-    await step();
+    const { world, step } = await askedTooEarly();
     world.chain.requests.length = 0;
     for (let minute = 0; minute < 9; minute++) {
       world.clock.ms += TEN_MINUTES / 10;
@@ -60,13 +66,7 @@ describe("a token that was asked about before the one it goes through", () => {
   });
 
   test("is so at a past block too", async () => {
-    const { world, step } = scene();
-    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
-    world.follower.start();
-    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
-    await step();
-    await world.price(OTHER);
-    await step();
+    const { world, step } = await askedTooEarly();
     world.clock.ms += TEN_MINUTES;
     await step();
     expect((await world.price(TOKEN, { to_block: "1" })).usdPrice).toBe(10);

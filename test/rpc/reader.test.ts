@@ -50,6 +50,19 @@ function readerOf(...endpoints: Endpoint[]): RpcChainReader {
   return new RpcChainReader({ chainId: 1, pool, multicall, finalityDepth: 5, depthIsSet: true });
 }
 
+/** A transfer of one token in block 8, as an endpoint tells it. */
+function transferOf(address: Address, index = 0) {
+  return {
+    address,
+    topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(index)] as Hash[],
+    data: "0x",
+    blockNumber: hex(8),
+    blockHash: hashOf(8),
+    transactionHash: hashOf(1),
+    logIndex: hex(index),
+  };
+}
+
 const known = (number: number) => ({ number, hash: hashOf(number) as Hash });
 
 test("a block that one endpoint lacks is asked of the others, and nobody's is undefined", async () => {
@@ -92,20 +105,12 @@ test("a single endpoint is taken at its word, without a question more", async ()
 
 test("logs are taken from who has the block that they are to reach, whatever the others leave out", async () => {
   const address = `0x${"a".repeat(40)}` as Address;
-  const log = {
-    address,
-    topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(2)],
-    data: "0x",
-    blockNumber: hex(8),
-    blockHash: hashOf(8),
-    transactionHash: hashOf(1),
-    logIndex: "0x0",
-    removed: false,
-  };
   const withLogs = (one: ReturnType<typeof node>): Endpoint => ({
     ...one,
     request: (method, params) =>
-      method === "eth_getLogs" ? Promise.resolve(one.head >= 8 ? [log] : []) : one.request(method, params),
+      method === "eth_getLogs"
+        ? Promise.resolve(one.head >= 8 ? [transferOf(address)] : [])
+        : one.request(method, params),
   });
   const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 1, toBlock: 9 };
   for (const head of [7, 8]) {
@@ -123,15 +128,7 @@ test("logs are taken from who has the block that they are to reach, whatever the
 describe("a block that is more than the endpoint answers", () => {
   const address = `0x${"a".repeat(40)}` as Address;
   const other = `0x${"b".repeat(40)}` as Address;
-  const logs = [address, other].map((of, index) => ({
-    address: of,
-    topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(index)] as Hash[],
-    data: "0x",
-    blockNumber: hex(8),
-    blockHash: hashOf(8),
-    transactionHash: hashOf(1),
-    logIndex: hex(index),
-  }));
+  const logs = [address, other].map(transferOf);
   const logsBloom = `0x${bloomOf(logs as unknown as ChainLog[])
     .toString(16)
     .padStart(512, "0")}`;
@@ -204,18 +201,7 @@ test("what the quickest endpoint refuses is asked of the others", async () => {
     const having: Endpoint = {
       ...good,
       request: async (method, params) => {
-        if (method !== "eth_getLogs") return good.request(method, params);
-        return [
-          {
-            address,
-            topics: [TRANSFER, hashOf(0), hashOf(1), hashOf(2)],
-            data: "0x",
-            blockNumber: hex(8),
-            blockHash: hashOf(8),
-            transactionHash: hashOf(1),
-            logIndex: "0x0",
-          },
-        ];
+        return method === "eth_getLogs" ? [transferOf(address)] : good.request(method, params);
       },
     };
     const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };

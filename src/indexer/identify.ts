@@ -7,8 +7,9 @@ import { Interface } from "ethers";
 import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
 import type { ContractIdentified, TransferForm } from "../events/types.ts";
 import { onlyBytes } from "../rpc/abi-bytes.ts";
-import type { Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
-import { isStateUnavailable } from "../rpc/reader.ts";
+import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
+import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";
+import { SpanController } from "../rpc/span.ts";
 import {
   ASSIGN,
   CONSECUTIVE_TRANSFER,
@@ -35,22 +36,28 @@ const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155"]
 const SAMPLES = 12;
 /** Parts into which a search for the deployment cuts what is left: 20 million blocks take nine round trips, not 25. */
 const PARTS = 8;
-/** Blocks of the first window while looking for a first log; doubles while nothing is found. */
-const FIRST_WINDOW = 1_000;
-const MAX_WINDOW = 1_000_000;
-/** A contract with divisible units is looked at for 1,000 + 2,000 + 4,000 blocks: nearly all are plain ERC-20s. */
-const DIVISIBLE_WINDOWS = 3;
+/** Blocks after the deployment in which most NFTs have a log, and the newest ones that are looked at for odd forms. */
+const FIRST_BLOCKS = 7_000;
+const NEWEST_BLOCKS = 1_000;
+/** Blocks of one answer while looking for a first log: it is read on the request thread. */
+const MAX_WINDOW = 200_000;
 /** What an account that delegates to a contract (EIP-7702) has instead of code, before the 20 bytes of the address. */
 const DELEGATION = "0xef0100";
 
 type Identity = Omit<ContractIdentified, "type">;
 
-/** Asks the chain what `address` is. @throws AppError when the chain does not answer; to be tried again */
+/**
+ * Asks the chain what `address` is.
+ * @param reach how much of its history may be searched for a first log where its answers do not tell
+ * @returns undefined when only the rest of its history can tell
+ * @throws AppError when the chain does not answer; to be tried again
+ */
 export async function identify(
-  reader: ChainReader,
+  reader: RpcChainReader,
   address: Address,
+  reach: "first blocks" | "all",
   signal: AbortSignal,
-): Promise<ContractIdentified> {
+): Promise<ContractIdentified | undefined> {
   const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
   const supports = (id: string) => call("supportsInterface", [id]);
   const questions = [
@@ -86,9 +93,9 @@ export async function identify(
   const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
   // Divisible units are no NFTs, unless events say so that an ERC-20 cannot emit. CryptoPunks answers 0: no proof.
   const divisible = decimals !== undefined && decimals > 0;
-  const windows = divisible ? DIVISIBLE_WINDOWS : Number.POSITIVE_INFINITY;
-  const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: head, windows }, signal);
-  if (found === undefined) return nothing;
+  const first = reach === "all" && !divisible ? head : Math.min(head, startBlock + FIRST_BLOCKS - 1);
+  const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
+  if (found === undefined) return divisible || first === head ? nothing : undefined;
   const plain = formsOfEvents(found);
   if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock });
   if (divisible) return nothing;
@@ -193,21 +200,21 @@ function between(low: number, high: number): number[] {
   return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
 }
 
-/** The first window of blocks with a log that may be of an NFT, out of so many windows. */
+/** The logs that may be of an NFT out of the first blocks that have any. */
 async function firstLogs(
-  reader: ChainReader,
+  reader: RpcChainReader,
   address: Address,
-  { fromBlock, toBlock, windows }: { fromBlock: number; toBlock: number; windows: number },
+  { fromBlock, toBlock, final, header }: { fromBlock: number; toBlock: number; final: number; header: BlockHeader },
   signal: AbortSignal,
 ): Promise<ChainLog[] | undefined> {
-  let window = FIRST_WINDOW;
-  for (let from = fromBlock, left = windows; from <= toBlock && left > 0; left--) {
+  const span = new SpanController();
+  for (let from = fromBlock; from <= toBlock; ) {
     signal.throwIfAborted();
-    const to = Math.min(toBlock, from + window - 1);
-    const logs = await reader.logs({ addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to });
-    if (logs.length > 0) return logs;
-    from = to + 1;
-    window = Math.min(window * 2, MAX_WINDOW);
+    const to = Math.min(toBlock, from + MAX_WINDOW - 1);
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to };
+    const found = await reader.firstLogs(filter, span, { reaching: to > final ? header : undefined, signal });
+    if (found.logs.length > 0) return found.logs;
+    from = found.toBlock + 1;
   }
   return undefined;
 }
@@ -236,7 +243,7 @@ async function oddForm(
 
 /** As `oddForm` by the newest logs: all that was first minted may have been burned since. */
 async function oddFormNow(reader: ChainReader, address: Address, head: number): Promise<TransferForm | undefined> {
-  const fromBlock = Math.max(0, head - FIRST_WINDOW + 1);
+  const fromBlock = Math.max(0, head - NEWEST_BLOCKS + 1);
   return oddForm(
     reader,
     address,

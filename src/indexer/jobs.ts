@@ -27,6 +27,8 @@ import { StreamWriter } from "./stream-writer.ts";
 
 /** Collections worked on at a time per chain: one large backfill must not keep small ones waiting. */
 const PARALLEL = 4;
+/** Contracts at a time whose whole history is searched for what they are: thousands of requests, mostly for nothing. */
+const SEARCHES = 2;
 const RETRY_BASE_MS = 5_000;
 const RETRY_MAX_MS = 3_600_000;
 /** A lease held elsewhere is asked for again after this. */
@@ -52,10 +54,30 @@ export interface JobsOptions {
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
 
+/** Streams that wait for one kind of work, and those at it. */
+class Lane {
+  readonly waiting = new Set<StreamName>();
+  readonly running = new Set<StreamName>();
+  readonly places: number;
+
+  constructor(places: number) {
+    this.places = places;
+  }
+
+  has(stream: StreamName): boolean {
+    return this.waiting.has(stream) || this.running.has(stream);
+  }
+
+  get size(): number {
+    return this.waiting.size + this.running.size;
+  }
+}
+
 export class IndexingJobs {
   readonly #options: JobsOptions;
-  readonly #waiting = new Set<StreamName>();
-  readonly #running = new Set<StreamName>();
+  readonly #work = new Lane(PARALLEL);
+  /** Apart, so that addresses nobody ever used do not keep collections waiting. */
+  readonly #searches = new Lane(SEARCHES);
   /** Streams whose next attempt is set for later. */
   readonly #delayed = new Map<StreamName, () => void>();
 
@@ -65,7 +87,7 @@ export class IndexingJobs {
 
   /** Collections waited for or worked on. */
   get open(): number {
-    return this.#waiting.size + this.#running.size + this.#delayed.size;
+    return this.#work.size + this.#searches.size + this.#delayed.size;
   }
 
   /** Takes up what the log says is left to do; returns whether the chain has any NFT stream at all. */
@@ -88,37 +110,45 @@ export class IndexingJobs {
   /** Takes note of a stream of this chain: queues it when it has work left. */
   offer(head: StreamHead): void {
     const { status, retryAt } = fromHeadline(head.headline);
-    if (!OPEN.includes(status) || this.#running.has(head.stream)) return;
+    if (!OPEN.includes(status)) return;
     const wait = retryAt - this.#options.clock.now();
-    if (wait > 0) this.#later(head.stream, wait);
-    else this.#enqueue(head.stream);
+    if (wait > 0 && !this.#isTaken(head.stream)) this.#later(head.stream, wait);
+    else this.#enqueue(head.stream, this.#work);
+  }
+
+  #isTaken(stream: StreamName): boolean {
+    return this.#work.has(stream) || this.#searches.has(stream);
   }
 
   #later(stream: StreamName, ms: number): void {
     this.#delayed.get(stream)?.();
     const cancel = this.#options.clock.after(ms, () => {
       this.#delayed.delete(stream);
-      this.#enqueue(stream);
+      this.#enqueue(stream, this.#work);
     });
     this.#delayed.set(stream, cancel);
   }
 
-  #enqueue(stream: StreamName): void {
-    if (this.#options.lifecycle.stopping || this.#running.has(stream)) return;
-    this.#waiting.add(stream);
-    this.#fill();
+  #enqueue(stream: StreamName, lane: Lane): void {
+    if (this.#options.lifecycle.stopping || this.#isTaken(stream)) return;
+    lane.waiting.add(stream);
+    this.#fill(lane);
   }
 
-  #fill(): void {
+  #fill(lane: Lane): void {
     const { lifecycle } = this.#options;
-    for (const stream of this.#waiting) {
-      if (this.#running.size >= PARALLEL || lifecycle.stopping) return;
-      this.#waiting.delete(stream);
-      this.#running.add(stream);
-      const job = lifecycle.run(`index ${stream}`, (signal) => this.#job(stream, signal));
+    for (const stream of lane.waiting) {
+      if (lane.running.size >= lane.places || lifecycle.stopping) return;
+      lane.waiting.delete(stream);
+      lane.running.add(stream);
+      let next: Lane | undefined;
+      const job = lifecycle.run(`index ${stream}`, async (signal) => {
+        next = await this.#job(stream, lane, signal);
+      });
       job.finally(() => {
-        this.#running.delete(stream);
-        this.#fill();
+        lane.running.delete(stream);
+        if (next !== undefined) this.#enqueue(stream, next);
+        this.#fill(lane);
       });
     }
   }
@@ -127,37 +157,44 @@ export class IndexingJobs {
   stop(): void {
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
-    this.#waiting.clear();
+    for (const lane of [this.#work, this.#searches]) lane.waiting.clear();
   }
 
-  async #job(stream: StreamName, signal: AbortSignal): Promise<void> {
+  /** Returns the lane in which it goes on. */
+  async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Lane | undefined> {
     const { log, clock, holder, logger } = this.#options;
     try {
       const name = `index/${stream}`;
-      const done = await tryLease({ log, clock, name, holder, signal }, (lease) => this.#attempt(stream, lease.signal));
-      if (done === undefined) this.#later(stream, LEASE_RETRY_MS);
+      const options = { log, clock, name, holder, signal };
+      const done = await tryLease(options, (lease) => this.#attempt(stream, lane, lease.signal));
+      if (done !== undefined) return done.result;
+      this.#later(stream, LEASE_RETRY_MS);
     } catch (error) {
-      if (signal.aborted || isAbort(error)) return;
+      if (signal.aborted || isAbort(error)) return undefined;
       // Lost a lease or a race: the log knows how far it is.
       logger.debug({ err: error, stream }, "an indexing job was interrupted");
       this.#later(stream, LEASE_RETRY_MS);
     }
+    return undefined;
   }
 
-  async #attempt(stream: StreamName, signal: AbortSignal): Promise<void> {
+  async #attempt(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Lane | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;
     const parsed = parseStream(stream);
-    if (parsed.kind !== "nft") return;
+    if (parsed.kind !== "nft") return undefined;
     const { address } = parsed;
     const head = await log.head(stream);
     const writer = new StreamWriter(log, head);
     try {
       if (writer.state.status === "joining") this.#handOver(writer, address);
-      const final = writer.state.status === "requested" ? await this.#identify(writer, address, signal) : undefined;
-      if (writer.state.status === "backfilling") {
+      const isAsked = writer.state.status === "requested";
+      const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
+      const next = this.#laneAfter(lane, writer.state.status);
+      if (next === undefined && writer.state.status === "backfilling") {
         await this.#backfill(writer, address, final ?? (await this.#finalBlock()), signal);
       }
       await writer.settled();
+      return next;
     } catch (error) {
       // Nothing is written beside it, nor after the lease is given up.
       await writer.settled().catch(() => undefined);
@@ -171,14 +208,30 @@ export class IndexingJobs {
       await writer.settled();
       observer.failed(chain.chainId, address);
       this.#later(stream, wait);
+      return undefined;
     }
   }
 
-  /** Begins to say what the contract is; returns the final block, where its history is to be read up to it. */
-  async #identify(writer: StreamWriter, address: Address, signal: AbortSignal): Promise<BlockRef | undefined> {
+  /** Where a collection goes on that `lane` has identified, or could not. */
+  #laneAfter(lane: Lane, status: IndexState["status"]): Lane | undefined {
+    if (status === "requested") return this.#searches;
+    return status === "backfilling" && lane === this.#searches ? this.#work : undefined;
+  }
+
+  /**
+   * Begins to say what the contract is, unless only a search can tell; returns the final block, where its history is to
+   * be read up to it.
+   */
+  async #identify(
+    writer: StreamWriter,
+    address: Address,
+    lane: Lane,
+    signal: AbortSignal,
+  ): Promise<BlockRef | undefined> {
     const { reader, decoder, chain, clock, logger } = this.#options;
     decoder.prepare();
-    const identified = await identify(reader, address, signal);
+    const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
+    if (identified === undefined) return undefined;
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");

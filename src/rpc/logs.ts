@@ -12,6 +12,7 @@ import { parseHeader } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
+import type { SpanController } from "./span.ts";
 import { verifyLogs } from "./verify.ts";
 
 /** Addresses in one filter; providers refuse longer lists. */
@@ -44,6 +45,29 @@ export class LogReader {
 
   async logs(filter: LogFilter): Promise<ChainLog[]> {
     return (await this.#read(filter)).logs;
+  }
+
+  /** The logs of the first blocks of a range: of as many as `span` has learned that are answered at once. */
+  async firstLogs(filter: LogFilter, span: SpanController, { reaching, signal }: FirstLogsOptions): Promise<FirstLogs> {
+    const { fromBlock } = filter;
+    for (;;) {
+      const toBlock = Math.min(filter.toBlock, fromBlock + span.span - 1);
+      const some = { ...filter, toBlock };
+      if (toBlock === fromBlock) return { logs: await this.logs(some), toBlock };
+      const blocks = toBlock - fromBlock + 1;
+      try {
+        const ask = async (endpoint: Endpoint) => {
+          await assertReaching(endpoint, reaching);
+          return logsFrom(endpoint, some);
+        };
+        const logs = await this.#pool.run(ask, { meta: { fromBlock, toBlock }, signal });
+        span.succeeded(blocks, logs.length);
+        return { logs, toBlock };
+      } catch (error) {
+        if (!(error instanceof RpcError && error.kind === "range")) throw error;
+        span.refused(blocks, error.hint);
+      }
+    }
   }
 
   /**
@@ -220,6 +244,18 @@ export class LogReader {
     for (const part of parts) logs.push(...(await this.#split(part, sources)));
     return logs.sort(inChainOrder);
   }
+}
+
+export interface FirstLogsOptions {
+  /** A block that whoever answers must have: one that is behind leaves out what it does not know yet. */
+  readonly reaching?: BlockRef | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface FirstLogs {
+  readonly logs: ChainLog[];
+  /** The last block that was asked for. */
+  readonly toBlock: number;
 }
 
 interface Reading extends LogFilter {

@@ -11,7 +11,7 @@ import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import { laggards } from "./laggards.ts";
-import { LogReader, type LogWatch, logFilterParams } from "./logs.ts";
+import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import { aggregateCalls, aggregatedResults } from "./multicall.ts";
 import type { EndpointPool, RunOptions } from "./pool.ts";
 import type {
@@ -27,6 +27,7 @@ import type {
   MaybeLater,
   Tips,
 } from "./port.ts";
+import type { SpanController } from "./span.ts";
 import { NFT_TOPICS } from "./topics.ts";
 
 /** On Arbitrum `block.number` is L1's; the chain's own number comes from a precompile (Arbitrum docs, ArbSys). */
@@ -141,6 +142,11 @@ export class RpcChainReader implements ChainReader {
 
   logs(filter: LogFilter): Promise<ChainLog[]> {
     return this.#logs.logs(filter);
+  }
+
+  /** As `LogReader.firstLogs`. */
+  firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
+    return this.#logs.firstLogs(filter, span, options);
   }
 
   completeLogs(

@@ -6,10 +6,21 @@
 
 /** The origin of URLs that are handed to the router. */
 const ORIGIN = "http://localhost";
+/** Nothing in it is said otherwise in a URL: no dots, escapes or backslashes in the path, no fragment. */
+const PLAIN = /^\/[\w/-]*(?:\?[^#]*)?$/;
 
-/** Path and query of a URL as the runtime gives it; that of a request without a host has neither scheme nor host. */
+/**
+ * Path and query of a URL as the runtime gives it, as a URL has them: `/x/../y` and `/%2e/y` are `/y`. Where no host was
+ * named, or none that can be, the runtime gives the bare text of the request, and a `Request` made of it reads it so.
+ */
 export function targetOf(url: string): string {
-  if (url.startsWith("/")) return url;
+  const target = url.startsWith("/") ? url : afterHost(url);
+  if (PLAIN.test(target)) return target;
+  const { pathname, search } = new URL(ORIGIN + target);
+  return pathname + search;
+}
+
+function afterHost(url: string): string {
   const start = url.indexOf("/", url.indexOf("://") + 3);
   return start < 0 ? "/" : url.slice(start);
 }
@@ -22,9 +33,7 @@ export function pathOf(target: string): string {
 /** Query string of a target or a URL of our own, without the question mark. */
 export function searchOf(target: string): string {
   const at = target.indexOf("?");
-  if (at < 0) return "";
-  const hash = target.indexOf("#", at);
-  return hash < 0 ? target.slice(at + 1) : target.slice(at + 1, hash);
+  return at < 0 ? "" : target.slice(at + 1);
 }
 
 /** The request as the router is to see it: HEAD like GET, and no body, which no route reads. */

@@ -52,6 +52,37 @@ test("no key, no answer, whatever the host is called", async () => {
   for (const answer of answers) expect(answer).not.toContain("SYNCING");
 });
 
+test("no key, no answer, however the path is said", async () => {
+  const hostless = (target: string) => raw([`GET ${target} HTTP/1.0`]);
+  const unnamed = (host: string) => (target: string) =>
+    raw([`GET ${target} HTTP/1.1`, `Host:${host}`, "Connection: close"]);
+  const price = `/api/v2/erc20/0x${"ab".repeat(20)}/price`;
+  for (const ask of [hostless, unnamed(""), unnamed(" a/b"), unnamed(" nft.example"), unnamed(" a b")]) {
+    for (const before of [
+      "/x/..",
+      "/.",
+      "/%2e",
+      "/x/%2E%2e",
+      "/\\..",
+      "/x\\..\\",
+      "//..",
+      "/x/..;",
+      "/\t.",
+      "/x?/..",
+    ]) {
+      for (const asked of [NFT, price]) {
+        const said = [before + asked, (before + asked).replaceAll("/", "\\"), `${before}${asked}#/x`];
+        for (const target of said) {
+          const answer = await ask(target);
+          expect([target, statusOf(answer)]).not.toEqual([target, 200]);
+          expect(answer).not.toMatch(/SYNCING|chain_unavailable/);
+        }
+      }
+    }
+    expect(statusOf(await ask("/./swagger/plugin"))).not.toBe(200);
+  }
+});
+
 test("with a key, an answer, whatever the host is called, or without any", async () => {
   const key = `x-api-key: ${TEST_KEY}`;
   for (const host of ["a", "ab", "abc", "abcd", "evm", "nft.example:8080"]) {

@@ -2,7 +2,10 @@
  * The followed collections of one chain, as a consumer of the follower: takes over those that have joined, writes the
  * transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
  */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import { RULES_VERSION } from "../nfts/flags.ts";
@@ -18,9 +21,11 @@ import { JoiningCollections } from "./joining.ts";
 import type { IndexingObserver } from "./observer.ts";
 
 export interface CollectionsOptions {
-  readonly chainId: number;
+  readonly chain: Chain;
   readonly log: EventLog;
   readonly reader: ChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
   readonly observer: IndexingObserver;
   readonly verify: Verify;
   readonly flags: CollectionFlags;
@@ -40,12 +45,14 @@ export class FollowedCollections implements BlockConsumer {
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
-    const { chainId, log, reader, observer, verify, flags } = options;
+    const { chain, log, reader, clock, logger, observer, verify, flags } = options;
+    const { chainId } = chain;
     const streams = new FollowedStreams({ chainId, log, observer });
     this.#streams = streams;
     this.#joining = new JoiningCollections({
       reader,
       streams,
+      clock,
       verify,
       onJoined: (followed) => {
         this.#followed.set(followed.address, followed);
@@ -53,6 +60,10 @@ export class FollowedCollections implements BlockConsumer {
         observer.completed(chainId, followed.address);
       },
       onMovedOn: async (address) => this.offer(await log.head(streams.nameOf(address))),
+      onFailed: ({ address, state: { attempt } }, error, retryInMs) => {
+        logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs }, "joining failed");
+        observer.failed(chainId, address);
+      },
     });
   }
 
@@ -73,9 +84,9 @@ export class FollowedCollections implements BlockConsumer {
   async load(): Promise<void> {
     this.#followed.clear();
     this.#joining.clear();
-    const { log, chainId } = this.#options;
+    const { log, chain } = this.#options;
     for (let after = ""; ; ) {
-      const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
+      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
       for (const head of page) this.offer(head);
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE) return;

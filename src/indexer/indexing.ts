@@ -67,7 +67,7 @@ export class ChainIndexing {
       shapeOf: options.shapeOf,
       onFound: () => this.#follower.nudge(),
     });
-    this.#collections = new FollowedCollections({ chainId, log, reader, observer, verify, flags });
+    this.#collections = new FollowedCollections({ chain, log, reader, clock, logger, observer, verify, flags });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       chain,

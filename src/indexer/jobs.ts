@@ -5,11 +5,10 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import { ConcurrencyError, isAbort, messageOf } from "../core/errors.ts";
+import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
-import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
@@ -17,6 +16,7 @@ import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import type { Verify } from "./backfill-task.ts";
 import type { FollowedCollections } from "./collections.ts";
+import { failureOf } from "./failure.ts";
 import type { CollectionFlags } from "./flags.ts";
 import type { Follower } from "./follower.ts";
 import { fromHeadline, type IndexState, nextBlock } from "./headline.ts";
@@ -29,8 +29,6 @@ import { StreamWriter } from "./stream-writer.ts";
 const PARALLEL = 4;
 /** Contracts at a time whose whole history is searched for what they are: thousands of requests, mostly for nothing. */
 const SEARCHES = 2;
-const RETRY_BASE_MS = 5_000;
-const RETRY_MAX_MS = 3_600_000;
 /** A lease held elsewhere is asked for again after this. */
 const LEASE_RETRY_MS = 1_000;
 const PAGE = 1_000;
@@ -73,6 +71,9 @@ class Lane {
   }
 }
 
+/** How a collection goes on after a job: at once in some lane, or after a while. */
+type Next = { readonly lane: Lane } | { readonly inMs: number };
+
 export class IndexingJobs {
   readonly #options: JobsOptions;
   readonly #work = new Lane(PARALLEL);
@@ -80,6 +81,8 @@ export class IndexingJobs {
   readonly #searches = new Lane(SEARCHES);
   /** Streams whose next attempt is set for later. */
   readonly #delayed = new Map<StreamName, () => void>();
+  /** Streams that grew while a job of theirs was running, which may have looked before. */
+  readonly #grown = new Set<StreamName>();
 
   constructor(options: JobsOptions) {
     this.#options = options;
@@ -111,8 +114,12 @@ export class IndexingJobs {
   offer(head: StreamHead): void {
     const { status, retryAt } = fromHeadline(head.headline);
     if (!OPEN.includes(status)) return;
+    if (this.#isTaken(head.stream)) {
+      this.#grown.add(head.stream);
+      return;
+    }
     const wait = retryAt - this.#options.clock.now();
-    if (wait > 0 && !this.#isTaken(head.stream)) this.#later(head.stream, wait);
+    if (wait > 0) this.#later(head.stream, wait);
     else this.#enqueue(head.stream, this.#work);
   }
 
@@ -141,16 +148,26 @@ export class IndexingJobs {
       if (lane.running.size >= lane.places || lifecycle.stopping) return;
       lane.waiting.delete(stream);
       lane.running.add(stream);
-      let next: Lane | undefined;
       const job = lifecycle.run(`index ${stream}`, async (signal) => {
-        next = await this.#job(stream, lane, signal);
+        let next: Next | undefined;
+        try {
+          this.#grown.delete(stream);
+          next = await this.#job(stream, lane, signal);
+        } finally {
+          lane.running.delete(stream);
+        }
+        await this.#goOn(stream, next);
       });
-      job.finally(() => {
-        lane.running.delete(stream);
-        if (next !== undefined) this.#enqueue(stream, next);
-        this.#fill(lane);
-      });
+      job.finally(() => this.#fill(lane));
     }
+  }
+
+  /** Not before the job is over, its lease given back: until then its stream is taken. */
+  async #goOn(stream: StreamName, next: Next | undefined): Promise<void> {
+    if (next === undefined) {
+      if (this.#grown.has(stream)) this.offer(await this.#options.log.head(stream));
+    } else if ("lane" in next) this.#enqueue(stream, next.lane);
+    else this.#later(stream, next.inMs);
   }
 
   /** Cancels what waits; what runs ends by the lifecycle's signal. */
@@ -160,25 +177,22 @@ export class IndexingJobs {
     for (const lane of [this.#work, this.#searches]) lane.waiting.clear();
   }
 
-  /** Returns the lane in which it goes on. */
-  async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Lane | undefined> {
+  async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
     const { log, clock, holder, logger } = this.#options;
     try {
       const name = `index/${stream}`;
       const options = { log, clock, name, holder, signal };
       const done = await tryLease(options, (lease) => this.#attempt(stream, lane, lease.signal));
-      if (done !== undefined) return done.result;
-      this.#later(stream, LEASE_RETRY_MS);
+      return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
     } catch (error) {
       if (signal.aborted || isAbort(error)) return undefined;
       // Lost a lease or a race: the log knows how far it is.
       logger.debug({ err: error, stream }, "an indexing job was interrupted");
-      this.#later(stream, LEASE_RETRY_MS);
+      return { inMs: LEASE_RETRY_MS };
     }
-    return undefined;
   }
 
-  async #attempt(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Lane | undefined> {
+  async #attempt(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;
     const parsed = parseStream(stream);
     if (parsed.kind !== "nft") return undefined;
@@ -194,21 +208,18 @@ export class IndexingJobs {
         await this.#backfill(writer, address, final ?? (await this.#finalBlock()), signal);
       }
       await writer.settled();
-      return next;
+      return next && { lane: next };
     } catch (error) {
       // Nothing is written beside it, nor after the lease is given up.
       await writer.settled().catch(() => undefined);
       if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
-      const attempt = writer.state.attempt + 1;
-      const wait = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
-      const retryAt = clock.now() + wait;
-      logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs: wait }, "indexing failed");
-      const reason = messageOf(error);
-      writer.append([{ type: "IndexingFailed", reason, attempt, retryAt }], { attempt, retryAt });
+      const { event, change, waitMs } = failureOf(error, writer.state, clock);
+      const meta = { chain: chain.name, address, attempt: change.attempt, retryInMs: waitMs };
+      logger.warn({ err: error, ...meta }, "indexing failed");
+      writer.append([event], change);
       await writer.settled();
       observer.failed(chain.chainId, address);
-      this.#later(stream, wait);
-      return undefined;
+      return { inMs: waitMs };
     }
   }
 

@@ -2,14 +2,17 @@
  * The collections of one chain whose history is read: each reads what it misses up to the followed head, is declared
  * complete there, and is followed from then on.
  */
-import { AppError, ConcurrencyError } from "../core/errors.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/port.ts";
-import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import { RpcError } from "../rpc/errors.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
 import { assertHeld, assertOnChain, ForkedLogsError, firstUnlinked, type HeaderOf } from "./branch.ts";
+import { failureOf } from "./failure.ts";
 import type { Followed, FollowedStreams } from "./followed.ts";
 import { type IndexState, nextBlock } from "./headline.ts";
 import { presentHeaders } from "./present-headers.ts";
@@ -21,6 +24,7 @@ interface Joining extends Followed {
 }
 
 export interface JoiningOptions {
+  readonly clock: Clock;
   readonly reader: ChainReader;
   readonly streams: FollowedStreams;
   readonly verify: Verify;
@@ -28,6 +32,8 @@ export interface JoiningOptions {
   readonly onJoined: (followed: Followed) => void;
   /** Takes note of one that somebody else moved on. */
   readonly onMovedOn: (address: Address) => Promise<void>;
+  /** Hears of one that cannot be read as things are, and for how many ms it is left alone. */
+  readonly onFailed: (followed: Followed, error: unknown, waitMs: number) => void;
 }
 
 /** Blocks whose logs are checked against their headers when a collection joins: more than any chain leaves unfinalised. */
@@ -72,14 +78,20 @@ export class JoiningCollections {
    * the unfinalised headers, which the logs must agree with.
    */
   async join(head: HeaderRef, headerOf: HeaderOf): Promise<void> {
-    const { streams, onMovedOn } = this.#options;
+    const { streams, onMovedOn, clock } = this.#options;
     for (const joining of [...this.#waiting.values()]) {
+      if (joining.state.retryAt > clock.now()) continue;
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
         if (isOver) this.#waiting.delete(joining.address);
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
-        if (!isOwn) throw error;
+        if (!isOwn) {
+          // The others first, the next time: it may be this one alone that cannot be read.
+          this.#waiting.delete(joining.address);
+          this.#waiting.set(joining.address, joining);
+          throw error;
+        }
         // Another worker moved it on: what the log says now decides.
         this.#waiting.delete(joining.address);
         await onMovedOn(joining.address);
@@ -89,8 +101,8 @@ export class JoiningCollections {
 
   /** Whether it is done with: false while the follower is behind it, and when it was not ready after all. */
   async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    const { reader, streams, verify, onJoined } = this.#options;
-    const { address, state } = joining;
+    const { streams, onJoined } = this.#options;
+    const { state } = joining;
     const from = nextBlock(state);
     // Its final blocks are ahead of a follower that could not follow for a while.
     if (from > head.number + 1) return false;
@@ -101,17 +113,19 @@ export class JoiningCollections {
       await streams.append({ followed: joining, events: [], state: { ...state, status: "backfilling" } });
       return true;
     }
-    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
-    const headers = this.#newestHeaders(from, head, headerOf);
-    const reaching = from < this.#firstChecked(head) ? head : undefined;
-    const logs = await reader.completeLogs(filter, headers, { strict: verify === "receipts", reaching });
-    const linked = new Map((await headers).map((header) => [header.number, header]));
-    assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
+    let logs: ChainLog[];
+    try {
+      logs = await this.#missed(joining, head, headerOf);
+    } catch (error) {
+      if (isRetryable(error) || error instanceof RpcError || error instanceof ForkedLogsError) throw error;
+      await this.#failed(joining, error);
+      return false;
+    }
     if (!(await isIn(joining))) return false;
     const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
     const { number: end, hash: endHash } = head;
-    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0 };
+    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0 };
     try {
       await streams.append({ followed: joining, events, state: complete });
     } catch (error) {
@@ -121,6 +135,28 @@ export class JoiningCollections {
     }
     onJoined(joining);
     return true;
+  }
+
+  /** The logs of the blocks that a collection still has to read, which are on the followed branch. */
+  async #missed({ address, state }: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<ChainLog[]> {
+    const { reader, verify } = this.#options;
+    const from = nextBlock(state);
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
+    const headers = this.#newestHeaders(from, head, headerOf);
+    const reaching = from < this.#firstChecked(head) ? head : undefined;
+    const logs = await reader.completeLogs(filter, headers, { strict: verify === "receipts", reaching });
+    const linked = new Map((await headers).map((header) => [header.number, header]));
+    assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
+    return logs;
+  }
+
+  /** What nothing but other endpoints or settings would help is this collection's own: the others do not wait for it. */
+  async #failed(joining: Joining, error: unknown): Promise<void> {
+    const { streams, clock, onFailed } = this.#options;
+    if (!(await isIn(joining))) return;
+    const { event, change, waitMs } = failureOf(error, joining.state, clock);
+    await streams.append({ followed: joining, events: [event], state: { ...joining.state, ...change } });
+    onFailed(joining, error, waitMs);
   }
 
   #firstChecked(head: HeaderRef): number {

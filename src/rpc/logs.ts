@@ -53,7 +53,7 @@ export class LogReader {
     for (;;) {
       const toBlock = Math.min(filter.toBlock, fromBlock + span.span - 1);
       const some = { ...filter, toBlock };
-      if (toBlock === fromBlock) return { logs: await this.logs(some), toBlock };
+      if (toBlock === fromBlock) return { logs: (await this.#read({ ...some, reaching })).logs, toBlock };
       const blocks = toBlock - fromBlock + 1;
       try {
         const ask = async (endpoint: Endpoint) => {

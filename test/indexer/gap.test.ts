@@ -76,17 +76,13 @@ test("is read in steps of two thousand blocks, the newest checked by their heade
     shapeOf: undefined as never,
     onFound: () => undefined,
   });
-  const collections = new FollowedCollections({ chainId: 1, log, reader, observer, verify: "sample", flags });
+  const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
+  const collections = new FollowedCollections({ ...parts, flags });
   const follower = new Follower({
-    ...common,
-    chain,
-    reader,
-    clock: systemClock,
-    observer,
+    ...parts,
     collections,
     consumers: [collections],
     holder: "test",
-    verify: "sample",
     minPollMs: 10,
   });
   lifecycle.run("follower", (signal) => follower.run(signal));

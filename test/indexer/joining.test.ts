@@ -1,6 +1,7 @@
 /** A collection joins over blocks that are final, which nobody holds: its logs go by headers that lead to the head. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
+import { AppError } from "../../src/core/errors.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type BlockRef, chainStream, nftStream } from "../../src/events/types.ts";
@@ -46,14 +47,25 @@ const mint = (number: number, id: number, isLosing: boolean): ChainLog => ({
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 afterAll(() => log.close());
 
+interface Lies {
+  readonly headers: boolean;
+  readonly logs: boolean;
+  /** The error of reading this collection's logs. */
+  readonly failing?: (address: Address | undefined) => Error | undefined;
+}
+
 /** What answers is stuck on the losing branch as far as that goes, with its headers or with its logs. */
-function joining(lies: { headers: boolean; logs: boolean }) {
+function joining(lies: Lies) {
   const joined: Followed[] = [];
+  const failed: Address[] = [];
   const wanted: (BlockRef | undefined)[] = [];
+  let now = 0;
   const reader = {
     headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
-    completeLogs: async (_filter: LogFilter, _headers: unknown, { reaching }: CompleteLogsOptions) => {
+    completeLogs: async ({ addresses }: LogFilter, _headers: unknown, { reaching }: CompleteLogsOptions) => {
       wanted.push(reaching);
+      const failure = lies.failing?.(addresses[0]);
+      if (failure !== undefined) throw failure;
       return [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)];
     },
   } as unknown as ChainReader;
@@ -62,11 +74,16 @@ function joining(lies: { headers: boolean; logs: boolean }) {
   const collections = new JoiningCollections({
     reader,
     streams,
+    clock: { ...systemClock, now: () => now },
     verify: "sample",
     onJoined: (followed) => joined.push(followed),
     onMovedOn: async () => undefined,
+    onFailed: ({ address }) => failed.push(address),
   });
-  return { collections, streams, joined, wanted };
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { collections, streams, joined, failed, wanted, pass };
 }
 
 test("logs or headers of a branch that lost are refused, the others are taken", async () => {
@@ -113,4 +130,39 @@ test("what no header covers is asked of who has the head", async () => {
     await collections.join(header(head), () => undefined).catch(() => undefined);
     expect(wanted).toEqual([isCovered ? undefined : header(head)]);
   }
+});
+
+test("one that cannot be read, for good or for now, keeps none of the others waiting", async () => {
+  const [bad, slow, ...good] = ["1", "2", "3", "4"].map((digit) => `0x${digit.repeat(40)}` as Address);
+  let isMended = false;
+  const { collections, streams, joined, failed, pass } = joining({
+    headers: false,
+    logs: false,
+    failing: (of) => {
+      if (of === bad && !isMended) return new AppError("too large", { code: "block_too_large" });
+      return of === slow && !isMended ? new AppError("no answer", { code: "x", retryable: true }) : undefined;
+    },
+  });
+  const chain = await log.head(chainStream(1));
+  streams.chainVersion = chain.version;
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  for (const address of [bad, slow, ...good] as Address[]) {
+    await log.append({ stream: nftStream(1, address), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+    collections.add({ address, version: 1, state });
+  }
+  const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
+  const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+  // What may pass is tried again with the next look, after the others; the rest waits for its time.
+  expect(await join()).toMatchObject({ retryable: true });
+  expect(await join()).toMatchObject({ retryable: true });
+  expect(joined.map(({ address }) => address)).toEqual(good);
+  expect(failed).toEqual([bad!]);
+  const last = (await log.read(nftStream(1, bad!))).at(-1)?.event;
+  expect(last).toMatchObject({ type: "IndexingFailed", attempt: 1, reason: "too large" });
+  isMended = true;
+  await join();
+  expect(joined.map(({ address }) => address)).toEqual([...good, slow!]);
+  pass(5_000);
+  await join();
+  expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
 });

@@ -8,6 +8,7 @@ import { classifyRpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { SpanController } from "../../src/rpc/span.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
@@ -117,6 +118,12 @@ test("logs are taken from who has the block that they are to reach, whatever the
     const reader = readerOf(withLogs(node("eth#1", head)), withLogs(node("eth#2", 9)));
     const logs = await reader.completeLogs(filter, [], { reaching: known(9) });
     expect(logs.map(({ blockNumber }) => blockNumber)).toEqual([8]);
+  }
+  for (const fromBlock of [7, 8]) {
+    const reader = readerOf(withLogs(node("eth#1", 7)), withLogs(node("eth#2", 8)));
+    const options = { reaching: known(8), signal: new AbortController().signal };
+    const { logs } = await reader.firstLogs({ ...filter, fromBlock, toBlock: 8 }, new SpanController(), options);
+    expect(logs).toHaveLength(1);
   }
   // On another branch there.
   const parted = { number: 9, hash: hashOf(99) as Hash };

@@ -116,6 +116,9 @@ const REVERT_WORDS =
 /** Results counted, not blocks: "exceeds limit of 10000" after "logs matched" says nothing of the range. */
 const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
 
+/** "Pruned history unavailable", the code that nodes took from EIP-4444: blocks that old are not kept. */
+const PRUNED_HISTORY = 4444;
+
 function hintOf(text: string): RangeHint | undefined {
   for (const pattern of RANGE_HINTS) {
     const match = pattern.exec(text);
@@ -154,6 +157,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
     const hint = hintOf(message) ?? hintOf(data);
     if (hint !== undefined) return make("range", { hint });
     if (LAG_WORDS.test(text)) return make("transient");
+    if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
     // A refusal nobody has seen before is most often one of size; halving costs little when it is not.
     if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) return make("range");
   }

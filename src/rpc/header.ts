@@ -1,15 +1,25 @@
 /** Block headers as nodes send them, read and checked. */
-import { parseQuantity, toHash } from "../core/hex.ts";
+import { parseQuantity, quantity, toHash } from "../core/hex.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import type { BlockHeader } from "./port.ts";
 
 const NO_BLOOM = `0x${"0".repeat(512)}`;
 
+/** The header that this very endpoint has; undefined above its head. @throws RpcError */
+export async function headerBy(
+  endpoint: Endpoint,
+  block: number | "latest" | "finalized",
+): Promise<BlockHeader | undefined> {
+  const tag = typeof block === "number" ? quantity(block) : block;
+  return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
+}
+
 /**
  * The header in an `eth_getBlockByNumber` answer; undefined for null (above the node's head).
  * @throws RpcError `lie` when a field is missing or the number is not the one asked for
  */
-export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
+function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
   if (wire === null || wire === undefined) return undefined;
   const fields = wire as Record<string, unknown>;
   try {

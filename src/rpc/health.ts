@@ -12,6 +12,8 @@ const BENCH_MAX_MS = 60_000;
 const LIAR_BENCH_MS = 300_000;
 /** A node that lags by a block has caught up by then; one that is stuck is looked at this often. */
 const BEHIND_MS = 30_000;
+/** What a node has pruned does not come back; that another one takes larger answers may be over sooner. */
+const LACKS_HISTORY_MS = 300_000;
 
 export class Health {
   /** In a row. */
@@ -19,18 +21,24 @@ export class Health {
   /** Smoothed ms of an answer. */
   latency = 0;
   readonly window = new Window();
-  readonly span = new SpanController();
+  span = new SpanController();
   /** For failures: over with the first success. */
   #benchedUntil = 0;
   /** For what it says, however well it answers. */
   #outUntil = 0;
   #isBehind = false;
+  #lacksHistoryUntil = 0;
   /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
   #heldUntil = 0;
 
   /** Until when others are asked by preference; in the past when it is free. */
   get restsUntil(): number {
     return Math.max(this.#benchedUntil, this.#outUntil);
+  }
+
+  /** Until when history is asked of others by preference. */
+  get lacksHistoryUntil(): number {
+    return this.#lacksHistoryUntil;
   }
 
   get heldUntil(): number {
@@ -69,6 +77,12 @@ export class Health {
     if (this.#outUntil > now && !this.#isBehind) return;
     this.#outUntil = now + BEHIND_MS;
     this.#isBehind = true;
+  }
+
+  /** It refused history that another endpoint has: that said nothing of how many blocks it takes. */
+  lackedHistory(now: number): void {
+    this.#lacksHistoryUntil = now + LACKS_HISTORY_MS;
+    this.span = new SpanController();
   }
 
   /** Nobody has newer blocks. */

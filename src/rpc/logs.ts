@@ -8,7 +8,7 @@ import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
-import { parseHeader } from "./header.ts";
+import { headerBy } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
@@ -56,11 +56,7 @@ export class LogReader {
       if (toBlock === fromBlock) return { logs: (await this.#read({ ...some, reaching })).logs, toBlock };
       const blocks = toBlock - fromBlock + 1;
       try {
-        const ask = async (endpoint: Endpoint) => {
-          await assertReaching(endpoint, reaching);
-          return logsFrom(endpoint, some);
-        };
-        const logs = await this.#pool.run(ask, { meta: { fromBlock, toBlock }, signal });
+        const logs = await this.#ask({ ...some, reaching }, new Sources(), signal);
         span.succeeded(blocks, logs.length);
         return { logs, toBlock };
       } catch (error) {
@@ -79,7 +75,8 @@ export class LogReader {
     toCheck: MaybeLater<readonly BlockHeader[]>,
     { strict = false, reaching }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
-    const [{ logs, sources }, headers] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
+    const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
+    const headers = given.filter(({ number }) => !sources.settled.has(number));
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
     const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
     const lenient = headers.filter((header) => !isStrict(header));
@@ -187,23 +184,28 @@ export class LogReader {
     return { logs, sources };
   }
 
+  /** In one answer. @throws RpcError `range` when that is too large */
+  #ask(filter: Reading, sources: Sources, signal?: AbortSignal): Promise<ChainLog[]> {
+    const { fromBlock, toBlock, reaching, only } = filter;
+    // A refusal that asking for less does not help may be this endpoint's alone.
+    const failover = fromBlock === toBlock ? "any" : "lacking";
+    const ask = async (endpoint: Endpoint) => {
+      // Before: who catches up in between would show the block after it has left out logs.
+      await assertReaching(endpoint, reaching);
+      const logs = await logsFrom(endpoint, filter);
+      sources.add(fromBlock, toBlock, endpoint);
+      // At once: all contracts' logs of a long gap are gigabytes.
+      return only === undefined ? logs : logs.filter((log) => only.has(log.address));
+    };
+    return this.#pool.run(ask, { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) });
+  }
+
   /** Halves a range until its answers are small enough. */
   async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
-    const { fromBlock, toBlock, only } = filter;
+    const { fromBlock, toBlock } = filter;
     if (fromBlock > toBlock) return [];
     try {
-      return await this.#pool.run(
-        async (endpoint) => {
-          // Before: who catches up in between would show the block after it has left out logs.
-          await assertReaching(endpoint, filter.reaching);
-          const logs = await logsFrom(endpoint, filter);
-          sources.add(fromBlock, toBlock, endpoint);
-          // At once: all contracts' logs of a long gap are gigabytes.
-          return only === undefined ? logs : logs.filter((log) => only.has(log.address));
-        },
-        // A refusal that asking for less does not help may be this endpoint's alone.
-        { meta: { fromBlock, toBlock }, failover: fromBlock === toBlock ? "any" : "lacking" },
-      );
+      return await this.#ask(filter, sources);
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
       if (fromBlock === toBlock) return this.#largeBlock(filter, error, sources);
@@ -214,36 +216,48 @@ export class LogReader {
   }
 
   /**
-   * One block alone is too large an answer: by topic, then by address, then from its receipts.
-   * @throws the refusal when nothing is left to split
+   * One block alone is too large an answer: from its receipts, which are one answer; where there are none, by topic and
+   * by address.
+   * @throws AppError `block_too_large` when nothing is left to split
    */
   async #largeBlock(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
-    const { topics, addresses } = filter;
-    const parts =
-      topics.length > 1
-        ? topics.map((topic) => ({ ...filter, topics: [topic] }))
-        : addresses.length > 1
-          ? addresses.map((address) => ({ ...filter, addresses: [address] }))
-          : undefined;
-    if (parts === undefined) {
-      const header = await this.#pool.run(
-        async (endpoint) => parseHeader(await headerBy(endpoint, filter.fromBlock), filter.fromBlock, endpoint.label),
-        { meta: { block: filter.fromBlock } },
-      );
-      const watched = filter.only === undefined ? filter : { ...filter, addresses: [...filter.only] };
-      const found = header === undefined ? undefined : await this.#byReceipts(header, watched);
-      if (found !== undefined) return found;
-      throw new AppError(`block ${filter.fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
-        code: "block_too_large",
-        meta: { ...refusal.meta, block: filter.fromBlock },
-        cause: refusal,
-      });
+    const { fromBlock: block, only } = filter;
+    const header = await this.#pool.run((endpoint) => headerBy(endpoint, block), { meta: { block } });
+    const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
+    const found = header === undefined ? undefined : await this.#byReceipts(header, watched);
+    if (found !== undefined) {
+      sources.settled.add(block);
+      return found;
     }
-    sources.pieced.add(filter.fromBlock);
-    const logs: ChainLog[] = [];
-    for (const part of parts) logs.push(...(await this.#split(part, sources)));
-    return logs.sort(inChainOrder);
+    sources.pieced.add(block);
+    return (await this.#inPieces(filter, refusal, sources)).sort(inChainOrder);
   }
+
+  /** One block's logs by parts of the filter; what is left out is found by who checks the block. */
+  async #inPieces(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+    const logs: ChainLog[] = [];
+    for (const piece of piecesOf(filter, refusal)) {
+      try {
+        logs.push(...(await this.#ask(piece, sources)));
+      } catch (error) {
+        if (!(error instanceof RpcError && error.kind === "range")) throw error;
+        logs.push(...(await this.#inPieces(piece, error, sources)));
+      }
+    }
+    return logs;
+  }
+}
+
+/** Parts of a filter that are smaller answers. @throws AppError `block_too_large` when there are none */
+function piecesOf(filter: Reading, refusal: RpcError): Reading[] {
+  const { topics, addresses, fromBlock } = filter;
+  if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
+  if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
+  throw new AppError(`block ${fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
+    code: "block_too_large",
+    meta: { ...refusal.meta, block: fromBlock },
+    cause: refusal,
+  });
 }
 
 export interface FirstLogsOptions {
@@ -265,14 +279,10 @@ interface Reading extends LogFilter {
   readonly only?: ReadonlySet<Address>;
 }
 
-const headerBy = (endpoint: Endpoint, block: number): Promise<unknown> =>
-  endpoint.request("eth_getBlockByNumber", [quantity(block), false]);
-
 /** @throws RpcError `transient` when the endpoint has not got that block: its logs may end before it */
 async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): Promise<void> {
   if (block === undefined) return;
-  const said = await headerBy(endpoint, block.number);
-  if (parseHeader(said, block.number, endpoint.label)?.hash === block.hash) return;
+  if ((await headerBy(endpoint, block.number))?.hash === block.hash) return;
   throw new RpcError("transient", "the endpoint lacks the block that its logs are to reach", {
     meta: { endpoint: endpoint.label, block: block.number },
   });
@@ -282,6 +292,8 @@ async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): 
 class Sources {
   /** Blocks put together from answers to parts of the filter: that some of a contract's logs came says nothing there. */
   readonly pieced = new Set<number>();
+  /** Blocks read from their receipts: nothing is in doubt there. */
+  readonly settled = new Set<number>();
   readonly #ranges: { from: number; to: number; endpoint: Endpoint }[] = [];
 
   add(from: number, to: number, endpoint: Endpoint): void {

@@ -50,6 +50,7 @@ export interface RunOptions {
 type Failover = "none" | "lacking" | "any";
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
+type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal) => Promise<T>;
 
 export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
@@ -67,22 +68,27 @@ export class EndpointPool {
 
   /** Blocks to ask of the endpoint that is likely next. */
   get span(): number {
-    return this.#of(this.#pick()).span.span;
+    return this.#of(this.#ranked(this.#historians(NOBODY))[0] ?? this.#pick(NOBODY)).span.span;
   }
 
   /**
-   * Runs `operation` on the best endpoint, on others after failures.
+   * Runs `operation` on the best endpoint, on others after failures and refusals.
    * @throws RpcError when the refusal is about the request itself; AppError `chain_unavailable` when nobody answers
    */
   run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
+    const { failover = "lacking", signal } = options;
+    const refusals = new Refusals();
     return this.#retrying(async () => {
-      const endpoint = this.#pick();
-      await this.#released(endpoint, options.signal);
-      try {
-        return await this.#hedged(endpoint, operation, options.signal);
-      } catch (error) {
-        if (!isOwnRefusal(error, options.failover ?? "lacking")) throw error;
-        return await this.#elsewhere(endpoint, operation, error, options.signal);
+      for (;;) {
+        const endpoint = this.#pick(refusals.by);
+        await this.#released(endpoint, signal);
+        try {
+          return await this.#hedged(endpoint, operation, refusals, signal);
+        } catch (error) {
+          if (!isOwnRefusal(error, failover)) throw error;
+          refusals.add(endpoint, error);
+          if (refusals.by.size === this.endpoints.length) throw refusals.error;
+        }
       }
     }, options);
   }
@@ -91,36 +97,47 @@ export class EndpointPool {
    * As `run`, for reading history: held back to what the endpoint takes at once, and told how many blocks to ask it for.
    * A refusal of that many is learned and is not the caller's to handle, down to a single block.
    */
-  bulk<T>(
-    operation: (endpoint: Endpoint, span: number, abandoned: AbortSignal) => Promise<T>,
-    blocks: number,
-    options: RunOptions = {},
-  ): Promise<T> {
+  bulk<T>(operation: BulkOperation<T>, blocks: number, options: RunOptions = {}): Promise<T> {
+    const { signal } = options;
+    const refusals = new Refusals();
     return this.#retrying(async () => {
-      const endpoint = await this.#admitted(options.signal);
-      const { span, window } = this.#of(endpoint);
-      try {
-        await this.#released(endpoint, options.signal);
-        for (;;) {
-          const asked = Math.min(blocks, span.span);
-          try {
-            return await this.#hedged(endpoint, (one, abandoned) => operation(one, asked, abandoned), options.signal);
-          } catch (error) {
-            if (error instanceof RpcError && error.kind === "range" && asked > 1) {
-              span.refused(asked, error.hint);
-              continue;
-            }
-            if (!isOwnRefusal(error, "any")) throw error;
-            const least = (one: Endpoint, abandoned: AbortSignal): Promise<T> =>
-              operation(one, Math.min(blocks, this.#of(one).span.span), abandoned);
-            return await this.#elsewhere(endpoint, least, error, options.signal);
-          }
+      for (;;) {
+        const endpoint = await this.#admitted(refusals.by, signal);
+        try {
+          await this.#released(endpoint, signal);
+          const value = await this.#asMany(endpoint, operation, { blocks, refusals, signal });
+          // What somebody else has is not there for the asking where it was refused.
+          for (const one of refusals.by) this.#of(one).lackedHistory(this.#clock.monotonic());
+          return value;
+        } catch (error) {
+          if (!isOwnRefusal(error, "any")) throw error;
+          refusals.add(endpoint, error);
+          if (refusals.by.size === this.endpoints.length) throw refusals.error;
+        } finally {
+          this.#of(endpoint).window.inFlight--;
+          this.#waiting.shift()?.();
         }
-      } finally {
-        window.inFlight--;
-        this.#waiting.shift()?.();
       }
     }, options);
+  }
+
+  /** As many blocks as the endpoint answers. @throws RpcError `range` when that is not even one */
+  async #asMany<T>(
+    endpoint: Endpoint,
+    operation: BulkOperation<T>,
+    { blocks, refusals, signal }: { blocks: number; refusals: Refusals; signal: AbortSignal | undefined },
+  ): Promise<T> {
+    const { span } = this.#of(endpoint);
+    for (;;) {
+      const asked = Math.min(blocks, span.span);
+      const ask = (one: Endpoint, abandoned: AbortSignal) => operation(one, asked, abandoned);
+      try {
+        return await this.#hedged(endpoint, ask, refusals, signal);
+      } catch (error) {
+        if (!(error instanceof RpcError && error.kind === "range" && asked > 1)) throw error;
+        span.refused(asked, error.hint);
+      }
+    }
   }
 
   /** An answer of so many logs to a request for so many blocks. */
@@ -128,10 +145,10 @@ export class EndpointPool {
     this.#of(endpoint).span.succeeded(blocks, logs);
   }
 
-  /** A second opinion: an endpoint other than `than` that is not benched. */
-  other(than: Endpoint): Endpoint | undefined {
+  /** A second opinion: an endpoint other than `than`, and none of `refused`, that is not benched. */
+  other(than: Endpoint, refused = NOBODY): Endpoint | undefined {
     const now = this.#clock.monotonic();
-    return this.endpoints.find((one) => one !== than && this.#of(one).restsUntil <= now);
+    return this.endpoints.find((one) => one !== than && !refused.has(one) && this.#of(one).restsUntil <= now);
   }
 
   /** A second opinion where nothing goes without one: from an endpoint that rests, too, when no other is left. */
@@ -208,7 +225,7 @@ export class EndpointPool {
   }
 
   /** Waits until an endpoint that is not resting has room for one more bulk request. */
-  async #admitted(signal: AbortSignal | undefined): Promise<Endpoint> {
+  async #admitted(refused: ReadonlySet<Endpoint>, signal: AbortSignal | undefined): Promise<Endpoint> {
     for (;;) {
       if (signal?.aborted) {
         // The room this one was woken for is the next one's.
@@ -216,9 +233,10 @@ export class EndpointPool {
         throw signal.reason;
       }
       const now = this.#clock.monotonic();
-      const free = this.#ranked().filter((one) => this.#of(one).window.hasRoom);
+      const able = this.#historians(refused);
+      const free = this.#ranked(able).filter((one) => this.#of(one).window.hasRoom);
       const endpoint =
-        free.find((one) => this.#of(one).restsUntil <= now) ?? (this.#restUntil() > now ? free[0] : undefined);
+        free.find((one) => this.#of(one).restsUntil <= now) ?? (this.#restUntil(able) > now ? free[0] : undefined);
       if (endpoint !== undefined) {
         this.#of(endpoint).window.inFlight++;
         return endpoint;
@@ -227,13 +245,26 @@ export class EndpointPool {
     }
   }
 
-  /** When the first endpoint is free of its bench; in the past when one is free now. */
-  #restUntil(): number {
-    return Math.min(...this.endpoints.map((one) => this.#of(one).restsUntil));
+  /** Those that history is asked of: not who refused this, nor who lacked some of late while another one is there. */
+  #historians(refused: ReadonlySet<Endpoint>): Endpoint[] {
+    const now = this.#clock.monotonic();
+    const able = this.endpoints.filter((one) => !refused.has(one));
+    const having = able.filter((one) => this.#of(one).lacksHistoryUntil <= now);
+    return having.some((one) => this.#of(one).restsUntil <= now) ? having : able;
+  }
+
+  /** When the first of them is free of its bench; in the past when one is free now. */
+  #restUntil(endpoints: readonly Endpoint[]): number {
+    return Math.min(...endpoints.map((one) => this.#of(one).restsUntil));
   }
 
   /** One attempt, and a second endpoint's beside it when the first takes too long. */
-  async #hedged<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
+  async #hedged<T>(
+    endpoint: Endpoint,
+    operation: Operation<T>,
+    refusals: Refusals,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
     // What one part of an attempt has failed for, or another endpoint has answered first, is not asked for any more.
     const over = new AbortController();
     const both = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
@@ -247,7 +278,7 @@ export class EndpointPool {
     try {
       const early = await Promise.race([first.then((value) => ({ value })), straggling]);
       if (early !== undefined) return early.value;
-      const second = this.other(endpoint);
+      const second = this.other(endpoint, refusals.by);
       if (second === undefined) return await first;
       this.#options.onHedge?.();
       return await firstOf(first, this.#once(second, operation, both));
@@ -255,28 +286,6 @@ export class EndpointPool {
       cancel();
       over.abort(new DOMException("the attempt is over", "AbortError"));
     }
-  }
-
-  /**
-   * What one endpoint refuses, of each other one that does not rest: the quickest may lack a method or old state that
-   * another has. @throws the refusal when nobody else answers
-   */
-  async #elsewhere<T>(
-    than: Endpoint,
-    operation: Operation<T>,
-    refusal: unknown,
-    signal: AbortSignal | undefined,
-  ): Promise<T> {
-    const now = this.#clock.monotonic();
-    for (const endpoint of this.#ranked()) {
-      if (endpoint === than || this.#of(endpoint).restsUntil > now) continue;
-      try {
-        return await this.#once(endpoint, operation, signal);
-      } catch (error) {
-        if (signal?.aborted) throw error;
-      }
-    }
-    throw refusal;
   }
 
   async #once<T>(endpoint: Endpoint, operation: Operation<T>, signal: AbortSignal | undefined): Promise<T> {
@@ -296,27 +305,27 @@ export class EndpointPool {
   }
 
   /** Free endpoints first: those with the fewest failures, then the quickest; then those whose rest ends first. */
-  #ranked(): Endpoint[] {
+  #ranked(endpoints: readonly Endpoint[]): Endpoint[] {
     const now = this.#clock.monotonic();
     const rank = (endpoint: Endpoint) => {
       const { restsUntil, failures, latency } = this.#of(endpoint);
       return [restsUntil > now ? restsUntil : 0, failures, latency] as const;
     };
-    return [...this.endpoints].sort((a, b) => {
+    return [...endpoints].sort((a, b) => {
       const [x, y] = [rank(a), rank(b)];
       return x[0] - y[0] || x[1] - y[1] || x[2] - y[2];
     });
   }
 
-  #pick(): Endpoint {
-    const [best] = this.#ranked();
+  #pick(refused: ReadonlySet<Endpoint>): Endpoint {
+    const [best] = this.#ranked(this.endpoints.filter((one) => !refused.has(one)));
     if (best === undefined) throw new AppError("the chain has no endpoint", { code: "chain_unavailable" });
     return best;
   }
 
   /** With other endpoints free there is no reason to wait out one endpoint's Retry-After. */
   #waitHint(error: RpcError): number | undefined {
-    return this.#restUntil() <= this.#clock.monotonic() ? 0 : error.retryAfterMs;
+    return this.#restUntil(this.endpoints) <= this.#clock.monotonic() ? 0 : error.retryAfterMs;
   }
 
   #of(endpoint: Endpoint): Health {
@@ -331,20 +340,41 @@ export class EndpointPool {
 }
 
 const NEVER = new AbortController().signal;
+const NOBODY: ReadonlySet<Endpoint> = new Set();
+
+/** Who has refused one request for a reason that another endpoint need not have: it is not asked again. */
+class Refusals {
+  readonly by = new Set<Endpoint>();
+  #error: RpcError | undefined;
+
+  add(endpoint: Endpoint, error: RpcError): void {
+    this.by.add(endpoint);
+    if (this.#error === undefined || error.kind === "range") this.#error = error;
+  }
+
+  /** What is thrown when everybody has: one of size if there is any, for less can be asked for then. */
+  get error(): RpcError | undefined {
+    return this.#error;
+  }
+}
 
 /** Whether an endpoint refuses for a reason that another one need not have. */
-function isOwnRefusal(error: unknown, failover: Failover): boolean {
+function isOwnRefusal(error: unknown, failover: Failover): error is RpcError {
   if (failover === "none" || !(error instanceof RpcError)) return false;
   const isLacking = error.kind === "unsupported" || error.kind === "state_unavailable";
   return isLacking || (error.kind === "range" && failover === "any");
 }
 
-/** The first success of two; when both fail, a failure that may pass rather than one that may not. */
+/**
+ * The first success of two; when both fail, what is about the request rather than what may pass, and that rather than a
+ * refusal of one of them.
+ */
 async function firstOf<T>(a: Promise<T>, b: Promise<T>): Promise<T> {
   try {
     return await Promise.any([a, b]);
   } catch (error) {
-    const failures = (error as AggregateError).errors as unknown[];
-    throw failures.find((failure) => !isRetryable(failure)) ?? failures[0];
+    const { errors } = error as AggregateError;
+    const isOwn = (one: unknown) => isOwnRefusal(one, "any");
+    throw errors.find((one) => !isRetryable(one) && !isOwn(one)) ?? errors.find((one) => !isOwn(one)) ?? errors[0];
   }
 }

@@ -9,7 +9,7 @@ import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
-import { parseHeader } from "./header.ts";
+import { headerBy } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import { aggregateCalls, aggregatedResults } from "./multicall.ts";
@@ -38,6 +38,9 @@ const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 /** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
 const MULTICALL_MAX = 500;
 
+/** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
+const LOOKS_WITHOUT_TAG = 100;
+
 const UNWATCHED: LogWatch = { missed: () => undefined, settled: () => undefined };
 
 export interface ReaderOptions {
@@ -58,7 +61,8 @@ export class RpcChainReader implements ChainReader {
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;
   #multicallMissing = false;
-  #finalizedTagRefused = false;
+  /** The finalised tag is not asked for this often from now on. */
+  #looksWithoutTag = 0;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -72,12 +76,12 @@ export class RpcChainReader implements ChainReader {
   }
 
   async head(): Promise<BlockHeader> {
-    return present(await this.#run((endpoint) => this.#headerBy(endpoint, "latest")));
+    return present(await this.#run((endpoint) => headerBy(endpoint, "latest")));
   }
 
   async tips(): Promise<Tips> {
     const tagged = await this.#byTag((endpoint) =>
-      Promise.all([this.#headerBy(endpoint, "latest"), this.#headerBy(endpoint, "finalized")]),
+      Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, "finalized")]),
     );
     const head = tagged === undefined ? await this.head() : present(tagged[0]);
     const finalized = tagged?.[1];
@@ -86,19 +90,18 @@ export class RpcChainReader implements ChainReader {
   }
 
   async finalized(head: BlockHeader): Promise<BlockHeader> {
-    const header = await this.#byTag((endpoint) => this.#headerBy(endpoint, "finalized"));
+    const header = await this.#byTag((endpoint) => headerBy(endpoint, "finalized"));
     return header !== undefined && header.number <= head.number ? header : this.#byDepth(head);
   }
 
-  /** What asks for the block with the finalised tag; undefined where the tag is refused, or the operator's depth counts. */
+  /** What asks for the block with the finalised tag; undefined where all refuse it, or the operator's depth counts. */
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
-    if (this.#options.depthIsSet || this.#finalizedTagRefused) return undefined;
+    if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
     try {
-      // One refusal settles for all that the depth counts: else each poll would be refused by one and asked of another.
-      return await this.#run(ask, { failover: "none" });
+      return await this.#run(ask);
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
-      this.#finalizedTagRefused = true;
+      this.#looksWithoutTag = LOOKS_WITHOUT_TAG;
       return undefined;
     }
   }
@@ -110,7 +113,7 @@ export class RpcChainReader implements ChainReader {
     if (number === head.number) return head;
     // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
     const header = await this.#run(async (endpoint) => {
-      const [newest, deep] = await Promise.all([this.#headerBy(endpoint, "latest"), this.#headerBy(endpoint, number)]);
+      const [newest, deep] = await Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, number)]);
       if ((newest?.number ?? -1) < head.number) {
         throw new RpcError("transient", "the endpoint lags behind the head", { meta: { block: head.number } });
       }
@@ -121,7 +124,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   async header(number: number): Promise<BlockHeader | undefined> {
-    const ask = (endpoint: Endpoint) => this.#headerBy(endpoint, number);
+    const ask = (endpoint: Endpoint) => headerBy(endpoint, number);
     const header = await this.#run(ask, { meta: { block: number } });
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
     // Who is behind lacks it, too.
@@ -130,14 +133,9 @@ export class RpcChainReader implements ChainReader {
 
   headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     if (numbers.length === 0) return Promise.resolve([]);
-    return this.#run((endpoint) => Promise.all(numbers.map((number) => this.#headerBy(endpoint, number))), {
+    return this.#run((endpoint) => Promise.all(numbers.map((number) => headerBy(endpoint, number))), {
       meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
     });
-  }
-
-  async #headerBy(endpoint: Endpoint, block: number | "latest" | "finalized"): Promise<BlockHeader | undefined> {
-    const tag = typeof block === "number" ? quantity(block) : block;
-    return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {
@@ -237,14 +235,14 @@ export class RpcChainReader implements ChainReader {
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall, data: BLOCK_NUMBER };
     const [header, results] = await Promise.all([
-      this.#headerBy(endpoint, "latest"),
+      headerBy(endpoint, "latest"),
       this.#aggregate(endpoint, [number, ...calls], "latest"),
     ]);
     const answered = results?.[0];
     if (results === undefined || answered?.ok !== true || header === undefined) return undefined;
     const block = Number(BigInt(answered.data));
     // The head moved between the two: rare, and one more request settles it.
-    const exact = block === header.number ? header : await this.#headerBy(endpoint, block);
+    const exact = block === header.number ? header : await headerBy(endpoint, block);
     if (exact === undefined) return undefined;
     return { header: exact, results: results.slice(1) };
   }
@@ -269,7 +267,7 @@ export class RpcChainReader implements ChainReader {
   async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
     const hashes = await Promise.all(
       this.#pool.endpoints.map((endpoint) =>
-        this.#headerBy(endpoint, number).then(
+        headerBy(endpoint, number).then(
           (header) => header?.hash,
           () => undefined,
         ),
@@ -285,7 +283,7 @@ export class RpcChainReader implements ChainReader {
   async passOverLaggards(known: BlockRef): Promise<boolean> {
     if (this.#pool.endpoints.length === 1) return false;
     const shown: { endpoint: Endpoint; head: BlockHeader }[] = [];
-    for (const { endpoint, value } of await this.#pool.all((endpoint) => this.#headerBy(endpoint, "latest"))) {
+    for (const { endpoint, value } of await this.#pool.all((endpoint) => headerBy(endpoint, "latest"))) {
       if (value !== undefined) shown.push({ endpoint, head: value });
     }
     const behind = laggards(shown, known);
@@ -295,7 +293,7 @@ export class RpcChainReader implements ChainReader {
 
   /** Headers by this very endpoint, in one round trip. @throws RpcError */
   headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
-    return Promise.all(numbers.map((number) => this.#headerBy(endpoint, number)));
+    return Promise.all(numbers.map((number) => headerBy(endpoint, number)));
   }
 
   /** Blocks to ask of the endpoint that is likely next. */

@@ -136,6 +136,60 @@ describe("failover", () => {
   });
 });
 
+describe("a refusal that is the endpoint's own", () => {
+  const lacking = () => new RpcError("state_unavailable", "missing trie node");
+
+  test("leaves it to the others, whose passing failures are waited out", async () => {
+    const { pool, settle } = world(2);
+    const asked: string[] = [];
+    const once = () =>
+      pool.run(async ({ label }) => {
+        asked.push(label);
+        if (label === "eth#1") throw lacking();
+        if (asked.length === 2) throw new RpcError("transient", "the endpoint answered HTTP 502");
+        return label;
+      });
+    expect(await settle(once())).toBe("eth#2");
+    // It is not asked the same twice.
+    expect(asked).toEqual(["eth#1", "eth#2", "eth#2"]);
+  });
+
+  test("is not final while who could answer rests", async () => {
+    const { pool, endpoints, settle } = world(2);
+    pool.benchLiar(endpoints[1] as Endpoint);
+    const answer = pool.run(async ({ label }) => {
+      if (label === "eth#1") throw lacking();
+      return label;
+    });
+    expect(await settle(answer)).toBe("eth#2");
+  });
+
+  test("is not what is thrown where another one only wants less", async () => {
+    for (const failover of ["lacking", "any"] as const) {
+      const { pool, settle } = world(2);
+      const failed = pool.run(
+        async ({ label }) => {
+          if (label === "eth#1") throw new RpcError("unsupported", "no such method");
+          throw new RpcError("range", "too large");
+        },
+        { failover },
+      );
+      expect(await settle(failed.catch((error: unknown) => error))).toMatchObject({ kind: "range" });
+    }
+  });
+
+  test("is thrown when all have refused, at once", async () => {
+    const { pool, settle, scheduler } = world(3);
+    let asked = 0;
+    const failed = pool.run(async () => {
+      asked++;
+      throw lacking();
+    });
+    expect(await settle(failed.catch((error: unknown) => error))).toMatchObject({ kind: "state_unavailable" });
+    expect([asked, scheduler.time]).toEqual([3, 0]);
+  });
+});
+
 describe("a straggler", () => {
   test("is asked of another endpoint as well, and the first answer counts", async () => {
     const { pool, settle, clock, hedges, scheduler } = world(2);
@@ -206,6 +260,27 @@ describe("bulk reading", () => {
     expect(await settle(read(200, 700))).toBe(175);
     expect(asked).toEqual([700, 350, 175]);
     expect(pool.span).toBe(175);
+  });
+
+  test("history that one endpoint has pruned is read from the other in ranges of that one's size", async () => {
+    for (const kind of ["range", "state_unavailable"] as const) {
+      const { pool, settle } = world(2);
+      const asked = { "eth#1": 0, "eth#2": 0 };
+      let next = 0;
+      while (next < 1_000_000) {
+        const blocks = Math.min(1_000_000 - next, pool.span);
+        const read = pool.bulk(async (endpoint, span) => {
+          asked[endpoint.label as keyof typeof asked]++;
+          if (endpoint.label === "eth#1") throw new RpcError(kind, "pruned");
+          if (span > 5_000) throw new RpcError("range", "too large", { hint: { size: 5_000 } });
+          pool.answered(endpoint, span, 0);
+          return span;
+        }, blocks);
+        next += await settle(read);
+      }
+      expect(asked["eth#1"]).toBeLessThanOrEqual(10);
+      expect(asked["eth#2"]).toBeLessThan(230);
+    }
   });
 
   test("one block alone that is refused is the caller's to split", async () => {

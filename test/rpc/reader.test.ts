@@ -45,11 +45,14 @@ function node(
   };
 }
 
-function readerOf(...endpoints: Endpoint[]): RpcChainReader {
+function readerWith(options: { depthIsSet: boolean }, endpoints: readonly Endpoint[]): RpcChainReader {
   const pool = new EndpointPool({ chain: "eth", endpoints, clock: systemClock });
   const multicall = `0x${"c".repeat(40)}` as Address;
-  return new RpcChainReader({ chainId: 1, pool, multicall, finalityDepth: 5, depthIsSet: true });
+  return new RpcChainReader({ chainId: 1, pool, multicall, finalityDepth: 5, ...options });
 }
+
+const readerOf = (...endpoints: Endpoint[]) => readerWith({ depthIsSet: true }, endpoints);
+const taggedReaderOf = (...endpoints: Endpoint[]) => readerWith({ depthIsSet: false }, endpoints);
 
 /** A transfer of one token in block 8, as an endpoint tells it. */
 function transferOf(address: Address, index = 0) {
@@ -163,6 +166,55 @@ describe("a block that is more than the endpoint answers", () => {
     const many = await readerOf(crowded()).completeLogs({ ...filter, addresses: [...crowd, other] }, []);
     expect(many.map((log) => [log.address, log.blockNumber])).toEqual([[other, 8]]);
   });
+});
+
+test("a block that is refused whole is asked for in pieces until one of them is, and its receipts before that", async () => {
+  const many = Array.from({ length: 200 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
+  const filter = { addresses: many, topics: [TRANSFER, hashOf(7) as Hash], fromBlock: 8, toBlock: 8 };
+  for (const hasReceipts of [true, false]) {
+    const asked: string[] = [];
+    const one = node("eth#1", 9);
+    const endpoint: Endpoint = {
+      ...one,
+      request: async (method, params) => {
+        asked.push(method);
+        if (method === "eth_getLogs") throw classifyRpcError({ code: -32_603, message: "Internal error" }, method, {});
+        if (method !== "eth_getBlockReceipts") return one.request(method, params);
+        if (!hasReceipts) throw classifyRpcError({ code: -32_601, message: "the method does not exist" }, method, {});
+        return [];
+      },
+    };
+    const failure = await readerOf(endpoint)
+      .completeLogs(filter, [])
+      .catch((error: unknown) => error);
+    if (hasReceipts) expect(failure).toEqual([]);
+    else expect(failure).toMatchObject({ code: "block_too_large" });
+    expect(asked.length).toBeLessThan(10);
+  }
+});
+
+test("a refusal of the finalised tag is not for ever, and another one's word counts meanwhile", async () => {
+  let isStarting = true;
+  const young = (label: string, canSay: boolean): Endpoint => {
+    const one = node(label, 90);
+    return {
+      ...one,
+      request: async (method, params) => {
+        if (params[0] !== "finalized") return one.request(method, params);
+        if (isStarting && !canSay)
+          throw classifyRpcError({ code: -39_001, message: "finalized block not found" }, method, {});
+        return one.request(method, ["0x14", false]);
+      },
+    };
+  };
+  const finalOf = async (reader: RpcChainReader) => (await reader.tips()).finalized.number;
+  expect(await finalOf(taggedReaderOf(young("eth#1", false), young("eth#2", true)))).toBe(20);
+  const alone = taggedReaderOf(young("eth#1", false));
+  expect(await finalOf(alone)).toBe(85);
+  isStarting = false;
+  const said = [];
+  for (let look = 0; look < 150; look++) said.push(await finalOf(alone));
+  expect(said.at(-1)).toBe(20);
 });
 
 test("a block in doubt is asked for by no more addresses than an endpoint takes", async () => {

@@ -6,7 +6,8 @@ export const JSON_TYPE = "application/json; charset=utf-8";
 /** Pages of any origin may read answers: what guards them is a key, which no browser sends by itself. */
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
-  "access-control-expose-headers": "etag, retry-after, x-as-of-block, x-as-of-hash, x-finality, x-request-id",
+  "access-control-expose-headers":
+    "etag, retry-after, x-as-of-block, x-as-of-hash, x-chain-status, x-finality, x-request-id",
 };
 
 /** The answer to a browser that asks whether a page may send a key. */

@@ -101,7 +101,7 @@ async function readEvent(task: Reading, fromBlock: number, rangeEnd: number): Pr
     return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
   } catch (error) {
     if (!(error instanceof RpcError && error.kind === "range")) throw error;
-    return readLargeBlock(task, fromBlock);
+    return readVerified(task, fromBlock, fromBlock);
   }
 }
 
@@ -161,11 +161,6 @@ async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, 
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: final.number } });
   }
   return last.hash;
-}
-
-/** A single block that is refused: put together from parts of the filter, and checked by its header and receipts. */
-async function readLargeBlock(task: BackfillTask, block: number): Promise<TransfersCommitted> {
-  return readVerified(task, block, block);
 }
 
 /** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */

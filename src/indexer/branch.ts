@@ -5,14 +5,14 @@ import type { ChainLog } from "../rpc/port.ts";
 /** The followed header of a number, as far as it is still known. */
 export type HeaderOf = (number: number) => HeaderRef | undefined;
 
-/** Logs of unfinalised blocks must lie on the branch that is followed. @throws ForkedLogsError through the caller's retry */
+/** Logs of unfinalised blocks must lie on the branch that is followed. @throws ForkedAnswersError through the caller's retry */
 export function assertOnChain(logs: readonly ChainLog[], headerOf: HeaderOf): void {
   for (const { blockNumber, blockHash } of logs) assertHeld({ number: blockNumber, hash: blockHash }, headerOf);
 }
 
-/** Asserts that a block is not another than the one that is followed. @throws ForkedLogsError */
+/** Asserts that a block is not another than the one that is followed. @throws ForkedAnswersError */
 export function assertHeld(block: BlockRef, headerOf: HeaderOf): void {
-  if (!isHeld(block, headerOf)) throw new ForkedLogsError(block.number);
+  if (!isHeld(block, headerOf)) throw new ForkedAnswersError(block.number);
 }
 
 /** Whether no other block is followed in its place. */
@@ -26,10 +26,10 @@ export function firstUnlinked(headers: readonly HeaderRef[]): HeaderRef | undefi
   return headers.find((header, i) => i > 0 && header.parentHash !== headers[i - 1]?.hash);
 }
 
-/** The node answered from another branch than the headers it gave: it forked in between. Ask again. */
-export class ForkedLogsError extends Error {
+/** What nodes gave does not lie on one branch: one forked in between, or they are of two minds. Ask again. */
+export class ForkedAnswersError extends Error {
   constructor(block: number) {
-    super(`logs of block ${block} lie on another branch than its header`);
-    this.name = "ForkedLogsError";
+    super(`what the chain's nodes say of block ${block} lies on more than one branch`);
+    this.name = "ForkedAnswersError";
   }
 }

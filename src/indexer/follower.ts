@@ -13,7 +13,7 @@ import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
 import type { Verify } from "./backfill-task.ts";
-import { assertOnChain, ForkedLogsError, firstUnlinked, isHeld } from "./branch.ts";
+import { assertOnChain, ForkedAnswersError, firstUnlinked, isHeld } from "./branch.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import type { FollowedCollections } from "./collections.ts";
@@ -144,14 +144,14 @@ export class Follower {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
         const passing =
           !this.#writing &&
-          (error instanceof ForkedLogsError ||
+          (error instanceof ForkedAnswersError ||
             (error instanceof AppError && error.retryable) ||
             error instanceof RpcError);
         if (!passing || lease.signal.aborted) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
         // Who answers from another branch may be stuck on it, and the quickest to answer the next time, too.
-        if (error instanceof ForkedLogsError) await this.#heads.passOverLaggards(state);
+        if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
         wait = backoffMs(this.#options.clock, failures, this.#minPoll, RETRY_MAX_MS);
       }
       await this.#pause(wait, lease.signal);
@@ -221,7 +221,7 @@ export class Follower {
     }
     // Nodes may be of two minds: what one calls final must be on the branch that is followed.
     const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
-    if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedLogsError(final.number);
+    if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedAnswersError(final.number);
     await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
     if (isStep) this.#nudged = true;
   }
@@ -249,7 +249,8 @@ export class Follower {
     const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
     const headers = await this.#fetchHeaders(from, head);
-    if (firstUnlinked(headers) !== undefined || headers[0]?.hash !== first.hash) throw new ForkedLogsError(head.number);
+    if (firstUnlinked(headers) !== undefined || headers[0]?.hash !== first.hash)
+      throw new ForkedAnswersError(head.number);
     this.#options.collections.saw(headers);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
@@ -275,7 +276,7 @@ export class Follower {
     const headers = await this.#fetchHeaders(from, target);
     const first = headers[0] as BlockHeader;
     if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;
-    if (firstUnlinked(headers) !== undefined) throw new ForkedLogsError(target.number);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(target.number);
     return headers;
   }
 
@@ -290,7 +291,7 @@ export class Follower {
     assertOnChain(logs, (number) => byNumber.get(number));
     // Logs say nothing of a block without any: the head's hash, asked for after them, does.
     const again = await reader.header(to.number);
-    if (again?.hash !== to.hash) throw new ForkedLogsError(to.number);
+    if (again?.hash !== to.hash) throw new ForkedAnswersError(to.number);
     lease.assertHeld();
     this.#writing = true;
     for (const consumer of consumers) {

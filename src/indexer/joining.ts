@@ -11,7 +11,7 @@ import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
-import { assertHeld, assertOnChain, ForkedLogsError, firstUnlinked, type HeaderOf } from "./branch.ts";
+import { assertHeld, assertOnChain, ForkedAnswersError, firstUnlinked, type HeaderOf } from "./branch.ts";
 import { failureOf } from "./failure.ts";
 import type { Followed, FollowedStreams } from "./followed.ts";
 import { type IndexState, nextBlock } from "./headline.ts";
@@ -117,7 +117,7 @@ export class JoiningCollections {
     try {
       logs = await this.#missed(joining, head, headerOf);
     } catch (error) {
-      if (isRetryable(error) || error instanceof RpcError || error instanceof ForkedLogsError) throw error;
+      if (isRetryable(error) || error instanceof RpcError || error instanceof ForkedAnswersError) throw error;
       await this.#failed(joining, error);
       return false;
     }
@@ -166,7 +166,7 @@ export class JoiningCollections {
   /**
    * Headers of the newest blocks that a collection still has to read, in order and linked to the head, to check its logs
    * by: the head is asked for in any case, for a node that is behind or on another branch has none of that hash.
-   * @throws ForkedLogsError
+   * @throws ForkedAnswersError
    */
   async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
     const { reader } = this.#options;
@@ -183,7 +183,7 @@ export class JoiningCollections {
     headers.push(...asked);
     headers.sort((a, b) => a.number - b.number);
     // Final blocks are held by nobody here: that they lead to the head is what tells whose they are.
-    if (firstUnlinked(headers) !== undefined) throw new ForkedLogsError(head.number);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
     this.#seen.add(asked);
     return headers;
   }

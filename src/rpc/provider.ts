@@ -206,7 +206,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     } catch (error) {
       if (error instanceof RpcError) throw error;
       // What else goes wrong on the way is a fault of the endpoint's.
-      throw new RpcError("transient", `${method} failed: ${messageOf(error)}`, { meta: { endpoint: this.label } });
+      throw new RpcError("transient", `${method} failed: ${this.#clean(messageOf(error))}`, {
+        meta: { endpoint: this.label },
+      });
     }
   }
 

@@ -94,11 +94,12 @@ export class RpcChainReader implements ChainReader {
     return header !== undefined && header.number <= head.number ? header : this.#byDepth(head);
   }
 
-  /** What asks for the block with the finalised tag; undefined where all refuse it, or the operator's depth counts. */
+  /** What asks for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
     try {
-      return await this.#run(ask);
+      // Who alone knows the tag may rest for being behind, on a branch that lost: it is not asked for the tag's sake.
+      return await this.#run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
       this.#looksWithoutTag = LOOKS_WITHOUT_TAG;

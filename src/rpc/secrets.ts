@@ -3,16 +3,24 @@
  * ends in logs, in the log of events and at subscribers.
  */
 
-/** Shorter parts of a path are words like `v2`. */
+/** Shorter parts of a path or a host are words like `v2`. */
 const MIN_LENGTH = 6;
+/** Shorter names and passwords are parts of words. */
+const MIN_LOGIN_LENGTH = 3;
 
-/** What takes from a text the host, the user, the longer parts of the path and the parameters of `url`. */
+/** What takes from a text the host, the user, the longer parts of the path and the parameters of `url`, in any case. */
 export function withoutSecrets(url: string): (text: string) => string {
   const { host, hostname, username, password, pathname, searchParams } = new URL(url);
-  const parts = [host, hostname, username, password, ...pathname.split("/"), ...searchParams.values()];
-  const forms = parts.flatMap((part) => [part, plain(part)]);
-  const secrets = [...new Set(forms)].filter((part) => part.length >= MIN_LENGTH).sort((a, b) => b.length - a.length);
-  return (text) => secrets.reduce((clean, secret) => clean.replaceAll(secret, "[redacted]"), text);
+  // A key may be the name below the provider's own.
+  const names = hostname.split(".").slice(0, -2);
+  const parts = [host, hostname, ...names, ...pathname.split("/"), ...searchParams.values()];
+  const secrets = [
+    ...parts.flatMap((part) => [part, plain(part)]).filter((part) => part.length >= MIN_LENGTH),
+    ...[username, password].flatMap((part) => [part, plain(part)]).filter((part) => part.length >= MIN_LOGIN_LENGTH),
+  ].sort((a, b) => b.length - a.length);
+  if (secrets.length === 0) return (text) => text;
+  const pattern = new RegExp(secrets.map((secret) => RegExp.escape(secret)).join("|"), "gi");
+  return (text) => text.replace(pattern, "[redacted]");
 }
 
 function plain(part: string): string {

@@ -65,7 +65,6 @@ const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","param
 interface Waiting {
   readonly resolve: (bytes: Uint8Array) => void;
   readonly reject: (error: Error) => void;
-  readonly cancelTimeout: () => void;
 }
 
 class SocketTransport implements Transport {
@@ -109,7 +108,6 @@ class SocketTransport implements Transport {
       this.#waiting.set(key, {
         resolve: (bytes) => settle(() => resolve(bytes)),
         reject: (error) => settle(() => reject(error)),
-        cancelTimeout,
       });
       socket.send(payload);
     });
@@ -165,30 +163,38 @@ class SocketTransport implements Transport {
 
   #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
     const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
-    // Only the first id is looked for: an answer of 50 MB is not parsed here, and a batch is keyed by its first id.
+    // An answer of 50 MB is not parsed here: its id is at its beginning or its end, a batch is kept by its first one.
     const head = buffer.subarray(0, 200).toString("latin1");
     if (head.includes('"eth_subscription"')) {
       this.#options.onHead?.();
       return;
     }
-    let id = Number(/"id"\s*:\s*(\d+)/.exec(head)?.[1] ?? Number.NaN);
-    if (!this.#waiting.has(id)) {
-      try {
-        const parsed: unknown = JSON.parse(buffer.toString("utf8"));
-        const list = (Array.isArray(parsed) ? parsed : [parsed]) as { id?: unknown }[];
-        id = list.map((item) => Number(item.id)).find((candidate) => this.#waiting.has(candidate)) ?? Number.NaN;
-      } catch {
-        return;
-      }
-    }
+    let id = idAt(head) ?? idAt(buffer.subarray(-200).toString("latin1"));
+    if (head.trimStart().startsWith("[") && !this.#waiting.has(id ?? Number.NaN)) id = this.#idOfBatch(buffer);
+    if (id === undefined) return;
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     this.#answers++;
     waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
   }
 
+  /** A batch's answers come in any order. */
+  #idOfBatch(buffer: Buffer): number | undefined {
+    try {
+      const answers = JSON.parse(buffer.toString("utf8")) as readonly { id?: unknown }[];
+      return answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
+    } catch {
+      return undefined;
+    }
+  }
+
   close(): void {
     this.#closed = true;
     if (this.#current !== undefined) this.#fail(this.#current, "closed");
   }
+}
+
+function idAt(text: string): number | undefined {
+  const digits = /"id"\s*:\s*(\d+)/.exec(text)?.[1];
+  return digits === undefined ? undefined : Number(digits);
 }

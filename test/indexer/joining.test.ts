@@ -5,7 +5,7 @@ import { AppError } from "../../src/core/errors.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type BlockRef, chainStream, nftStream } from "../../src/events/types.ts";
-import { ForkedLogsError } from "../../src/indexer/branch.ts";
+import { ForkedAnswersError } from "../../src/indexer/branch.ts";
 import { type Followed, FollowedStreams } from "../../src/indexer/followed.ts";
 import { REQUESTED } from "../../src/indexer/headline.ts";
 import { JoiningCollections } from "../../src/indexer/joining.ts";
@@ -104,7 +104,7 @@ test("logs or headers of a branch that lost are refused, the others are taken", 
     const { collections, joined } = joining(lies);
     collections.add({ address, version: 1, state });
     const failure = await collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(ForkedLogsError);
+    expect(failure).toBeInstanceOf(ForkedAnswersError);
     expect(joined).toEqual([]);
   }
   expect((await log.head(nftStream(1, address))).version).toBe(1);

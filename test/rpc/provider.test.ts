@@ -8,6 +8,7 @@ import type { DecodeJob } from "../../src/rpc/decode-answer.ts";
 import { DecodePool } from "../../src/rpc/decode-pool.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointProvider } from "../../src/rpc/provider.ts";
+import { withoutSecrets } from "../../src/rpc/secrets.ts";
 
 interface Call {
   readonly id: number;
@@ -215,4 +216,15 @@ test("a refusal that quotes the endpoint's key or host comes without them", asyn
   chainId = "0x1";
   const bulk = await failureOf(provider.transfers({}, job, new AbortController().signal));
   expect(bulk.message).not.toMatch(/s3cret|another secret|127\.0/);
+});
+
+test("a key is not told in another case, as a name of the host or as a password", async () => {
+  const clean = withoutSecrets("https://mine:pw1234@Tenant4567.eth.example.com/v2/");
+  const said = "TENANT4567.ETH.example.com: project tenant4567 of Mine is out of credits; bad password PW1234 for /v2";
+  expect(clean(said)).toBe(
+    "[redacted]: project [redacted] of [redacted] is out of credits; bad password [redacted] for /v2",
+  );
+  expect(withoutSecrets("http://10.0.0.7/")("block range of 10.0.0.7 exceeds 10000")).toBe(
+    "block range of [redacted] exceeds 10000",
+  );
 });

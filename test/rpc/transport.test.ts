@@ -28,7 +28,8 @@ function startNode(): { port: number; sockets: () => number } {
       open: () => void sockets++,
       message: (socket, text) => {
         const { id, method } = JSON.parse(String(text)) as Asked;
-        if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
+        if (method === "idLast") socket.send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
+        else if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
       },
     },
   });
@@ -95,6 +96,27 @@ describe("over a WebSocket", () => {
       expect(await Promise.all([ask(transport), ask(transport)])).toEqual(["0x1", "0x1"]);
       expect(relay.accepted).toBe(round + 1);
     }
+  });
+
+  test("an answer is known by its id wherever that stands, and a batch by any of its answers", async () => {
+    const node = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
+      websocket: {
+        message: (socket, text) => {
+          const asked = JSON.parse(String(text)) as readonly Asked[];
+          socket.send("not JSON");
+          socket.send('[{"id":77777,"result":"0x2"},');
+          socket.send(JSON.stringify(asked.map(({ id }) => ({ id, result: "0x1" })).reverse()));
+        },
+      },
+    });
+    started.push({ stop: () => node.stop(true) });
+    expect(await ask(transportTo(`ws://127.0.0.1:${startNode().port}`, 5_000), "idLast")).toStartWith("0x11");
+    const batch = [{ id: 5 }, { id: 6 }, { id: 7 }];
+    const bytes = await transportTo(`ws://127.0.0.1:${node.port}`, 5_000).send(JSON.stringify(batch), [5, 6, 7]);
+    expect(JSON.parse(new TextDecoder().decode(bytes))).toHaveLength(3);
   });
 
   test("closing fails what is under way, also what waits for the connection", async () => {

@@ -1,16 +1,16 @@
 /**
  * The event log on PostgreSQL, for many replicas. An append is one conditional statement: the stream's row moves from
  * the expected version to the new one, or nothing happens. LISTEN/NOTIFY wakes the other processes; a poll of
- * `streams.seq` each second finds what a lost notification, or an engine without LISTEN, did not tell. Connections can die
- * without a word: a query that is not answered in time takes all of them to be dead.
+ * `streams.seq` each second finds what a lost notification, or an engine without LISTEN, did not tell.
  */
-import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
-import { AppError, ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";
+import { ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { Slots } from "../core/slots.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import { MAX_CONNECTIONS, PostgresConnections } from "./postgres-connections.ts";
 import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
 import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
 
@@ -23,17 +23,8 @@ const MIGRATION_LOCK = 7_310_881;
  * this far; more appends than this in flight at once is beyond any pool of connections.
  */
 const SEQ_OVERLAP = 512;
-const MAX_CONNECTIONS = 8;
-/** A server that cannot be reached is given up before a query's time is over. */
-const CONNECT_SECONDS = 10;
-/**
- * Where the network drops a flow without a word (a NAT that forgot it, a primary that lost its power) nothing ever comes
- * back, and the system would go on sending for a quarter of an hour. The largest statement, an append of some megabytes,
- * takes under a second; fifteen are a server at its limit, and a hundred queries that wait their turn.
- */
-const QUERY_MS = 15_000;
-/** Nobody waits for an answer any more when the log is closed, so that this is for the server's goodbye. */
-const CLOSE_SECONDS = 1;
+/** Of many appends at once so many are under way: a renewal of a lease must not wait behind all of them. */
+const APPENDS_AT_ONCE = MAX_CONNECTIONS - 2;
 /** PostgreSQL's bound on parameters of a statement is 65,535; an event takes five. */
 const MAX_EVENTS_PER_APPEND = 10_000;
 
@@ -70,29 +61,10 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
   }
 }
 
-function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
-  if (error instanceof AppError) return error;
-  const fault = error as { code?: unknown; errno?: unknown; message?: unknown };
-  const state = typeof fault.errno === "string" ? fault.errno : "";
-  // Class 22/23/42: the statement itself is wrong. All else (connection, shutdown, resources) may pass.
-  const final = /^(22|23|42)/.test(state);
-  return new AppError(`the event log is not available: ${String(fault.message ?? error)}`, {
-    code: "log_unavailable",
-    retryable: !final,
-    meta: { ...meta, sqlState: state },
-    cause: error,
-  });
-}
-
-/** Nothing came back in time: neither an answer nor a refusal. */
-class SilentError extends Error {}
-
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
-  readonly #url: string;
-  #sql: SQL;
-  /** Given up, and not closed yet: a query of theirs may still be answered. */
-  readonly #former = new Set<SQL>();
+  readonly #connections: PostgresConnections;
+  readonly #appending = new Slots(APPENDS_AT_ONCE);
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onAppended: AppendListener;
@@ -104,94 +76,44 @@ class PostgresLog implements EventLog {
 
   constructor({ url, clock, logger, onAppended }: PostgresOptions) {
     this.#onAppended = onAppended;
-    this.#url = url;
-    this.#sql = this.#connections();
     this.#clock = clock;
     this.#logger = logger;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
+    const onNotified = (payload: string) => {
+      const at = payload.lastIndexOf(" ");
+      if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
+    };
+    this.#connections = new PostgresConnections({ url, clock, logger, channel: CHANNEL, onNotified });
   }
 
   async open(): Promise<void> {
     await this.#migrate();
-    const [row] = await this.#query<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
+    const [row] = await this.#connections.query<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
     this.#seenSeq = Number(row?.seq ?? 0);
-    await this.#listen();
+    await this.#connections.listen();
     this.#schedulePoll();
   }
 
-  /** Opened as they are needed. */
-  #connections(): SQL {
-    return new SQL(this.#url, { max: MAX_CONNECTIONS, connectionTimeout: CONNECT_SECONDS });
-  }
-
-  /** Never rejects. */
-  async #listen(): Promise<void> {
-    const sql = this.#sql;
-    try {
-      await this.#inTime(
-        sql.listen(CHANNEL, (payload) => {
-          const at = payload.lastIndexOf(" ");
-          if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
-        }),
+  #migrate(): Promise<void> {
+    return this.#connections.transaction(async (tx) => {
+      await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
+      await tx.unsafe(
+        "CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)",
       );
-    } catch (error) {
-      if (this.#closed || sql !== this.#sql) return;
-      this.#logger.warn({ err: postgresError(error) }, "LISTEN is not available; the poll of the tail must do");
-    }
-  }
-
-  /** What is asked from here on goes over other connections; what was asked of these before may still be answered. */
-  #giveUp(sql: SQL): void {
-    if (this.#closed || sql !== this.#sql) return;
-    this.#logger.warn({ afterMs: QUERY_MS }, "the event log does not answer; its connections are replaced");
-    this.#sql = this.#connections();
-    this.#former.add(sql);
-    sql
-      .close({ timeout: QUERY_MS / 1_000 })
-      .catch((error: unknown) => this.#logger.debug({ err: postgresError(error) }, "closing connections failed"))
-      .finally(() => this.#former.delete(sql));
-    this.#listen();
-  }
-
-  /** The answer, unless there is none for too long. @throws AppError `log_unavailable` then */
-  async #inTime<T>(answer: PromiseLike<T>): Promise<T> {
-    const { promise: silence, reject } = Promise.withResolvers<never>();
-    const reason = `no answer within ${QUERY_MS} ms`;
-    let cancel = this.#clock.after(QUERY_MS, () => {
-      // Where this process itself was held up, answers that came meanwhile are read before the next timer.
-      cancel = this.#clock.after(1, () => reject(new SilentError(reason)));
-    });
-    try {
-      return await Promise.race([answer, silence]);
-    } finally {
-      cancel();
-    }
-  }
-
-  async #migrate(): Promise<void> {
-    try {
-      await this.#sql.begin(async (tx) => {
-        await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
-        await tx.unsafe(
-          "CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)",
+      const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
+      const applied = new Set(rows.map((row) => row.id));
+      const newest = Math.max(0, ...applied);
+      if (newest > POSTGRES_MIGRATIONS.length) {
+        throw new InvariantError(
+          `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
         );
-        const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
-        const applied = new Set(rows.map((row) => row.id));
-        const newest = Math.max(0, ...applied);
-        if (newest > POSTGRES_MIGRATIONS.length) {
-          throw new InvariantError(
-            `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
-          );
-        }
-        for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
-          if (applied.has(index + 1)) continue;
-          for (const statement of statements) await tx.unsafe(statement);
-          await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);
-        }
-      });
-    } catch (error) {
-      throw postgresError(error);
-    }
+      }
+      for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
+        if (applied.has(index + 1)) continue;
+        for (const statement of statements) await tx.unsafe(statement);
+        await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);
+      }
+    });
   }
 
   #schedulePoll(): void {
@@ -207,7 +129,7 @@ class PostgresLog implements EventLog {
   }
 
   async #poll(): Promise<void> {
-    const rows = await this.#query<{ name: string; version: number; seq: string }>(
+    const rows = await this.#connections.query<{ name: string; version: number; seq: string }>(
       "SELECT name, version, seq FROM streams WHERE seq > $1 ORDER BY seq",
       [Math.max(0, this.#seenSeq - SEQ_OVERLAP)],
     );
@@ -220,16 +142,6 @@ class PostgresLog implements EventLog {
     // Only what the next poll's overlap can show again is worth remembering.
     this.#known.clear();
     for (const [name, version] of overlap) this.#known.set(name, version);
-  }
-
-  async #query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
-    const sql = this.#sql;
-    try {
-      return await this.#inTime<T[]>(sql.unsafe(text, parameters));
-    } catch (error) {
-      if (error instanceof SilentError) this.#giveUp(sql);
-      throw postgresError(error, meta);
-    }
   }
 
   async append(append: Append): Promise<number> {
@@ -262,7 +174,7 @@ class PostgresLog implements EventLog {
            ON CONFLICT (name) DO NOTHING RETURNING id`
         : `UPDATE streams SET version = $3::integer, seq = nextval('streams_seq'), headline = coalesce($4::text, headline)
            WHERE name = $1 AND version = $2::integer${guarded} RETURNING id`;
-    const rows = await this.#query<{ id: string }>(
+    const rows = await this.#connections.query<{ id: string }>(
       `WITH ${guardRow}claimed AS (${claim}),
        written AS (
          INSERT INTO events (stream_id, version, type, time, crc, data)
@@ -292,7 +204,7 @@ class PostgresLog implements EventLog {
       const before = last.get(append.stream) ?? Promise.resolve();
       const outcome = before.then(async (): Promise<AppendOutcome> => {
         try {
-          return { version: await this.append(append) };
+          return { version: await this.#appending.run(() => this.append(append)) };
         } catch (error) {
           return { error: error instanceof Error ? error : new Error(String(error)) };
         }
@@ -306,7 +218,7 @@ class PostgresLog implements EventLog {
   async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
     const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
     // The running sum of sizes decides where to stop on the server, so that a read never drags a whole stream over.
-    const rows = await this.#query<EventRow>(
+    const rows = await this.#connections.query<EventRow>(
       `SELECT version, type, time, crc, data FROM (
          SELECT version, type, time, crc, data,
                 sum(octet_length(data)) OVER (ORDER BY version) - octet_length(data) AS before
@@ -321,7 +233,7 @@ class PostgresLog implements EventLog {
   }
 
   async readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]> {
-    const rows = await this.#query<EventRow>(
+    const rows = await this.#connections.query<EventRow>(
       `SELECT version, type, time, crc, data FROM events
        WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version < $2 ORDER BY version DESC LIMIT $3`,
       [stream, options.before ?? 2 ** 31 - 1, options.limit],
@@ -347,7 +259,7 @@ class PostgresLog implements EventLog {
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     if (streams.length === 0) return [];
-    const rows = await this.#query<HeadRow>(
+    const rows = await this.#connections.query<HeadRow>(
       "SELECT name, version, headline FROM streams WHERE name IN (SELECT jsonb_array_elements_text($1::text::jsonb))",
       [JSON.stringify(streams)],
     );
@@ -355,7 +267,7 @@ class PostgresLog implements EventLog {
   }
 
   async streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]> {
-    const rows = await this.#query<HeadRow>(
+    const rows = await this.#connections.query<HeadRow>(
       `SELECT name, version, headline FROM streams
        WHERE starts_with(name, $1) AND name > $2 ORDER BY name LIMIT $3`,
       [prefix, options.after ?? "", options.limit],
@@ -369,12 +281,15 @@ class PostgresLog implements EventLog {
 
   async putBlob(bytes: Uint8Array): Promise<Hash> {
     const hash = new Uint8Array(new Bun.CryptoHasher("sha256").update(bytes).digest());
-    await this.#query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [hash, bytes]);
+    await this.#connections.query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [
+      hash,
+      bytes,
+    ]);
     return bytesToHex(hash) as Hash;
   }
 
   async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
-    const [row] = await this.#query<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
+    const [row] = await this.#connections.query<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
       hexToBytes(hash),
     ]);
     return row === undefined ? undefined : new Uint8Array(row.bytes);
@@ -382,7 +297,7 @@ class PostgresLog implements EventLog {
 
   async getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>> {
     if (hashes.length === 0) return new Map();
-    const rows = await this.#query<{ hash: Uint8Array; bytes: Uint8Array }>(
+    const rows = await this.#connections.query<{ hash: Uint8Array; bytes: Uint8Array }>(
       `SELECT hash, bytes FROM blobs
        WHERE hash IN (SELECT decode(jsonb_array_elements_text($1::text::jsonb), 'hex'))`,
       [JSON.stringify(hashes.map((hash) => hash.slice(2)))],
@@ -391,7 +306,7 @@ class PostgresLog implements EventLog {
   }
 
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
-    const rows = await this.#query<{ holder: string }>(
+    const rows = await this.#connections.query<{ holder: string }>(
       `INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, now() + $3::integer * interval '1 millisecond')
        ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
        WHERE leases.holder = excluded.holder OR leases.expires_at <= now() RETURNING holder`,
@@ -401,13 +316,15 @@ class PostgresLog implements EventLog {
   }
 
   async releaseLease(name: string, holder: string): Promise<void> {
-    await this.#query("DELETE FROM leases WHERE name = $1 AND holder = $2", [name, holder]);
+    await this.#connections.query("DELETE FROM leases WHERE name = $1 AND holder = $2", [name, holder]);
   }
 
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    const found = await this.#query<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]);
+    const found = await this.#connections.query<{ value: string }>("SELECT value FROM settings WHERE name = $1", [
+      name,
+    ]);
     if (found[0] !== undefined) return { value: found[0].value, created: false };
-    const inserted = await this.#query<{ value: string }>(
+    const inserted = await this.#connections.query<{ value: string }>(
       "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING value",
       [name, initial()],
     );
@@ -419,8 +336,7 @@ class PostgresLog implements EventLog {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelPoll();
-    // With its connection LISTEN ends as well; a server that is silent is not asked for it first.
-    await Promise.all([this.#sql, ...this.#former].map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
+    await this.#connections.close();
   }
 }
 

@@ -98,6 +98,40 @@ describe("a connection that died without a word", () => {
     await relay.stop();
   });
 
+  test("takes no queue of ours for silence", async () => {
+    const clock: Clock = { ...systemClock, after: (ms, callback) => systemClock.after(ms / 25, callback) };
+    const log = await openLog(await (await sharedPostgres()).createDatabase(), clock, silentLogger);
+    const events = [committed(0, 0)];
+    // More than are done in what is left of the bound.
+    const appends = Array.from({ length: 20_000 }, () => ({ stream: freshStream(), events, expectedVersion: 0 }));
+    const outcomes = await log.appendAll(appends);
+    expect(outcomes.filter((outcome) => "error" in outcome)).toEqual([]);
+    await log.close();
+  });
+
+  test("does not end the listening: it is taken up again when the path is there again", async () => {
+    const { relay, url, direct } = await relayed();
+    const log = await openLog(url, quickClock, silentLogger);
+    const server = new SQL(direct);
+    const listening = async () => {
+      const [row] = await server`SELECT count(*)::int AS n FROM pg_stat_activity
+        WHERE datname = current_database() AND query ILIKE 'listen%'`;
+      return row.n as number;
+    };
+    expect(await listening()).toBe(1);
+    relay.silence({ path: true });
+    const accepted = relay.accepted;
+    expect(await log.head(freshStream()).catch((error: unknown) => error)).toMatchObject({ code: "log_unavailable" });
+    // The first attempt over new connections came too early, too.
+    await eventually("it is tried to listen", async () => (relay.accepted > accepted ? true : undefined));
+    await log.head(freshStream()).catch(() => undefined);
+    relay.restore();
+    // The server knows of the old connection as long as nobody tells it.
+    await eventually("it listens again", async () => ((await listening()) === 2 ? true : undefined));
+    await Promise.all([log.close(), server.end()]);
+    await relay.stop();
+  });
+
   test("does not keep the log from closing", async () => {
     const { relay, url } = await relayed();
     const log = await openLog(url, systemClock, silentLogger);

@@ -13,6 +13,8 @@ export interface SilentRelay {
   readonly swallowed: number;
   /** Silences what is connected now; with `path`, all that will connect as well. */
   silence(options?: { path?: boolean }): void;
+  /** The path is there again for what connects from now on. */
+  restore(): void;
   stop(): Promise<void>;
 }
 
@@ -56,6 +58,9 @@ export async function startSilentRelay(upstream?: number): Promise<SilentRelay> 
     silence: ({ path = false } = {}) => {
       for (const socket of sockets) silenced.add(socket);
       isPathGone ||= path;
+    },
+    restore: () => {
+      isPathGone = false;
     },
     stop: async () => {
       const { promise: closed, resolve } = Promise.withResolvers<void>();

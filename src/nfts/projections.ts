@@ -77,7 +77,9 @@ export class CollectionProjections {
     this.#logger = logger;
     this.#snapshots = snapshots;
     this.#snapshotEvery = snapshotEvery;
-    this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (hot) => Math.max(1, sizeOf(hot.collection)) });
+    // One larger than all the room there is takes all of it: a cache that refused it would have each request fold it anew.
+    const sizeCalculation = ({ collection }: Hot) => Math.min(maxBytes, Math.max(1, sizeOf(collection)));
+    this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation });
     this.#unsubscribe = log.subscribe((stream, version) => this.#onWakeUp(stream, version));
   }
 
@@ -183,7 +185,12 @@ export class CollectionProjections {
   #hydrate(stream: StreamName): Promise<Hot> {
     let hydrating = this.#hydrating.get(stream);
     if (hydrating === undefined) {
-      hydrating = this.#slots.run(() => this.#load(stream)).finally(() => this.#hydrating.delete(stream));
+      hydrating = this.#slots
+        .run(() => this.#load(stream))
+        .finally(() => {
+          this.#hydrating.delete(stream);
+          this.#heard.delete(stream);
+        });
       this.#hydrating.set(stream, hydrating);
     }
     return hydrating;

@@ -170,10 +170,10 @@ export class RowOrder {
 
   /** Forgets ranges above `block` and slots from `slots` on: a reorg. */
   truncate(block: number, slots: number): void {
+    const ranges = this.ranges.length;
     for (let last = this.#segments.at(-1); last !== undefined; last = this.#segments.at(-1)) {
       if (last.kind === "range") {
         if ((this.ranges[last.range] as IdRange).block <= block) break;
-        this.#byId = this.#byId.filter((index) => index !== last.range);
         this.ranges.pop();
         this.#segments.pop();
         this.count -= last.count;
@@ -186,6 +186,8 @@ export class RowOrder {
       this.#segments.pop();
       this.#runs.pop();
     }
+    // Once for all of them: there may be ten thousand to a block.
+    if (this.ranges.length < ranges) this.#byId = this.#byId.filter((index) => index < this.ranges.length);
   }
 }
 

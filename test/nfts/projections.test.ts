@@ -51,3 +51,27 @@ test("what is half read is bounded, whatever is asked for", async () => {
   expect(most).toBeGreaterThan(1);
   await projections.close();
 });
+
+test("a collection larger than all the room there is is held until another one is wanted", async () => {
+  const one = address(COUNT);
+  const history: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0)];
+  for (const index of [COUNT, COUNT + 1]) {
+    await log.append({ stream: nftStream(1, address(index)), events: history, expectedVersion: 0 });
+  }
+  let reads = 0;
+  const counted = {
+    subscribe: log.subscribe.bind(log),
+    read: (stream: StreamName, options: object) => {
+      reads++;
+      return log.read(stream, options);
+    },
+  } as unknown as EventLog;
+  const projections = new CollectionProjections({ log: counted, logger: silentLogger, maxBytes: 10 });
+  const first = await projections.get(1, one);
+  const after = reads;
+  expect(await projections.get(1, one)).toBe(first);
+  expect([reads, projections.stats().collections]).toEqual([after, 1]);
+  await projections.get(1, address(COUNT + 1));
+  expect(projections.hotOf(1)).toEqual([nftStream(1, address(COUNT + 1))]);
+  await projections.close();
+});

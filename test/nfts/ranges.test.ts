@@ -46,10 +46,36 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   expect(restored.owners.count).toBe(1_000_000);
 });
 
-test("each is a slice of its own", () => {
+test("each is some slices of its own, none of many ids", () => {
   const ledger = new Ledger();
   ledger.apply(toAndFro(0, 1));
-  let slices = 0;
-  for (const _ of ledger.applySlices(toAndFro(1, 40), 2_000)) slices++;
-  expect(slices).toBe(39);
+  let [slices, most, before] = [0, 0, ledger.owners.count];
+  for (const _ of ledger.applySlices(toAndFro(1, 40), 2_000)) {
+    slices++;
+    most = Math.max(most, ledger.owners.count - before);
+    before = ledger.owners.count;
+  }
+  expect(slices).toBeGreaterThanOrEqual(39);
+  expect(most).toBeLessThanOrEqual(4_096);
+});
+
+test("of many the newest are taken back, whatever the order of their ids", () => {
+  const ledger = new Ledger();
+  const count = 100_000;
+  for (let from = 0; from < count; from += 10_000) {
+    const ranges = Array.from({ length: 10_000 }, (_, i) => ({
+      kind: TransferKind.range,
+      block: from + i < count - 10_000 ? 1 : 2,
+      from: 0,
+      to: 1,
+      id: BigInt(from + i) * 10n,
+      amount: 5n,
+    }));
+    ledger.apply(decodeTransfers(columnsOf(ranges)));
+  }
+  ledger.revert(1);
+  expect(ledger.rows.ranges).toHaveLength(count - 10_000);
+  for (const id of [0, count - 10_001, count - 10_000]) {
+    expect(ledger.rows.overlaps(BigInt(id) * 10n, 5)).toBe(id < count - 10_000);
+  }
 });

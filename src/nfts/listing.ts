@@ -33,6 +33,8 @@ export interface Slice {
 }
 
 const ZERO_OWNER = 0;
+/** Steps of a walk over pairs at a time: half a millisecond to a whole one of the request thread. */
+export const HOLDERS_AT_ONCE = 1_024;
 
 export type Visit = (position: Position, entry: () => Entry) => boolean;
 /** Asked at the start of an id range: how many of its ids to pass over unseen. */
@@ -162,7 +164,7 @@ export class Walked {
 export interface ScanOptions {
   readonly jump?: Jump;
   /** Kept from scan to scan of one block. */
-  readonly walked?: Walked;
+  readonly walked?: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
   /** About so many steps; all by default. */
   readonly most?: number;
 }
@@ -276,24 +278,47 @@ function touchAhead({ rows, tokens, links, owners }: Ledger, row: number, limit:
   touchTails(links, owners.table, slot, Math.min(count, limit));
 }
 
+interface SliceOptions {
+  readonly block: number;
+  readonly from: Position;
+  readonly limit: number;
+}
+
+/**
+ * Up to `limit` pairs of token and owner after `block`, from `from` on. Yields where others may have their turn: what was
+ * given away is walked over however much of it there is. Between slices the ledger may change in any way that leaves the
+ * block as it is.
+ */
+export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
+  const entries: Entry[] = [];
+  const walked = new Map<number, number>();
+  let next: Position | undefined;
+  const visit: Visit = (position, entry) => {
+    if (entries.length === limit) {
+      next = position;
+      return false;
+    }
+    entries.push(entry());
+    return true;
+  };
+  for (let at: Position | undefined = from; ; ) {
+    at = scanHolders(ledger, block, at, visit, { walked, most: HOLDERS_AT_ONCE });
+    if (at === undefined) return { entries, next };
+    yield;
+  }
+}
+
 /** Up to `limit` entries of the listing after `block`, from `from` on. */
-export function readSlice(
-  ledger: Ledger,
-  { block, holders, from, limit }: { block: number; holders: boolean; from: Position; limit: number },
-): Slice {
+export function readSlice(ledger: Ledger, { holders, ...options }: SliceOptions & { holders: boolean }): Slice {
+  const { block, from, limit } = options;
+  if (holders) {
+    for (const work = readingHolders(ledger, options); ; ) {
+      const { done, value } = work.next();
+      if (done === true) return value;
+    }
+  }
   const entries: Entry[] = [];
   let next: Position | undefined;
-  if (holders) {
-    scanHolders(ledger, block, from, (position, entry) => {
-      if (entries.length === limit) {
-        next = position;
-        return false;
-      }
-      entries.push(entry());
-      return true;
-    });
-    return { entries, next };
-  }
   touchAhead(ledger, from[0], limit);
   scanTokens(ledger, block, from[0], (found) => {
     if (entries.length === limit) {

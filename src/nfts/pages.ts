@@ -8,7 +8,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
-import { type Entry, type Position, readSlice, START } from "./listing.ts";
+import { type Entry, type Position, readSlice, type Slice, START } from "./listing.ts";
 import { countEntries, positionAfter } from "./places.ts";
 import { addRecords, type TokenFacts } from "./record.ts";
 
@@ -47,7 +47,7 @@ export interface Page {
   readonly finalized: boolean;
 }
 
-interface Walk {
+export interface Walk {
   readonly block: number;
   readonly hash: Hash | "";
   readonly chainVersion: number;
@@ -83,7 +83,11 @@ export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: 
 }
 
 /** Whether what was decided then could be decided now: the block is on the chain that is shown, and the collection has it. */
-export function isStillTrue({ block, status }: Snapshot, collection: Collection, chain: PageChain): boolean {
+export function isStillTrue(
+  { block, status }: Pick<Snapshot, "block" | "status">,
+  collection: Collection,
+  chain: PageChain,
+): boolean {
   if (collection.status !== status) return false;
   return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
 }
@@ -170,12 +174,15 @@ export interface PagePlan {
 /** Where a page is from: a walk under way, or the parameters of its first page. */
 export type PageFrom = { readonly cursor: Cursor } | { readonly first: FirstPage };
 
+/** A page before its entries are read: the snapshot and the walk through it. */
+export type PageStart = Omit<PagePlan, "changes" | "entries" | "next">;
+
 /**
- * What the page holds and what it is true of.
+ * What the page is true of.
  * @param snapshot of a first page, where it was decided before
  * @throws ApiError
  */
-export function planPage(collection: Collection, chain: PageChain, from: PageFrom, snapshot?: Snapshot): PagePlan {
+export function startPage(collection: Collection, chain: PageChain, from: PageFrom, snapshot?: Snapshot): PageStart {
   const asOfBlock = "first" in from ? from.first.asOfBlock : undefined;
   const taken = snapshot ?? snapshotOf(collection, chain, asOfBlock);
   const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, taken, from.first);
@@ -183,13 +190,30 @@ export function planPage(collection: Collection, chain: PageChain, from: PageFro
     walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
   const { limit } = "cursor" in from ? from.cursor : from.first;
   const { status, version, chainVersion } = taken;
-  const { changes } = collection.ledger;
   const withTotal = "first" in from && from.first.withTotal;
-  const common = { collection, status, version, chainVersion, changes, limit, withTotal, walk, finalized };
-  if (walk?.position === undefined) return { ...common, entries: [], next: undefined };
-  const wanted = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
-  const { block, holders, position } = walk;
-  return { ...common, ...readSlice(collection.ledger, { block, holders, from: position, limit: wanted }) };
+  return { collection, status, version, chainVersion, limit, withTotal, walk, finalized };
+}
+
+/** Which entries a page has; undefined where it has none in any case. */
+export function sliceOf({ walk }: PageStart): { block: number; from: Position; limit: number } | undefined {
+  if (walk?.position === undefined) return undefined;
+  const limit = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
+  return { block: walk.block, from: walk.position, limit };
+}
+
+/** The page with its entries, as the ledger has them now unless they were read before. */
+export function fillPage(start: PageStart, read?: Slice): PagePlan {
+  const { ledger } = start.collection;
+  const options = sliceOf(start);
+  const holders = start.walk?.holders === true;
+  const slice =
+    read ?? (options === undefined ? { entries: [], next: undefined } : readSlice(ledger, { ...options, holders }));
+  return { ...start, ...slice, changes: ledger.changes };
+}
+
+/** What the page holds and what it is true of. @throws ApiError */
+export function planPage(collection: Collection, chain: PageChain, from: PageFrom): PagePlan {
+  return fillPage(startPage(collection, chain, from));
 }
 
 /** The plan cut after its first `count` entries: a page may be shorter than its limit, never its walk. */
@@ -199,8 +223,8 @@ function cutPlan(plan: PagePlan, count: number): PagePlan {
   if (collection.ledger.changes !== plan.changes) {
     throw new AppError("the collection moved while its page was made", { code: "chain_moved", retryable: true });
   }
-  const { block, holders, position } = walk;
-  return { ...plan, ...readSlice(collection.ledger, { block, holders, from: position, limit: count }) };
+  const { block, holders, position: from } = walk;
+  return { ...plan, ...readSlice(collection.ledger, { block, holders, from, limit: count }) };
 }
 
 /** Where pages are written: one after the other, none while another is. */

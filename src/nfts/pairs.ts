@@ -4,12 +4,12 @@
  * ranges are not walked but counted: a range may have more ids than anybody can visit.
  */
 import type { Ledger } from "./ledger.ts";
-import { type Position, START, scanHolders, type Visit, Walked } from "./listing.ts";
+import { HOLDERS_AT_ONCE, type Position, START, scanHolders, type Visit, Walked } from "./listing.ts";
 import type { Mark, PairIndex, PairWork } from "./pair-indexes.ts";
 import { rangeOfCode } from "./rows.ts";
 
-/** Steps from one mark of an index to the next, and of a slice: half a millisecond to a whole one of the request thread. */
-const STRIDE = 1_024;
+/** Steps from one mark of an index to the next, and of a slice. */
+const STRIDE = HOLDERS_AT_ONCE;
 
 const NO_GAPS = new Float64Array(0);
 

@@ -1,13 +1,26 @@
 /**
- * The plan of a page as a route needs it: at once where that takes no long walk, else after the pairs of its block were
- * counted in slices. The snapshot is decided before anything is awaited and holds for as long as its block does; where the
- * block changes meanwhile, all begins anew.
+ * The plan of a page as a route needs it: at once where that takes no long walk, else in slices, in which the pairs of
+ * its block are counted and its own are read. The snapshot is decided before anything is awaited and holds for as long as
+ * its block does; where the block changes meanwhile, all begins anew.
  */
-import type { Address } from "../core/hex.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import { otherWork } from "../core/own-thread.ts";
 import type { Collection } from "./collection.ts";
 import { currentCollection, type ShownChain } from "./current.ts";
 import type { Ledger } from "./ledger.ts";
-import { type FirstPage, isStillTrue, type PageFrom, type PagePlan, planPage, snapshotOf } from "./pages.ts";
+import { readingHolders, type Slice } from "./listing.ts";
+import {
+  type FirstPage,
+  fillPage,
+  isStillTrue,
+  type PageFrom,
+  type PagePlan,
+  type PageStart,
+  planPage,
+  sliceOf,
+  snapshotOf,
+  startPage,
+} from "./pages.ts";
 import { makePairIndexSoon } from "./pairs.ts";
 import { areHoldersReady } from "./places.ts";
 import type { CollectionProjections } from "./projections.ts";
@@ -19,7 +32,7 @@ export interface PlanSource {
   readonly address: Address;
 }
 
-/** A chain that takes back a block so often while it is counted is counted in one go: the request must end. */
+/** A chain that takes back a block so often while it is walked is walked in one go: the request must end. */
 const MAX_BEGINNINGS = 4;
 
 /**
@@ -27,29 +40,52 @@ const MAX_BEGINNINGS = 4;
  * @throws ApiError, at once or later; AppError `chain_moved`, to be tried again
  */
 export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
-  if ("cursor" in from || !from.first.holders) return planPage(collection, source.chain, from);
-  return planHolders(source, collection, from.first);
+  const { holders } = "cursor" in from ? from.cursor : from.first;
+  return holders ? planHolders(source, collection, from) : planPage(collection, source.chain, from);
 }
 
-async function planHolders(source: PlanSource, before: Collection, first: FirstPage): Promise<PagePlan> {
+async function planHolders(source: PlanSource, before: Collection, from: PageFrom): Promise<PagePlan> {
   const { projections, chain, chainId, address } = source;
   let collection = before;
-  for (let beginning = 1; ; beginning++) {
-    const { ledger } = collection;
-    const snapshot = snapshotOf(collection, chain, first.asOfBlock);
-    const block = snapshot.block?.number;
-    if (block === undefined || isPlannedAtOnce(ledger, block, first) || beginning > MAX_BEGINNINGS) {
-      return planPage(collection, chain, { first }, snapshot);
-    }
-    const isMade = await makePairIndexSoon(ledger, block);
-    // Nothing is awaited between these looks and the plan.
-    if (isMade && isStillTrue(snapshot, collection, chain) && isPlannedAtOnce(ledger, block, first)) {
-      return planPage(collection, chain, { first }, snapshot);
-    }
+  for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
+    const start = await startHolders(collection, chain, from);
+    const read = start && (await readHolders(start, chain));
+    // Nothing is awaited after the last look.
+    if (start !== undefined && read !== undefined) return fillPage(start, read);
     collection = await currentCollection({ projections, chain }, { chainId, address }, undefined);
   }
+  return planPage(collection, chain, from);
 }
 
-function isPlannedAtOnce(ledger: Ledger, block: number, { withTotal, part }: FirstPage): boolean {
+/** The snapshot, and where in it the page begins; undefined when the block changed while its pairs were counted. */
+async function startHolders(collection: Collection, chain: ShownChain, from: PageFrom): Promise<PageStart | undefined> {
+  if ("cursor" in from) return startPage(collection, chain, from);
+  const { first } = from;
+  const { ledger } = collection;
+  const snapshot = snapshotOf(collection, chain, first.asOfBlock);
+  const block = snapshot.block?.number;
+  if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
+    const isMade = await makePairIndexSoon(ledger, block);
+    if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
+      return undefined;
+  }
+  return startPage(collection, chain, from, snapshot);
+}
+
+function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: FirstPage): boolean {
   return (!withTotal && part === undefined) || areHoldersReady(ledger, block, part !== undefined);
+}
+
+/** The page's entries, read in slices; undefined when the block changed meanwhile. */
+async function readHolders(start: PageStart, chain: ShownChain): Promise<Slice | undefined> {
+  const { collection, walk, status } = start;
+  const options = sliceOf(start);
+  if (walk === undefined || options === undefined) return { entries: [], next: undefined };
+  const block = { number: walk.block, hash: walk.hash as Hash };
+  for (const work = readingHolders(collection.ledger, options); ; ) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+    await otherWork();
+    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
+  }
 }

@@ -296,6 +296,69 @@ describe.each(Object.keys(shapes))("%s", (what) => {
   });
 });
 
+describe("a page beyond much that was given away", () => {
+  /** Ten thousand holdings that came and went, one token that went through as many hands, and few who hold something. */
+  const gone = Array.from({ length: 10_000 }, (_, i): ModelTransfer[] => {
+    const block = 1 + Math.floor(i / 100);
+    const person = 2 + i;
+    return [
+      { kind: erc1155, block, from: 0, to: person, id: 7n, amount: 1n },
+      { kind: erc1155, block, from: person, to: 0, id: 7n, amount: 1n },
+      { kind: erc721, block, from: i === 0 ? 0 : 1 + (i % 30), to: 1 + ((i + 1) % 30), id: 1n, amount: 1n },
+    ];
+  }).flat();
+  const held = Array.from({ length: 150 }, (_, i): ModelTransfer => {
+    return { kind: erc1155, block: 150, from: 0, to: 1 + i, id: BigInt(i), amount: 2n };
+  });
+  const transfers = [...gone, ...held];
+  const truth = modelListing(transfers, BLOCKS, true);
+
+  test("is made in turns, while the history goes on", async () => {
+    const collection = replay(transfers);
+    const asked = planOf(sourceOf(collection, branchOf(0)), { asOfBlock: BLOCKS });
+    const turns = await turnsUntil(asked, (turn) => {
+      const event = committed(
+        transfersOf(shapes["every kind"] as Shape, turn, BLOCKS + 1, BLOCKS + 1),
+        BLOCKS + 1,
+        BLOCKS + 1,
+      );
+      const ancestor = { number: BLOCKS, hash: hash(BLOCKS) };
+      if (turn % 2 === 0) evolve(collection, event, collection.version + 1, 0);
+      else evolve(collection, { type: "BlocksReverted", ancestor }, collection.version + 1, 0);
+    });
+    expect(turns).toBeGreaterThan(5);
+    expect(readable(collection, (await asked).entries)).toEqual(truth.slice(0, 100));
+  });
+
+  test("goes on by its cursor, and begins anew where a fork takes its block", async () => {
+    const collection = replay(transfers);
+    const source = sourceOf(collection, branchOf(0));
+    const { walk, next } = await planOf(source, {});
+    const cursor = { ...walk!, chainId: 1, address, position: next!, page: 1, left: undefined };
+    const rest = await currentPlan({ ...source, chainId: 1, address }, collection, { cursor });
+    expect(readable(collection, rest.entries)).toEqual(truth.slice(100, 200));
+
+    const ancestor = BLOCKS - 200;
+    const fresh = held.map((one) => ({ ...one, amount: 3n }));
+    const asked = planOf(source, {});
+    await turnsUntil(asked, (turn) => {
+      if (turn !== 2) return;
+      Object.assign(source.chain, { fork: 1, forkedAt: ancestor + 1 });
+      evolve(
+        collection,
+        { type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } },
+        collection.version + 1,
+        0,
+      );
+      evolve(collection, committed(fresh, ancestor + 1, BLOCKS, 1), collection.version + 1, 0);
+    });
+    const after = modelListing([...gone.filter(({ block }) => block <= ancestor), ...fresh], BLOCKS, true);
+    const plan = await asked;
+    expect(plan.walk?.hash).toBe(forked(BLOCKS, 1));
+    expect(readable(collection, plan.entries)).toEqual(after.slice(0, 100));
+  });
+});
+
 describe("meanwhile", () => {
   const shape = shapes["amounts"] as Shape;
   const transfers = transfersOf(shape, 3, 0, BLOCKS);

@@ -4,6 +4,7 @@
  * final blocks are kept for ever (bounded), and their headers narrow the next search.
  */
 import { LRUCache } from "lru-cache";
+import { AppError } from "../core/errors.ts";
 import type { HeaderRef } from "../events/types.ts";
 import type { ChainReader } from "../rpc/port.ts";
 
@@ -26,6 +27,7 @@ export class BlockTimes {
   /**
    * The last block whose timestamp is at or before `timestamp` (Unix seconds), looking back from `from`; undefined
    * when the chain began later. `finalized`: blocks up to this number are final.
+   * @throws AppError `chain_unavailable` when nobody gives the headers that decide it
    */
   async lastAt(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
     if (from.timestamp <= timestamp) return from;
@@ -42,7 +44,6 @@ export class BlockTimes {
     for (let back = Math.max(1, (high.timestamp - timestamp) / this.#blockSeconds); low === undefined; back *= 2) {
       const number = Math.max(0, high.number - Math.ceil(back));
       const [header] = await this.#headers([number], finalized);
-      if (header === undefined) return undefined;
       if (header.timestamp <= timestamp) low = header;
       else if (number === 0) return undefined;
       else high = header;
@@ -69,14 +70,32 @@ export class BlockTimes {
     return { low, high };
   }
 
-  async #headers(numbers: readonly number[], finalized: number): Promise<HeaderRef[]> {
-    const headers = (await this.#reader.headers(numbers)).filter((header) => header !== undefined);
+  /** Those of the headers that somebody has, one at least. */
+  async #headers(numbers: readonly number[], finalized: number): Promise<readonly [HeaderRef, ...HeaderRef[]]> {
+    const given = (await this.#reader.headers(numbers)).filter((header) => header !== undefined);
+    const headers = given.length > 0 ? given : await this.#singly(numbers);
+    const [first, ...rest] = headers;
+    // Whatever was asked lies below a block that is there: whoever lacks all of it is behind, or keeps no old blocks.
+    if (first === undefined) throw missing(numbers);
     for (const { number, hash, parentHash, timestamp } of headers) {
       if (number <= finalized) this.#known.set(number, { number, hash, parentHash, timestamp });
     }
-    return headers;
+    return [first, ...rest];
+  }
+
+  /** What one endpoint has none of, of whichever has it: a header that is asked for alone is asked of all. */
+  async #singly(numbers: readonly number[]): Promise<HeaderRef[]> {
+    const headers = await Promise.all(numbers.map((number) => this.#reader.header(number)));
+    return headers.filter((header) => header !== undefined);
   }
 }
+
+const missing = (numbers: readonly number[]): AppError =>
+  new AppError("no endpoint has the headers of blocks below its own", {
+    code: "chain_unavailable",
+    retryable: true,
+    meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
+  });
 
 /** Block numbers strictly between the ends: around the straight line's guess, and the middle. */
 function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {

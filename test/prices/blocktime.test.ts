@@ -1,7 +1,22 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { BlockTimes } from "../../src/prices/blocktime.ts";
 import { FakeChain } from "./support/fake-chain.ts";
+import { dollarWorld, TOKEN, WETH } from "./support/world.ts";
+
+/** A chain of 1,001 blocks whose quickest endpoint lacks some; `header`, which everybody is asked for, has `all`. */
+function lacking(isLacked: (block: number) => boolean): { chain: FakeChain; times: BlockTimes; all: { has: boolean } } {
+  const chain = new FakeChain();
+  chain.mine(1_000);
+  const all = { has: false };
+  const { header, headers } = chain;
+  chain.headers = async (numbers) =>
+    (await headers.call(chain, numbers)).map((entry) => (isLacked(entry!.number) ? undefined : entry));
+  chain.header = async (number) => (isLacked(number) && !all.has ? undefined : await header.call(chain, number));
+  return { chain, times: new BlockTimes(chain, 12), all };
+}
+
+const UNAVAILABLE = { code: "chain_unavailable", retryable: true };
 
 test("the last block at or before a moment, whatever the block times", async () => {
   await fc.assert(
@@ -33,4 +48,42 @@ test("a day back on a chain of irregular blocks takes a few round trips, and non
   chain.requests.length = 0;
   await times.lastAt(chain.tip.timestamp - 86_400, chain.tip, chain.tip.number);
   expect(chain.requests).toEqual([]);
+});
+
+describe("headers that the quickest endpoint lacks", () => {
+  const momentOf = (chain: FakeChain, block: number): number => chain.blocks[block]!.timestamp;
+
+  test("end the search where nobody has them, and it is begun anew once somebody has", async () => {
+    const { chain, times, all } = lacking((block) => block >= 500 && block <= 990);
+    const find = (block: number) => times.lastAt(momentOf(chain, block), chain.tip, chain.tip.number);
+    expect((await find(100))?.number).toBe(100);
+    chain.requests.length = 0;
+    await expect(find(700)).rejects.toMatchObject(UNAVAILABLE);
+    expect(chain.requests.length).toBeLessThan(40);
+    all.has = true;
+    expect((await find(700))?.number).toBe(700);
+  });
+
+  test("do not say that the chain began later", async () => {
+    const { chain, times, all } = lacking((block) => block < 900);
+    const find = (block: number) => times.lastAt(momentOf(chain, block), chain.tip, chain.tip.number);
+    await expect(find(700)).rejects.toMatchObject(UNAVAILABLE);
+    all.has = true;
+    expect((await find(700))?.number).toBe(700);
+    expect(await times.lastAt(momentOf(chain, 0) - 1, chain.tip, chain.tip.number)).toBeUndefined();
+  });
+
+  test("leave no question unanswered, nor answered without what it asked for", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    chain.mine(20_000);
+    world.follower.start();
+    const { header, headers } = chain;
+    chain.headers = async (numbers) => numbers.map(() => undefined);
+    chain.header = async () => undefined;
+    await expect(world.price(TOKEN, { include: "percent_change" })).rejects.toMatchObject(UNAVAILABLE);
+    Object.assign(chain, { header, headers });
+    expect((await world.price(TOKEN, { include: "percent_change" }))["24hrPercentChange"]).toBe("0");
+  });
 });

@@ -6,7 +6,7 @@ import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
-import type { PastSource } from "./history.ts";
+import type { HeadRead, PastSource } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import type { Origins } from "./origins.ts";
 import type { Pool } from "./pools.ts";
@@ -51,4 +51,6 @@ export interface Subject {
   readonly factoryAnswers: boolean;
   /** The head at which factories and tokens have just been asked; undefined when memory knew. */
   readonly asked?: BlockHeader;
+  /** What its pools were at the head, and others, where that had to be read to choose among them. */
+  readonly read?: HeadRead;
 }

@@ -6,8 +6,8 @@ import type { ChainLog } from "../rpc/port.ts";
 import { addressAt, TOPIC } from "./abi.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { Venue } from "./discovery.ts";
-import { MAX_VIA } from "./memory.ts";
 import type { Pool } from "./pools.ts";
+import { MAX_LINKS } from "./through.ts";
 
 export interface CreationContext {
   readonly chain: Chain;
@@ -41,5 +41,5 @@ function booksOf({ chain, books }: CreationContext, token0: Address, token1: Add
   if (known0 || known1) return [first ?? second].filter((book) => book !== undefined);
   if (first === undefined || second === undefined) return [];
   // Which of the two has a price of its own is not known here, and may change.
-  return [first, second].filter((book) => book.via.length < MAX_VIA);
+  return [first, second].filter((book) => book.via.length < MAX_LINKS);
 }

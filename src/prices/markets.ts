@@ -1,14 +1,14 @@
 /**
  * Where a market's states come from: memory when the follower keeps every pool concerned, else the node at its head in
- * at most two round trips (factories and words, then states), else history. Records what it learns in the log before
+ * two round trips (factories and words, then states), with one in between where many have a pool with the token; else history. Records what it learns in the log before
  * anybody sees it.
  */
 import { LRUCache } from "lru-cache";
 import { isReference, referenceTokens } from "../chains/tokens.ts";
-import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
-import type { BlockHeader, Call, CallsAtHead } from "../rpc/port.ts";
+import type { BlockHeader } from "../rpc/port.ts";
+import { callsAt, callsAtHead } from "./asking.ts";
 import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook } from "./book.ts";
 import { type PricesContext, pastOf, type Subject } from "./context.ts";
 import {
@@ -24,14 +24,15 @@ import {
 } from "./discovery.ts";
 import { type HeadRead, observed, statesAt } from "./history.ts";
 import type { Market } from "./market.ts";
-import { loadTransit, MAX_VIA } from "./memory.ts";
-import { otherToken, type Pool } from "./pools.ts";
+import { addVia, hold, loadBook, readTransit, release } from "./memory.ts";
+import { type Observation, otherToken, type Pool } from "./pools.ts";
+import { unfit } from "./quote.ts";
 import { recordReads } from "./recording.ts";
+import { near, planLinks, REDISCOVER_MS } from "./search.ts";
+import { linked, worthwhile } from "./through.ts";
 
-/** Without a follower to tell of new pools, or without a price, factories are asked again after so long, in ms. */
-const REDISCOVER_MS = 600_000;
-/** Tokens beside the reference tokens whose pools with a new token are asked for: calls enough, few enough for one batch. */
-const MAX_OTHERS = 16;
+/** Tokens whose own pools are read to choose among them; of more, those whose pools hold most of the token. */
+const MAX_CANDIDATES = 16;
 /** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
 const AHEAD_MS = 15_000;
 
@@ -71,7 +72,7 @@ export class Markets {
     return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
 
-  /** The subject, asking factories and tokens in one round trip where memory does not know. */
+  /** The subject, asking factories and tokens where memory does not know. */
   async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
     const known = this.known(token);
     return known !== undefined && unlisted === undefined ? known : this.#ask(token, unlisted);
@@ -103,73 +104,105 @@ export class Markets {
     const { references, venues } = context;
     const reference = context.books.reference;
     const isOwn = isReference(context.chain, token);
+    const logged = isOwn ? reference : await this.#bookOf(token);
+    const others = isOwn ? [] : await near(context, logged);
     const referencePlan = both(
       planPairs(this.#isDiscovered(reference) ? [] : venues, pairsAmong(context.chain, references)),
       together(this.#isDiscovered(reference) ? [] : references.map(planToken)),
     );
     const pairs = references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
-    const others = isOwn ? [] : await this.#others(token);
-    const viaPlan = planPairs(
-      venues,
-      others.map((other) => [token, other] as const),
+    const tokenPlan = both(
+      both(planPairs(isOwn ? [] : venues, pairs), planLinks(context, token, others)),
+      planToken(token),
     );
-    const tokenPlan = both(both(planPairs(isOwn ? [] : venues, pairs), viaPlan), planToken(token));
     const extraPlan = both(
       planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
       together(unlisted === undefined ? [] : [planProbe(unlisted)]),
     );
     const plan = both(both(referencePlan, tokenPlan), extraPlan);
-    const { header, results } = await this.#callsAtHead(plan.calls);
-    const [[[referencePools, referenceFacts], [[tokenPools, viaPools], facts]], [extraPools, [venue]]] =
+    const { header, results } = await callsAtHead(context, plan.calls);
+    const [[[referencePools, referenceFacts], [[tokenPools, links], facts]], [extraPools, [venue]]] =
       plan.read(results);
     if (referenceFacts.length > 0) {
       reference.facts = new Map(references.map((address, index) => [address, referenceFacts[index]!]));
-      this.#discovered(reference, referencePools, header);
+      addPools(reference, referencePools);
+      this.#discovered(reference, header);
     }
-    const book = isOwn ? reference : (context.books.get(token) ?? this.#newBook(token));
+    const book = isOwn ? reference : (context.books.get(token) ?? logged);
     if (!isOwn) {
       book.facts = new Map([[token, facts]]);
-      book.via = await this.#viaBooks(token, viaPools);
-      book.isTransit = false;
-      const through = new Set(book.via.map((via) => via.address));
-      const linking = viaPools.filter((pool) => through.has(otherToken(pool, token)));
-      this.#discovered(book, [...tokenPools, ...linking], header);
-      if (facts.kind === "erc20") context.books.put(book);
+      addPools(book, tokenPools);
     }
     // A pool of a listed factory is that one's, whoever else lends it.
     const own = new Set(this.#hotPools(book).map((hot) => hot.pool.address));
     const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
     const factoryAnswers = unlisted === undefined || venue !== undefined;
-    return { token, facts, book, extra, factoryAnswers, asked: header };
-  }
-
-  /** Tokens in memory or in the log that this one may be priced through, reference tokens apart. */
-  async #others(token: Address): Promise<Address[]> {
-    const { books, journal, chain } = this.#context;
-    // Those it goes through already must be found again, however many were asked about since.
-    const found = new Set((books.get(token)?.via ?? []).map((via) => via.address));
-    for (const address of books.tokens().slice(0, MAX_OTHERS)) found.add(address);
-    if (found.size < MAX_OTHERS) {
-      const limit = MAX_OTHERS + this.#context.references.length;
-      for (const address of await journal.tokens(chain.chainId, limit)) found.add(address);
+    const subject: Subject = { token, facts, book, extra, factoryAnswers, asked: header };
+    if (isOwn || unfit(facts) !== undefined) {
+      if (!isOwn) this.#discovered(book, header);
+      return subject;
     }
-    found.delete(token);
-    return [...found].filter((address) => !isReference(chain, address)).slice(0, MAX_OTHERS);
+    // So that others who ask find the same book; what is in it counts once it is discovered.
+    context.books.put(book);
+    const read = await this.#goThrough(subject, links);
+    this.#discovered(book, header);
+    return withRead(subject, read);
   }
 
-  /** The books of the tokens these pools lead to; of those that are not in memory what the log says. */
-  async #viaBooks(token: Address, pools: readonly Pool[]): Promise<TokenBook[]> {
-    const addresses = [...new Set(pools.map((pool) => otherToken(pool, token)))].sort().slice(0, MAX_VIA);
-    const found = await Promise.all(addresses.map((address) => loadTransit(this.#context, address)));
-    return found.filter((book) => book !== undefined);
+  /** The book to ask the factories about, with what the log says; nothing is answered from it before they were asked. */
+  async #bookOf(token: Address): Promise<TokenBook> {
+    const held = this.#context.books.get(token);
+    const isKnown = held !== undefined && this.#isDiscovered(held);
+    const book = (await loadBook(this.#context, token)) ?? held ?? emptyBook(this.#context.chain.chainId, token);
+    if (!isKnown) book.discoveredAt = undefined;
+    return book;
   }
 
-  #newBook(token: Address): TokenBook {
-    return emptyBook(this.#context.chain.chainId, token);
+  /**
+   * Adds to a subject's book the pools with other tokens of the log that are worth it, and those tokens to what it goes
+   * through. Which are is decided by all their states at the head; that they were read is returned.
+   */
+  async #goThrough(subject: Subject, found: readonly Pool[]): Promise<HeadRead | undefined> {
+    const context = this.#context;
+    const { token, book, asked } = subject;
+    const held = new Set(book.via.map((via) => via.address));
+    const isHeld = (pool: Pool): boolean => held.has(otherToken(pool, token));
+    addPools(book, found.filter(isHeld));
+    let links = unique(found.filter((pool) => !isHeld(pool)));
+    if (links.length === 0) return undefined;
+    let others = linked(token, links, () => undefined);
+    if (others.length > MAX_CANDIDATES) {
+      const then = observedIn(await this.readHead({ extra: [] }, links, asked));
+      others = linked(token, links, (pool) => then.get(pool)).slice(0, MAX_CANDIDATES);
+      const kept = new Set(others.map(({ address }) => address));
+      links = links.filter((pool) => kept.has(otherToken(pool, token)));
+    }
+    const loaded = await Promise.all(others.map(({ address }) => readTransit(context, address)));
+    const candidates = loaded.filter((entry) => entry !== undefined);
+    const via = [...book.via, ...candidates];
+    const pools = unique([...this.#hotPools(book, via).map((hot) => hot.pool), ...links, ...subject.extra]);
+    const read = await this.readHead(subject, pools, asked);
+    const states = observedIn(read);
+    const seen = { block: read.header, pools: read.reads.map((entry) => entry.pool), states, isPast: false };
+    const own = [...book.pools.values()].map((hot) => hot.pool).filter(isHeld);
+    const chosen = worthwhile(
+      this.#market(subject, seen, via),
+      token,
+      linked(token, [...own, ...links], (pool) => states.get(pool)),
+    );
+    for (const candidate of candidates) {
+      if (chosen.has(candidate.address)) addVia(book, [hold(context, candidate)]);
+      else release(context, candidate);
+    }
+    const through = new Set(book.via.map((entry) => entry.address));
+    addPools(
+      book,
+      links.filter((pool) => through.has(otherToken(pool, token))),
+    );
+    return read;
   }
 
-  #discovered(book: TokenBook, pools: readonly Pool[], header: BlockHeader): void {
-    for (const pool of unique(pools)) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
+  #discovered(book: TokenBook, header: BlockHeader): void {
     book.discoveredAt = header.number;
     book.discoveredMs = this.#context.clock.monotonic();
     book.askedMs = book.discoveredMs;
@@ -210,14 +243,12 @@ export class Markets {
   }
 
   async #cold(subject: Subject): Promise<Market> {
-    const { header, reads } = await this.readHead(subject, this.pools(subject), subject.asked);
+    const pools = this.pools(subject);
+    const { header, reads: all } = subject.read ?? (await this.readHead(subject, pools, subject.asked));
+    const wanted = new Set(pools.map((pool) => pool.address));
+    const reads = all.filter((read) => wanted.has(read.pool.address));
     const hot = new Map(this.#hotPools(subject.book).map((entry) => [entry.pool.address, entry]));
-    const states = new Map(
-      reads.flatMap((read) => {
-        const state = observed(read, header);
-        return state === undefined ? [] : [[read.pool.address, state] as const];
-      }),
-    );
+    const states = observedIn({ header, reads });
     await recordReads(this.#context, subject, { header, reads });
     for (const read of reads) {
       const entry = hot.get(read.pool.address);
@@ -233,39 +264,16 @@ export class Markets {
   }
 
   /** Pools of the subject as the node has them now, or had them at a head it has just told. */
-  async readHead(subject: Subject, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
+  async readHead(subject: Pick<Subject, "extra">, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
     const extra = new Set(subject.extra.map((pool) => pool.address));
     const plan = together(
       pools.map((pool) =>
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const { header, results } = (await this.#callsAt(plan.calls, at)) ?? (await this.#callsAtHead(plan.calls));
+    const { header, results } = await callsAt(this.#context, plan.calls, at);
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
-  }
-
-  /** At the newest block: not by an endpoint that is behind what is followed, where another one is not. */
-  async #callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
-    const { reader, view } = this.#context;
-    const answer = await reader.callsAtHead(calls);
-    const followed = view.head();
-    if (followed === undefined || answer.header.number >= followed.number) return answer;
-    return (await reader.passOverLaggards(followed)) ? reader.callsAtHead(calls) : answer;
-  }
-
-  /** Without a question for the head: where there is no Multicall3 that is a round trip of its own. */
-  async #callsAt(calls: readonly Call[], header: BlockHeader | undefined): Promise<CallsAtHead | undefined> {
-    if (header === undefined) return undefined;
-    const { reader } = this.#context;
-    try {
-      const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
-      return now?.hash === header.hash ? { header, results } : undefined;
-    } catch (error) {
-      // Another endpoint may have answered, one that is not there yet.
-      if (error instanceof AppError) return undefined;
-      throw error;
-    }
   }
 
   /** The market at the end of a past block; of `pools` only, when given. */
@@ -288,21 +296,21 @@ export class Markets {
     return [...this.#hotPools(subject.book).map((hot) => hot.pool), ...subject.extra];
   }
 
-  #hotPools(book: TokenBook): HotPool[] {
+  #hotPools(book: TokenBook, via: readonly TokenBook[] = book.via): HotPool[] {
     const { reference } = this.#context.books;
     if (book === reference) return [...reference.pools.values()];
-    const own = [book, ...book.via].flatMap((book) => [...book.pools]);
+    const own = [book, ...via].flatMap((book) => [...book.pools]);
     return [...new Map([...reference.pools, ...own]).values()];
   }
 
-  #market(subject: Subject, seen: Seen): Market {
+  #market(subject: Subject, seen: Seen, through: readonly TokenBook[] = subject.book.via): Market {
     const { chain, books } = this.#context;
     const decimals = new Map<Address, number>();
     for (const token of referenceTokens(chain)) {
       const said = books.reference.facts.get(token.address)?.decimals;
       if (said !== undefined) decimals.set(token.address, said);
     }
-    for (const via of subject.book.via) {
+    for (const via of through) {
       const said = via.facts.get(via.address)?.decimals;
       if (said !== undefined) decimals.set(via.address, said);
     }
@@ -314,6 +322,23 @@ export class Markets {
 
 const contradicts = (pool: Pool, said: { token0: Address | undefined; token1: Address | undefined }): boolean =>
   said.token0 !== pool.token0 || said.token1 !== pool.token1;
+
+function addPools(book: TokenBook, pools: readonly Pool[]): void {
+  for (const pool of pools) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
+}
+
+const withRead = (subject: Subject, read: HeadRead | undefined): Subject =>
+  read === undefined ? subject : { ...subject, read };
+
+/** States by pool. */
+function observedIn({ header, reads }: HeadRead): Map<Address, Observation> {
+  return new Map(
+    reads.flatMap((read) => {
+      const state = observed(read, header);
+      return state === undefined ? [] : [[read.pool.address, state] as const];
+    }),
+  );
+}
 
 function unique(pools: readonly Pool[]): Pool[] {
   return [...new Map(pools.map((pool) => [pool.address, pool])).values()];

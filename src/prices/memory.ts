@@ -9,11 +9,9 @@ import { type Books, emptyBook, extend, hotPool, revertPool, type TokenBook, unc
 import type { PricesContext } from "./context.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
 import { observationOf } from "./facts.ts";
-import { otherToken, type Pool } from "./pools.ts";
-import type { PriceState } from "./projection.ts";
-
-/** Tokens one token is followed through, beside the reference tokens. */
-export const MAX_VIA = 4;
+import { type Observation, otherToken, type Pool } from "./pools.ts";
+import { latest, type PriceState } from "./projection.ts";
+import { linked, MAX_LINKS } from "./through.ts";
 
 type MemoryContext = Pick<PricesContext, "books" | "clock" | "venues">;
 
@@ -48,10 +46,16 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
 
 /** The pool's other token, where it is in memory, is one that the book's own may be priced through from here on. */
 export function goThrough(books: Books, book: TokenBook, pool: Pool): void {
-  if (book === books.reference || book.via.length >= MAX_VIA) return;
+  if (book === books.reference) return;
   // Reference tokens have no book of their own.
   const via = books.get(otherToken(pool, book.address));
-  if (via !== undefined && !book.via.includes(via)) book.via = [...book.via, via];
+  if (via !== undefined) addVia(book, [via]);
+}
+
+/** Adds to the tokens a book goes through, in order of address: the same however they came. */
+export function addVia(book: TokenBook, via: readonly TokenBook[]): void {
+  const all = new Map([...book.via, ...via].map((entry) => [entry.address, entry]));
+  book.via = [...all.values()].sort((a, b) => (a.address < b.address ? -1 : 1));
 }
 
 function poolOf(venues: readonly Venue[], event: PriceEvent & { type: "PoolDiscovered" }): Pool | undefined {
@@ -85,17 +89,31 @@ export function cover({ journal }: PricesContext, book: TokenBook, session: stri
 export async function loadBook(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
   const book = await loadTransit(context, token);
   if (!book?.isTransit) return book;
-  const others = [...book.pools.values()].map((hot) => otherToken(hot.pool, token));
-  const linked = [...new Set(others)].filter((other) => !isReference(context.chain, other)).sort();
-  const via = await Promise.all(linked.slice(0, MAX_VIA).map((other) => loadTransit(context, other)));
-  // Unless the factories have been asked meanwhile.
-  if (book.isTransit) book.via = via.filter((entry) => entry !== undefined);
+  const pools = [...book.pools.values()].map((hot) => hot.pool);
+  const links = pools.filter((pool) => !isReference(context.chain, otherToken(pool, token)));
+  const state = context.journal.state(book.stream);
+  const said = (pool: Address): Observation | undefined => {
+    const event = latest(state, pool);
+    return event === undefined ? undefined : observationOf(event);
+  };
+  const others = linked(token, links, said).slice(0, MAX_LINKS);
+  const via = await Promise.all(others.map(({ address }) => loadTransit(context, address)));
+  addVia(
+    book,
+    via.filter((entry) => entry !== undefined),
+  );
   book.isTransit = false;
   return book;
 }
 
 /** As `loadBook`, for a token that another one goes through: without what it goes through itself, where it is not held. */
-export async function loadTransit(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
+async function loadTransit(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
+  const book = await readTransit(context, token);
+  return book === undefined ? undefined : hold(context, book);
+}
+
+/** As `loadTransit`, to be held with `hold` or let go with `release`. */
+export async function readTransit(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
   const { books, chain, journal, clock } = context;
   const kept = books.get(token);
   if (kept !== undefined) return kept;
@@ -106,14 +124,27 @@ export async function loadTransit(context: PricesContext, token: Address): Promi
     journal.close(book.stream);
     return undefined;
   }
-  const meanwhile = books.get(token);
-  if (meanwhile !== undefined) return meanwhile;
   book.facts = new Map([[token, facts]]);
   fill(context, book, state);
   book.isTransit = true;
   book.askedMs = clock.monotonic();
+  return books.get(token) ?? book;
+}
+
+/** Keeps a book of `readTransit` in memory, or what somebody else has put there meanwhile. */
+export function hold(context: PricesContext, book: TokenBook): TokenBook {
+  const { books, journal } = context;
+  const kept = books.get(book.address);
+  if (kept !== undefined) return kept;
+  // Nobody told it what its stream learnt since it was read.
+  fill(context, book, journal.state(book.stream));
   books.put(book);
   return book;
+}
+
+/** Forgets a book of `readTransit` that nobody holds. */
+export function release({ books, journal }: PricesContext, book: TokenBook): void {
+  if (books.held(book.stream) === undefined) journal.close(book.stream);
 }
 
 /** The reference tokens' words and pools from their streams; false when the log has none. */

@@ -88,8 +88,8 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
   return routes.sort(byDepth((route) => route.depthUsd));
 }
 
-/** Token to connector, then the connector's own best direct route. */
-function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
+/** Token to connector, then the connector's own best direct route; the deepest first. */
+export function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
   const { token, floor } = options;
   const routes: Route[] = [];
   for (const connector of options.connectors) {

@@ -3,11 +3,13 @@
  * the way is found, and a pool that opens it later is noticed.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type Address, toAddress } from "../../src/core/hex.ts";
 import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import type { Prices } from "../../src/prices/service.ts";
+import { createPrices, type Prices } from "../../src/prices/service.ts";
+import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";
 import { addressOf } from "./support/fake-chain.ts";
-import { dollarWorld, SUSHI, TOKEN, WETH, type World } from "./support/world.ts";
+import { dollarWorld, eth, SUSHI, TOKEN, WETH, type World } from "./support/world.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -223,5 +225,102 @@ describe("a token in the log that another one has gone through", () => {
     expect(await asked(after)).toEqual(expected);
     expect(chain.requests).toEqual([]);
     after.prices.close();
+  });
+});
+
+/** Tokens that are worth nothing, at the lowest addresses there are. */
+const worthless = (count: number): Address[] =>
+  Array.from({ length: count }, (_, index) => toAddress(`0x${(index + 1).toString(16).padStart(40, "0")}`));
+
+function place({ chain }: World, addresses: readonly Address[]): void {
+  for (const address of addresses) chain.token({ address, name: "W", symbol: "W", decimals: 18 });
+}
+
+describe("pools with worthless tokens", () => {
+  const MINTED = 10n ** 15n;
+  const fillings: Record<string, (world: World, address: Address) => void> = {
+    "nobody has filled": ({ chain }, address) => {
+      chain.pool({ factory: SUSHI, style: "v2", fee: 3000, tokens: [TOKEN, address] });
+    },
+    "hold a little of the token and a mountain of their own": (world, address) => {
+      world.pair(TOKEN, 1n, address, MINTED, SUSHI);
+    },
+    "hold more of the token than the way it is priced by": (world, address) => {
+      world.pair(TOKEN, 20_000n, address, MINTED, SUSHI);
+    },
+  };
+  for (const [what, fill] of Object.entries(fillings)) {
+    for (const count of [4, 12]) {
+      test(`that ${what} take a token no price: ${count}`, async () => {
+        const { world, step } = scene();
+        world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+        const tokens = worthless(count);
+        place(world, tokens);
+        for (const address of tokens) fill(world, address);
+        world.follower.start();
+        await world.price(OTHER);
+        for (const address of tokens) await world.refusal(address);
+        await step();
+        expect((await world.price(TOKEN)).usdPrice).toBe(10);
+        await step();
+        await step();
+        world.chain.requests.length = 0;
+        expect((await world.price(TOKEN)).usdPrice).toBe(10);
+        expect(world.chain.requests).toEqual([]);
+        const again = world.restarted();
+        await again.load();
+        expect(await usd(again, TOKEN)).toBe(10);
+        expect(await usd(again, TOKEN, { to_block: "1" })).toBe(10);
+      });
+
+      test(`that ${what} take no way that opens after them: ${count}`, async () => {
+        const { world, step } = scene();
+        const tokens = worthless(count);
+        place(world, tokens);
+        world.follower.start();
+        await world.price(OTHER);
+        for (const address of tokens) await world.refusal(address);
+        await world.refusal(TOKEN);
+        await step();
+        await step(() => {
+          for (const address of tokens) fill(world, address);
+        });
+        await step(() => void world.pair(TOKEN, 10_000n, OTHER, 5_000n));
+        await step();
+        expect((await world.price(TOKEN)).usdPrice).toBe(10);
+        const again = world.restarted();
+        await again.load();
+        expect(await usd(again, TOKEN)).toBe(10);
+      });
+    }
+  }
+
+  test("do not replace the one that carries the price, and the deepest of several does", async () => {
+    const { world, step } = scene();
+    const others = ["a", "b", "c", "d", "e", "f"].map(addressOf);
+    place(world, others);
+    // Each is $20, and TOKEN worth a cent more by each.
+    for (const [index, other] of others.entries()) {
+      world.pair(other, 10_000n, WETH, 100n);
+      world.pair(TOKEN, 1_000n + 100n * BigInt(index), other, 500n + 60n * BigInt(index));
+    }
+    const deepest = (20 * 800) / 1_500;
+    for (const order of [others, others.toReversed()]) {
+      const prices = createPrices({
+        chain: eth,
+        reader: world.chain,
+        log: new MemoryLog(),
+        view: world.follower,
+        clock: world.clock,
+      });
+      for (const address of order) await usd(prices, address);
+      expect(await usd(prices, TOKEN)).toBeCloseTo(deepest, 10);
+    }
+    world.follower.start();
+    for (const address of others) await world.price(address);
+    expect((await world.price(TOKEN)).usdPrice).toBeCloseTo(deepest, 10);
+    await step();
+    await step();
+    expect((await world.price(TOKEN)).usdPrice).toBeCloseTo(deepest, 10);
   });
 });

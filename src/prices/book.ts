@@ -48,6 +48,10 @@ export interface TokenBook {
   heldFrom: number | undefined;
   /** `Clock.monotonic` of the last question to the factories. */
   discoveredMs: number;
+  /** `Clock.monotonic` of the last time its pools with other tokens of the log were asked for. */
+  searchedMs: number;
+  /** The last token they were asked for with, where there are more; undefined once it was all of them. */
+  searchedTo: Address | undefined;
   /** `Clock.monotonic` of the last request. */
   askedMs: number;
 }
@@ -171,6 +175,8 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   discoveredAt: undefined,
   heldFrom: undefined,
   discoveredMs: Number.NEGATIVE_INFINITY,
+  searchedMs: Number.NEGATIVE_INFINITY,
+  searchedTo: undefined,
   askedMs: Number.NEGATIVE_INFINITY,
 });
 

@@ -1,6 +1,7 @@
 /**
  * Where a market's states come from: memory when the follower keeps every pool concerned, else the node at its head in
- * two round trips (factories and words, then states), with one in between where many have a pool with the token; else history. Records what it learns in the log before
+ * two round trips (factories and words, then states), with one in between where the first finds no pool and the log knows
+ * more tokens, and one where many have a pool with the token; else history. Records what it learns in the log before
  * anybody sees it.
  */
 import { LRUCache } from "lru-cache";
@@ -28,7 +29,7 @@ import { addVia, hold, loadBook, readTransit, release } from "./memory.ts";
 import { type Observation, otherToken, type Pool } from "./pools.ts";
 import { unfit } from "./quote.ts";
 import { recordReads } from "./recording.ts";
-import { near, planLinks, REDISCOVER_MS } from "./search.ts";
+import { maySearch, near, nextRound, planLinks, REDISCOVER_MS } from "./search.ts";
 import { linked, worthwhile } from "./through.ts";
 
 /** Tokens whose own pools are read to choose among them; of more, those whose pools hold most of the token. */
@@ -79,27 +80,25 @@ export class Markets {
   }
 
   /**
-   * Asks the factories again about a token that has no price, followed or not: the log may know tokens since that it can
-   * go through, and of pools with those the follower was not told. False when it was asked lately.
+   * Asks the factories again about a token that has no price, followed or not, and about its pools with all other tokens
+   * of the log: it may know some since that the token can go through, and of pools with those the follower was not told.
+   * Undefined when nothing was found, or it was asked lately.
    */
-  async rediscover(token: Address): Promise<boolean> {
+  async rediscover(token: Address): Promise<Subject | undefined> {
     const { books, clock } = this.#context;
     const book = books.get(token);
-    const now = clock.monotonic();
-    if (book === undefined || now - book.discoveredMs < REDISCOVER_MS) return false;
-    const before = book.discoveredMs;
-    // Whoever asks meanwhile need not ask too.
-    book.discoveredMs = now;
-    try {
-      await this.#ask(token, undefined);
-    } catch (error) {
-      book.discoveredMs = before;
-      throw error;
-    }
-    return true;
+    if (book === undefined || !maySearch(this.#context, book)) return undefined;
+    const known = [book.pools.size, book.via.length];
+    const fresh = clock.monotonic() - book.discoveredMs < REDISCOVER_MS ? this.known(token) : undefined;
+    const subject =
+      fresh === undefined
+        ? await this.#ask(token, undefined, { everywhere: true })
+        : withRead(fresh, await this.#goThrough(fresh, await nextRound(this.#context, fresh.book)));
+    const found = [subject.book.pools.size, subject.book.via.length];
+    return found.some((count, index) => count > known[index]!) ? subject : undefined;
   }
 
-  async #ask(token: Address, unlisted: Address | undefined): Promise<Subject> {
+  async #ask(token: Address, unlisted: Address | undefined, { everywhere = false } = {}): Promise<Subject> {
     const context = this.#context;
     const { references, venues } = context;
     const reference = context.books.reference;
@@ -144,7 +143,9 @@ export class Markets {
     }
     // So that others who ask find the same book; what is in it counts once it is discovered.
     context.books.put(book);
-    const read = await this.#goThrough(subject, links);
+    const isLost = book.pools.size + links.length === 0;
+    const further = everywhere || isLost ? await nextRound(context, book) : [];
+    const read = await this.#goThrough(subject, [...links, ...further]);
     this.#discovered(book, header);
     return withRead(subject, read);
   }
@@ -154,7 +155,10 @@ export class Markets {
     const held = this.#context.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
     const book = (await loadBook(this.#context, token)) ?? held ?? emptyBook(this.#context.chain.chainId, token);
-    if (!isKnown) book.discoveredAt = undefined;
+    if (!isKnown) {
+      book.discoveredAt = undefined;
+      book.searchedMs = Number.NEGATIVE_INFINITY;
+    }
     return book;
   }
 

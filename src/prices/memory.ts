@@ -177,6 +177,7 @@ function fill(context: PricesContext, book: TokenBook, state: PriceState): void 
   // Older than any coverage: the factories are asked again by and by.
   book.discoveredAt = -1;
   book.discoveredMs = context.clock.monotonic();
+  book.searchedMs = book.discoveredMs;
 }
 
 function factsOf({ token }: PriceState): TokenFacts | undefined {

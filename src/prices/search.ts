@@ -1,4 +1,7 @@
-/** The tokens of the log that a token is asked for pools with, along with its own question. */
+/**
+ * The tokens of the log that a token is asked for pools with: a few along with its own first question, and, where those
+ * give no price, all there are, in rounds. What a book knows of its last round is kept with it.
+ */
 import { isReference } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
 import type { TokenBook } from "./book.ts";
@@ -10,6 +13,16 @@ import type { Pool } from "./pools.ts";
 export const REDISCOVER_MS = 600_000;
 /** Tokens beside the reference tokens whose pools are asked for at first: calls enough, few enough for one batch. */
 const MAX_NEAR = 16;
+/** Tokens in a round: with eight calls each, on the chain with the most exchanges, 17 Multicall3 requests side by side. */
+const ROUND = 1_024;
+/** The next round is the next question's, in ms: none takes more round trips than the first. */
+const NEXT_ROUND_MS = 1_000;
+
+/** Whether the log may hold tokens by now that a token's pools were not asked for. */
+export function maySearch({ clock }: PricesContext, { searchedMs, searchedTo }: TokenBook): boolean {
+  return clock.monotonic() - searchedMs >= (searchedTo === undefined ? REDISCOVER_MS : NEXT_ROUND_MS);
+}
+
 /** The pools of a token with others, where their factories have them. */
 export const planLinks = ({ venues }: PricesContext, token: Address, others: readonly Address[]): Plan<Pool[]> =>
   planPairs(
@@ -17,13 +30,41 @@ export const planLinks = ({ venues }: PricesContext, token: Address, others: rea
     others.map((other) => [token, other] as const),
   );
 
-/** The tokens to ask about: those the book goes through already, whose pools may have become more, then those last asked about. */
+/**
+ * The tokens to ask about first: those the book goes through already, whose pools may have become more, then those last
+ * asked about. Where the log knows no others, that was the search.
+ */
 export async function near(context: PricesContext, book: TokenBook): Promise<Address[]> {
-  const { books, journal, chain, references } = context;
+  const { books, journal, chain, references, clock } = context;
   const limit = MAX_NEAR + references.length + 2;
-  const logged = await journal.tokens(chain.chainId, limit);
+  const logged = await journal.tokens(chain.chainId, { limit });
   const known = [...book.via.map((via) => via.address), ...books.tokens(), ...logged];
-  return othersOf(context, book, known).slice(0, MAX_NEAR);
+  const found = othersOf(context, book, known).slice(0, MAX_NEAR);
+  if (logged.length < limit && othersOf(context, book, logged).every((address) => found.includes(address))) {
+    book.searchedMs = clock.monotonic();
+    book.searchedTo = undefined;
+  }
+  return found;
+}
+
+/** Pools of a book's token with the next tokens of the log, in one round trip; none before it is time. */
+export async function nextRound(context: PricesContext, book: TokenBook): Promise<Pool[]> {
+  const { journal, chain, clock, reader } = context;
+  if (!maySearch(context, book)) return [];
+  const { searchedMs, searchedTo } = book;
+  // Whoever asks meanwhile need not search too.
+  book.searchedMs = clock.monotonic();
+  try {
+    const page = await journal.tokens(chain.chainId, { after: searchedTo, limit: ROUND });
+    const plan = planLinks(context, book.address, othersOf(context, book, page));
+    // Of no block in particular: the pools' states are read at one, and a pool that is missed is found the next time.
+    const results = await reader.calls(plan.calls, "latest");
+    book.searchedTo = page.length < ROUND ? undefined : page.at(-1);
+    return plan.read(results);
+  } catch (error) {
+    book.searchedMs = searchedMs;
+    throw error;
+  }
 }
 
 /** Each once, without the book's own token and the reference tokens. */

@@ -251,8 +251,10 @@ class PriceService {
       );
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
-      if (!isRefused || !(await this.#markets.rediscover(request.address))) throw error;
-      return ask();
+      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
+      if (found === undefined) throw error;
+      if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
+      return this.#finish(request, selection, found, await this.#markets.cold(found));
     });
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);

@@ -4,12 +4,13 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Address, toAddress } from "../../src/core/hex.ts";
+import { priceStream } from "../../src/events/types.ts";
 import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
 import { createPrices, type Prices } from "../../src/prices/service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";
 import { addressOf } from "./support/fake-chain.ts";
-import { dollarWorld, eth, SUSHI, TOKEN, WETH, type World } from "./support/world.ts";
+import { dollarWorld, eth, SUSHI, TOKEN, USDC, WETH, type World } from "./support/world.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -250,7 +251,7 @@ describe("pools with worthless tokens", () => {
     },
   };
   for (const [what, fill] of Object.entries(fillings)) {
-    for (const count of [4, 12]) {
+    for (const count of what.startsWith("hold more") ? [4, 12] : [4, 12, 40]) {
       test(`that ${what} take a token no price: ${count}`, async () => {
         const { world, step } = scene();
         world.pair(TOKEN, 10_000n, OTHER, 5_000n);
@@ -322,5 +323,105 @@ describe("pools with worthless tokens", () => {
     await step();
     await step();
     expect((await world.price(TOKEN)).usdPrice).toBeCloseTo(deepest, 10);
+  });
+});
+
+describe("a way through one of many tokens in the log", () => {
+  /** OTHER asked about first, then as many more; the follower has all of them. */
+  async function crowd(count: number): Promise<ReturnType<typeof scene>> {
+    const { world, step } = scene();
+    world.follower.start();
+    await world.price(OTHER);
+    for (let index = 0; index < count; index++) {
+      const address = addressOf(`one of many ${index}`);
+      place(world, [address]);
+      world.pair(address, 10_000n, WETH, 100n);
+      await world.price(address);
+    }
+    await step();
+    return { world, step };
+  }
+
+  /** Tokens as another process would have written them. */
+  async function logged({ log }: World, addresses: readonly Address[]): Promise<void> {
+    const said = { type: "TokenIdentified", name: "W", symbol: "W", decimals: 18, isContract: true, block: 0 } as const;
+    for (const address of addresses) {
+      await log.append({ stream: priceStream(1, address), events: [said], expectedVersion: 0 });
+    }
+  }
+
+  test("is found with the first question, in three round trips", async () => {
+    const { world, step } = await crowd(40);
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    const { number } = world.chain.tip;
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    expect(world.chain.requests).toEqual(["callsAtHead", "calls@latest", `calls@${number}`, "header"]);
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is looked for where the token's own pool has no price, for one request more", async () => {
+    const { world, step } = await crowd(40);
+    world.pair(TOKEN, 1n, USDC, 1n, SUSHI);
+    const head = (): string => `calls@${world.chain.tip.number}`;
+    const asked = async (address: Address): Promise<unknown> => {
+      world.chain.requests.length = 0;
+      return world.price(address).then(
+        ({ usdPrice }) => usdPrice,
+        ({ code }) => code,
+      );
+    };
+    expect(await asked(TOKEN)).toBe("low_liquidity");
+    expect(world.chain.requests).toEqual(["callsAtHead", head(), "header", "calls@latest"]);
+    await step();
+    await step();
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    expect(await asked(TOKEN)).toBe("low_liquidity");
+    expect(world.chain.requests).toEqual([]);
+    world.clock.ms += TEN_MINUTES;
+    await step();
+    expect(await asked(TOKEN)).toBe(10);
+    const last = addressOf("last");
+    place(world, [last]);
+    world.pair(last, 1n, USDC, 1n, SUSHI);
+    world.pair(last, 10_000n, OTHER, 5_000n);
+    expect(await asked(last)).toBe(10);
+  });
+
+  test("is found by the next question where the log knows more than one round asks about", async () => {
+    const { world, step } = scene();
+    world.follower.start();
+    await world.price(OTHER);
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    await logged(world, worthless(2_100));
+    await step();
+    const fresh = world.restarted();
+    const answers: unknown[] = [];
+    for (let question = 0; question < 4; question++) {
+      answers.push(await usd(fresh, TOKEN).catch(({ code }) => code));
+      world.clock.ms += 1_000;
+    }
+    expect(answers).toEqual(["no_pool", "no_pool", 10, 10]);
+  });
+
+  test("is looked for once in ten minutes where there is none", async () => {
+    const { world, step } = await crowd(40);
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    for (let minute = 0; minute < 9; minute++) {
+      world.clock.ms += TEN_MINUTES / 10;
+      await step();
+      expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    }
+    expect(world.chain.requests).toEqual([]);
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.clock.ms += TEN_MINUTES / 10;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
   });
 });

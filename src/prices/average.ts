@@ -9,20 +9,26 @@ import { isCurrent, reachesBack, statesUpTo } from "./book.ts";
 import { type PricesContext, pastOf, type Subject } from "./context.ts";
 import { seriesBetween } from "./history.ts";
 import type { Markets } from "./markets.ts";
-import type { Observation } from "./pools.ts";
+import type { Turn } from "./past-work.ts";
+import type { Observation, Pool } from "./pools.ts";
 import { TWAP_WINDOW, timeWeighted } from "./quality.ts";
 import type { Quote } from "./quote.ts";
 import type { Rational } from "./rational.ts";
 
+export interface AverageQuestion {
+  readonly context: PricesContext;
+  readonly markets: Markets;
+  readonly times: BlockTimes;
+  readonly subject: Subject;
+  readonly now: Quote;
+  /** When the past is read. */
+  readonly turn: Turn;
+}
+
 /** US dollars; undefined for a price without a route or a chain younger than its first state. */
-export async function averageOf(
-  context: PricesContext,
-  markets: Markets,
-  subject: Subject,
-  quote: Quote,
-  times: BlockTimes,
-): Promise<Rational | undefined> {
-  const { route, market } = quote;
+export async function averageOf(question: AverageQuestion): Promise<Rational | undefined> {
+  const { context, subject, turn } = question;
+  const { route, market } = question.now;
   if (route === undefined) return undefined;
   const { block } = market;
   const start = block.timestamp - TWAP_WINDOW;
@@ -35,17 +41,27 @@ export async function averageOf(
     { ...block, parentHash: block.hash },
   );
   if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
+  const series = await turn(() => readSeries(question, pools, start));
+  return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
+}
+
+/** The pools' states since `start` (Unix seconds) by their logs; undefined when the chain has no block then. */
+async function readSeries(
+  { context, markets, times, subject, now }: AverageQuestion,
+  pools: readonly Pool[],
+  start: number,
+): Promise<Map<Address, Observation[]> | undefined> {
+  const { block } = now.market;
   const from = await times.lastAt(start, { ...block, parentHash: block.hash }, context.view.finalized()?.number ?? -1);
   const first = from ?? (await context.reader.header(0));
   if (first === undefined) return undefined;
-  const series = await seriesBetween(
+  return seriesBetween(
     pastOf(context),
     pools,
     { ...first, logsBloom: "0x" },
     { ...block, parentHash: block.hash, logsBloom: "0x" },
     () => markets.readHead(subject, pools),
   );
-  return timeWeighted(market, route, series, block.timestamp);
 }
 
 /** The followed states of pools when they reach back to `start` (Unix seconds) without a gap. */

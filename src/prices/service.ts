@@ -27,6 +27,7 @@ import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
 import { cover, learn, loadBook, loadReference } from "./memory.ts";
 import { Origins } from "./origins.ts";
+import { PastWork, type Turn } from "./past-work.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
 import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
 import type { Rational } from "./rational.ts";
@@ -97,6 +98,25 @@ const HEAD_WITHIN = 16;
 const ASKED_EVERY_MS = 1_000;
 /** Streams read side by side when memory is restored. */
 const LOAD_BATCH = 32;
+/** A question nobody asked again for so long is not begun, in ms: its client was told to come back, and did not, twice. */
+const UNWANTED_MS = 60_000;
+
+/** A question under way. */
+interface Question {
+  readonly request: PriceRequest;
+  readonly selection: Selection;
+  /** Whether somebody asked it lately. */
+  readonly isWanted: () => boolean;
+  /** When the past of its price may be read. */
+  readonly turn: Turn;
+}
+
+/** A question, shared by all who ask it meanwhile. */
+interface Asked {
+  readonly answer: Promise<PriceAnswer>;
+  /** `Clock.monotonic` of the last time it was asked. */
+  askedMs: number;
+}
 
 /** Prices of one chain. */
 export function createPrices(deps: PricesDeps): Prices {
@@ -122,7 +142,11 @@ class PriceService {
   readonly #markets: Markets;
   readonly #times: BlockTimes;
   readonly #answers: LRUCache<string, PriceAnswer>;
-  readonly #inFlight = new Map<string, Promise<PriceAnswer>>();
+  readonly #inFlight = new Map<string, Asked>();
+  /** Questions about past blocks. */
+  readonly #past: PastWork;
+  /** What questions about the head ask of the past, which those of the past keep nobody waiting for. */
+  readonly #history: PastWork;
   #restoring: Promise<void> | undefined;
   #isRestored = false;
   readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
@@ -156,6 +180,8 @@ class PriceService {
       said: new Set(),
     };
     this.#markets = new Markets(this.#context);
+    this.#past = new PastWork(chain);
+    this.#history = new PastWork(chain);
     this.#times = new BlockTimes(reader, chain.blockSeconds);
     this.#answers = new LRUCache({ maxSize: limits.answerBytes, sizeCalculation: ({ body }) => body.length * 2 + 512 });
     this.consumer = new PriceFollower(this.#context, () => this.load());
@@ -217,10 +243,14 @@ class PriceService {
         return kept;
       }
     }
+    const now = this.#context.clock.monotonic();
     const shared = this.#inFlight.get(key);
-    if (shared !== undefined) return shared;
+    if (shared !== undefined) {
+      shared.askedMs = now;
+      return shared.answer;
+    }
     const answer = this.#compute(request, key).finally(() => this.#inFlight.delete(key));
-    this.#inFlight.set(key, answer);
+    this.#inFlight.set(key, { answer, askedMs: now });
     return answer;
   }
 
@@ -242,19 +272,25 @@ class PriceService {
   }
 
   async #compute(request: PriceRequest, key: string): Promise<PriceAnswer> {
-    const selection = selectPools(this.#context.chain, request.exchange);
+    const { chain, clock } = this.#context;
+    const selection = selectPools(chain, request.exchange);
+    const isWanted = (): boolean => {
+      const asked = this.#inFlight.get(key);
+      // What is begun at once is not noted yet.
+      return asked === undefined || clock.monotonic() - asked.askedMs < UNWANTED_MS;
+    };
+    const turn: Turn = (work) => this.#history.run(isWanted, work);
+    const question: Question = { request, selection, isWanted, turn };
     const ask = (): Promise<PriceAnswer> =>
       this.#attempt(() =>
-        request.toBlock === undefined
-          ? this.#atHead(request, selection)
-          : this.#atBlock(request, selection, request.toBlock),
+        request.toBlock === undefined ? this.#atHead(question) : this.#atBlock(question, request.toBlock),
       );
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
       const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
       if (found === undefined) throw error;
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
-      return this.#finish(request, selection, found, await this.#markets.cold(found));
+      return this.#finish(question, found, await this.#markets.cold(found));
     });
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
@@ -273,16 +309,17 @@ class PriceService {
     }
   }
 
-  async #atHead(request: PriceRequest, selection: Selection): Promise<PriceAnswer> {
+  async #atHead(question: Question): Promise<PriceAnswer> {
+    const { request, selection } = question;
     const head = this.#context.view.head();
     const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
     const warm = head !== undefined && known !== undefined ? this.#markets.warm(known, head) : undefined;
     const ahead = head !== undefined && known !== undefined ? this.#markets.ahead(known, head) : undefined;
-    if (ahead !== undefined) return this.#finish(request, selection, known!, ahead);
-    if (warm !== undefined) return this.#finish(request, selection, known!, warm);
+    if (ahead !== undefined) return this.#finish(question, known!, ahead);
+    if (warm !== undefined) return this.#finish(question, known!, warm);
     const { subject, market } = await this.#load(request.address, selection.unlisted);
     this.#admit(subject);
-    return this.#finish(request, selection, subject, market!);
+    return this.#finish(question, subject, market!);
   }
 
   /** Subject and head market from the node; those who ask for the same token at the same time share it. */
@@ -308,14 +345,22 @@ class PriceService {
     if (refused !== undefined) throw refused;
   }
 
-  async #atBlock(request: PriceRequest, selection: Selection, toBlock: number): Promise<PriceAnswer> {
+  async #atBlock(question: Question, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection, isWanted } = question;
     const head = this.#context.view.head();
     if (head?.number === toBlock) {
       // Memory of this very block, and not what the node has said of a newer one.
       const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
       const warm = known === undefined ? undefined : this.#markets.warm(known, head);
-      if (warm !== undefined) return this.#finish(request, selection, known!, warm);
+      if (warm !== undefined) return this.#finish(question, known!, warm);
     }
+    // In its turn as a whole: no part of it waits for another one.
+    return this.#past.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
+  }
+
+  async #inPast(question: Question, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection } = question;
+    const head = this.#context.view.head();
     const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
     const [subject, block] = await Promise.all([
       this.#markets.subject(request.address, selection.unlisted),
@@ -324,7 +369,7 @@ class PriceService {
     this.#admit(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     const market = await this.#markets.past(subject, block);
-    return this.#finish(request, selection, subject, { ...market, isPast: toBlock < newest });
+    return this.#finish(question, subject, { ...market, isPast: toBlock < newest });
   }
 
   /** The number of the node's head. @throws ApiError 400 when a block is above it */
@@ -348,13 +393,15 @@ class PriceService {
     return (await reader.passOverLaggards(head)) ? reader.header(number) : undefined;
   }
 
-  async #finish(request: PriceRequest, selection: Selection, subject: Subject, market: Market): Promise<PriceAnswer> {
+  async #finish({ request, selection, turn }: Question, subject: Subject, market: Market): Promise<PriceAnswer> {
     const priced = quote(market, this.#quoteOptions(request, selection, subject, market));
     const [percentChange, twap] = await Promise.all([
       request.percentChange
-        ? this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, subject, then))
+        ? turn(() => this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, subject, then)))
         : undefined,
-      request.provenance ? averageOf(this.#context, this.#markets, subject, priced, this.#times) : undefined,
+      request.provenance
+        ? averageOf({ context: this.#context, markets: this.#markets, times: this.#times, subject, now: priced, turn })
+        : undefined,
     ]);
     const record = recordOf({
       quote: priced,

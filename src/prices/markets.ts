@@ -32,8 +32,11 @@ import { recordReads } from "./recording.ts";
 import { maySearch, near, nextRound, planLinks, REDISCOVER_MS } from "./search.ts";
 import { linked, worthwhile } from "./through.ts";
 
-/** Tokens whose own pools are read to choose among them; of more, those whose pools hold most of the token. */
-const MAX_CANDIDATES = 16;
+/**
+ * Tokens whose own pools are read to choose among them: some thousand calls, in one round trip. Of more, those whose pools
+ * hold most of the token, which is one round trip more.
+ */
+const MAX_CANDIDATES = 128;
 /** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
 const AHEAD_MS = 15_000;
 
@@ -143,7 +146,8 @@ export class Markets {
     }
     // So that others who ask find the same book; what is in it counts once it is discovered.
     context.books.put(book);
-    const isLost = book.pools.size + links.length === 0;
+    // Pools with other tokens of the log are anybody's to make, and may be there to be found instead of those that count.
+    const isLost = book.pools.size === 0;
     const further = everywhere || isLost ? await nextRound(context, book) : [];
     const read = await this.#goThrough(subject, [...links, ...further]);
     this.#discovered(book, header);

@@ -285,9 +285,16 @@ class PriceService {
       this.#attempt(() =>
         request.toBlock === undefined ? this.#atHead(question) : this.#atBlock(question, request.toBlock),
       );
+    const isFirst = request.toBlock === undefined && this.#markets.known(request.address) === undefined;
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
-      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
+      const search = isRefused ? this.#markets.rediscover(request.address) : undefined;
+      if (isFirst) {
+        // Three round trips are what a first answer takes. What is found after that is the next one's.
+        search?.catch(() => undefined);
+        throw error;
+      }
+      const found = await search;
       if (found === undefined) throw error;
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
       return this.#finish(question, found, await this.#markets.cold(found));

@@ -8,6 +8,7 @@ import { priceStream } from "../../src/events/types.ts";
 import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
 import { createPrices, type Prices } from "../../src/prices/service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
+import { eventually } from "../support/service.ts";
 import { Process } from "./support/cluster.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { dollarWorld, eth, SUSHI, TOKEN, USDC, WETH, type World } from "./support/world.ts";
@@ -364,7 +365,7 @@ describe("a way through one of many tokens in the log", () => {
     expect(world.chain.requests).toEqual([]);
   });
 
-  test("is looked for where the token's own pool has no price, for one request more", async () => {
+  test("is looked for where the token's own pool has no price, after a first answer of three round trips", async () => {
     const { world, step } = await crowd(40);
     world.pair(TOKEN, 1n, USDC, 1n, SUSHI);
     const head = (): string => `calls@${world.chain.tip.number}`;
@@ -375,8 +376,9 @@ describe("a way through one of many tokens in the log", () => {
         ({ code }) => code,
       );
     };
+    const expected = ["callsAtHead", head(), "header"];
     expect(await asked(TOKEN)).toBe("low_liquidity");
-    expect(world.chain.requests).toEqual(["callsAtHead", head(), "header", "calls@latest"]);
+    expect(world.chain.requests.slice(0, 3)).toEqual(expected);
     await step();
     await step();
     world.pair(TOKEN, 10_000n, OTHER, 5_000n);
@@ -385,11 +387,18 @@ describe("a way through one of many tokens in the log", () => {
     world.clock.ms += TEN_MINUTES;
     await step();
     expect(await asked(TOKEN)).toBe(10);
-    const last = addressOf("last");
-    place(world, [last]);
-    world.pair(last, 1n, USDC, 1n, SUSHI);
-    world.pair(last, 10_000n, OTHER, 5_000n);
-    expect(await asked(last)).toBe(10);
+
+    const other = await crowd(40);
+    other.world.pair(TOKEN, 1n, USDC, 1n, SUSHI);
+    other.world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    expect(await other.world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
+    // Meanwhile it is found.
+    const again = () =>
+      other.world.price(TOKEN).then(
+        ({ usdPrice }) => usdPrice,
+        () => undefined,
+      );
+    expect(await eventually("the way is found", again)).toBe(10);
   });
 
   test("is found by the next question where the log knows more than one round asks about", async () => {

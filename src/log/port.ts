@@ -41,6 +41,13 @@ export interface ReadOptions {
   readonly isReadingOn?: boolean;
 }
 
+/** Some of the blobs that were asked for. */
+export interface BlobPage {
+  readonly blobs: Map<Hash, Uint8Array>;
+  /** How many of the hashes were looked up, from the first one on: of these, what is not among the blobs is not stored. */
+  readonly read: number;
+}
+
 /** Hears of each append of this process that is durable. */
 export type AppendListener = (append: Append) => void;
 
@@ -81,8 +88,11 @@ export interface EventLog {
   /** Stores bytes under their SHA-256 (hex with 0x), once. */
   putBlob(bytes: Uint8Array): Promise<Hash>;
   getBlob(hash: Hash): Promise<Uint8Array | undefined>;
-  /** Those of the hashes that are stored, in one query. */
-  getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>>;
+  /**
+   * Those of the hashes that are stored, looked up in their order until what was found exceeds `maxBytes` (8 MiB by
+   * default): one round trip to a server, one look-up a hash on SQLite. At least one is looked up where there is one.
+   */
+  getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage>;
 
   /** Takes or renews the lease `name`; false when another holder's has not run out. Time is the log's own clock. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>;

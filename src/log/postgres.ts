@@ -9,7 +9,7 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { Slots } from "../core/slots.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type { Append, AppendListener, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead } from "./port.ts";
 import { MAX_CONNECTIONS, PostgresConnections } from "./postgres-connections.ts";
 import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
 import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
@@ -295,14 +295,24 @@ class PostgresLog implements EventLog {
     return row === undefined ? undefined : new Uint8Array(row.bytes);
   }
 
-  async getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>> {
-    if (hashes.length === 0) return new Map();
-    const rows = await this.#connections.query<{ hash: Uint8Array; bytes: Uint8Array }>(
-      `SELECT hash, bytes FROM blobs
-       WHERE hash IN (SELECT decode(jsonb_array_elements_text($1::text::jsonb), 'hex'))`,
-      [JSON.stringify(hashes.map((hash) => hash.slice(2)))],
+  async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
+    if (hashes.length === 0) return { blobs: new Map(), read: 0 };
+    // As with events, the server stops where the running sum of sizes says so.
+    const rows = await this.#connections.query<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
+      `SELECT place, hash, bytes, up_to AS "upTo" FROM (
+         SELECT asked.place, blobs.hash, blobs.bytes, octet_length(blobs.bytes) AS size,
+                sum(octet_length(blobs.bytes)) OVER (ORDER BY asked.place) AS up_to
+         FROM jsonb_array_elements_text($1::text::jsonb) WITH ORDINALITY AS asked (name, place)
+         JOIN blobs ON blobs.hash = decode(asked.name, 'hex')
+       ) AS sized WHERE up_to - size <= $2 ORDER BY place`,
+      [JSON.stringify(hashes.map((hash) => hash.slice(2))), maxBytes],
     );
-    return new Map(rows.map((row) => [bytesToHex(row.hash) as Hash, new Uint8Array(row.bytes)]));
+    const last = rows.at(-1);
+    const isCut = last !== undefined && Number(last.upTo) > maxBytes;
+    return {
+      blobs: new Map(rows.map((row) => [bytesToHex(row.hash) as Hash, new Uint8Array(row.bytes)])),
+      read: isCut ? Number(last.place) : hashes.length,
+    };
   }
 
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {

@@ -10,8 +10,9 @@ import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { otherWork } from "../core/own-thread.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendListener, AppendOutcome, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type { Append, AppendListener, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead } from "./port.ts";
 import {
   fromStored,
   parseHeadline,
@@ -27,6 +28,9 @@ import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.
 
 /** The tail is polled for what other processes wrote. */
 const POLL_MS = 1_000;
+
+/** Blobs looked up in one go: a key among blobs of a megabyte is compared with whole ones, which takes a millisecond. */
+const LOOKUPS = 16;
 
 /** From here on a record's bytes are handed to the writer: to copy them would take longer. */
 const LARGE_BYTES = 32 * 1024;
@@ -254,14 +258,20 @@ class SqliteLog implements EventLog {
     return row?.bytes;
   }
 
-  async getBlobs(hashes: readonly Hash[]): Promise<Map<Hash, Uint8Array>> {
+  async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
     const query = this.#reader.query<{ bytes: Uint8Array }, [Uint8Array]>("SELECT bytes FROM blobs WHERE hash = ?");
     const blobs = new Map<Hash, Uint8Array>();
+    let [read, bytes] = [0, 0];
     for (const hash of hashes) {
+      if (read > 0 && read % LOOKUPS === 0) await otherWork();
       const row = query.get(hexToBytes(hash));
-      if (row !== null) blobs.set(hash, row.bytes);
+      read++;
+      if (row === null) continue;
+      blobs.set(hash, row.bytes);
+      bytes += row.bytes.length;
+      if (bytes > maxBytes) break;
     }
-    return blobs;
+    return { blobs, read };
   }
 
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {

@@ -15,7 +15,8 @@ import { MEDIA_RETRY_MS } from "./media-worker.ts";
 import { bareMetadata } from "./normalize.ts";
 import { fromBlob } from "./outcome.ts";
 import { isRefreshDue } from "./schedule.ts";
-import type { TokenText, TokenTexts } from "./texts.ts";
+import { blobsOf, Slices } from "./slices.ts";
+import type { Texts, TokenText, TokenTexts } from "./texts.ts";
 import type { Token } from "./work.ts";
 
 export interface PageFactsOptions {
@@ -53,10 +54,8 @@ export interface FactsReaderOptions {
   readonly publicUrl: () => string;
 }
 
-/** Metadata of one page in characters: a page of ordinary tokens is a hundredth of it. */
+/** Metadata of one page in characters: a page of ordinary tokens is a hundredth of it. What is behind it is not read. */
 const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
-/** Entries read together: of the largest bodies they are 16 MB. */
-const CHUNK = 16;
 const NOTHING_KNOWN = JSON.stringify(bareMetadata(null));
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
@@ -86,49 +85,51 @@ export class FactsReader {
     const book = await books.get(chainId, address);
     const page: PageFacts = { facts: [], wanted: [], pictures: [] };
     const now = clock.now();
+    const known = entries.map((entry) => lookUp(book, entry, options));
+    const texts: Texts = new Map();
+    const slices = new Slices();
     let characters = 0;
-    for (let from = 0; from < entries.length && characters < MAX_PAGE_CHARACTERS; ) {
-      // Small texts are read a whole page at a time; large ones show after the first few.
-      const size = characters > 0 && characters < CHUNK * 64 * 1024 ? entries.length : CHUNK;
-      const chunk = entries.slice(from, from + size);
-      from += size;
-      const known = chunk.map((entry) => lookUp(book, entry, options));
-      const [texts, media] = await Promise.all([this.#texts(known), this.#documents(known)]);
-      for (const [index, entry] of chunk.entries()) {
-        const one = known[index] as Known;
+    while (page.facts.length < entries.length && characters < MAX_PAGE_CHARACTERS) {
+      const from = page.facts.length;
+      const left = known.slice(from);
+      await this.#options.texts.read(left.flatMap(hashesOf), texts, MAX_PAGE_CHARACTERS - characters);
+      const unread = left.findIndex((one) => hashesOf(one).some((hash) => !texts.has(hash)));
+      const readable = unread < 0 ? left : left.slice(0, unread);
+      const media = await this.#documents(readable, slices);
+      for (const [index, one] of readable.entries()) {
+        const entry = entries[from + index] as Entry;
         const text = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
         const picture = one.media === undefined ? undefined : media.get(one.media);
         const facts = this.#facts(one, text, one.newest?.hash && texts.get(one.newest.hash), picture, options);
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
-        if (options.asOf !== undefined) continue;
-        if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(tokenOf(entry));
-        if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(tokenOf(entry));
+        if (options.asOf === undefined) {
+          if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(tokenOf(entry));
+          if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(tokenOf(entry));
+        }
         if (characters >= MAX_PAGE_CHARACTERS) break;
+        // A picture's object is written for this page, and the URI in it may be a megabyte.
+        if (options.mediaItems) await slices.worked(facts.media.length);
       }
     }
     return page;
   }
 
-  #texts(known: readonly Known[]): Promise<Map<Hash, TokenText>> {
-    const hashes = known.flatMap(({ good, newest }) => [good?.hash, newest?.hash].filter((hash) => hash !== undefined));
-    return this.#options.texts.getAll(hashes);
-  }
-
-  async #documents(known: readonly Known[]): Promise<Map<Hash, KnownMedia>> {
+  async #documents(known: readonly Known[], slices: Slices): Promise<Map<Hash, KnownMedia>> {
     const documents = new Map<Hash, KnownMedia>();
-    const missing: Hash[] = [];
+    const missing = new Set<Hash>();
     for (const { media } of known) {
       const document = media === undefined ? undefined : this.#media.get(media);
       if (media === undefined) continue;
-      if (document === undefined) missing.push(media);
+      if (document === undefined) missing.add(media);
       else documents.set(media, document);
     }
-    if (missing.length === 0) return documents;
-    for (const [hash, bytes] of await this.#options.log.getBlobs(missing)) {
+    for await (const [hash, bytes] of blobsOf(this.#options.log, [...missing])) {
+      if (bytes === undefined) continue;
       const document = knownMedia(fromBlob<MediaDocument>(bytes));
       this.#media.set(hash, document);
       documents.set(hash, document);
+      await slices.worked(bytes.length);
     }
     return documents;
   }
@@ -206,6 +207,9 @@ function mediaObject(fields: {
     media_collection: fields.collection,
   });
 }
+
+/** The documents that an entry's texts come from. */
+const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
 
 const tokenOf = ({ kind, id }: Entry): Token => ({ kind, id: BigInt(id) });
 

@@ -1,6 +1,6 @@
 /**
- * Tokens' documents and bodies by hash, read from the blob table many at a time and kept in an LRU by bytes: what a page
- * puts into its records, ready as JSON text.
+ * Tokens' documents and bodies by hash, read from the blob table as far as a page has room for them and kept in an LRU by
+ * bytes: what a page puts into its records, ready as JSON text.
  */
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../core/hex.ts";
@@ -9,6 +9,7 @@ import { nameOf } from "./media.ts";
 import { isNestedWithin } from "./nesting.ts";
 import { bareMetadata, type JsonValue, type NormalizedMetadata, normalize } from "./normalize.ts";
 import { fromBlob, type OutcomeDocument } from "./outcome.ts";
+import { blobsOf, Slices } from "./slices.ts";
 
 /** A token's outcome in words. */
 export interface TokenText {
@@ -25,8 +26,14 @@ export interface TokenText {
   readonly bytes: number;
 }
 
+/** Texts by hash; undefined where no document is stored. What was not reached is not among the keys. */
+export type Texts = Map<Hash, TokenText | undefined>;
+
+/** What a body puts into a text. */
+type BodyWords = Pick<TokenText, "metadata" | "normalized" | "image">;
+
 const decoder = new TextDecoder();
-const NOTHING_KNOWN = bareMetadata(null);
+const NO_WORDS: BodyWords = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
 
 export class TokenTexts {
   readonly #log: EventLog;
@@ -38,41 +45,74 @@ export class TokenTexts {
   }
 
   async get(hash: Hash): Promise<TokenText | undefined> {
-    return (await this.getAll([hash])).get(hash);
+    const texts: Texts = new Map();
+    await this.read([hash], texts, 1);
+    return texts.get(hash);
   }
 
-  /** Those of the hashes that the blob table has. */
-  async getAll(hashes: readonly Hash[]): Promise<Map<Hash, TokenText>> {
-    const texts = new Map<Hash, TokenText>();
+  /**
+   * Adds the hashes' texts, in their order, until those that had to be read exceed `maxCharacters`; at least one that is
+   * missing. Nothing behind that is read, and others have their turn meanwhile.
+   */
+  async read(hashes: readonly Hash[], texts: Texts, maxCharacters: number): Promise<void> {
     const missing = new Set<Hash>();
     for (const hash of hashes) {
+      if (texts.has(hash)) continue;
       const known = this.#cache.get(hash);
       if (known !== undefined) texts.set(hash, known);
       else missing.add(hash);
     }
-    if (missing.size === 0) return texts;
-    const documents = new Map<Hash, OutcomeDocument>();
-    for (const [hash, bytes] of await this.#log.getBlobs([...missing])) documents.set(hash, fromBlob(bytes));
-    const wanted = new Set([...documents.values()].flatMap(({ body }) => (body === undefined ? [] : [body])));
-    const bodies = await this.#log.getBlobs([...wanted]);
+    if (missing.size === 0) return;
+    const slices = new Slices();
+    const documents = await this.#documents([...missing], slices, maxCharacters);
+    const bodies = new Set(
+      [...documents.values()].map((document) => document?.body).filter((body) => body !== undefined),
+    );
+    const read = blobsOf(this.#log, [...bodies]);
+    // Many tokens may share one body: it is put into words once.
+    const words = new Map<Hash, BodyWords>();
+    let characters = 0;
     for (const [hash, document] of documents) {
-      const body = document.body === undefined ? undefined : bodies.get(document.body);
-      const text = inWords(document, body === undefined ? undefined : decoder.decode(body));
+      if (characters > maxCharacters) break;
+      if (document === undefined) {
+        texts.set(hash, undefined);
+        continue;
+      }
+      const { body, image } = document;
+      // Bodies come in the order of the documents that first name them.
+      if (body !== undefined && !words.has(body)) {
+        const blob = (await read.next()).value?.[1];
+        words.set(body, blob === undefined ? wordsOfImage(null) : wordsOfBody(blob));
+        await slices.worked(blob?.length ?? 0);
+      }
+      const text = textOf(document, (body && words.get(body)) ?? wordsOfImage(image ?? null));
       this.#cache.set(hash, text);
       texts.set(hash, text);
+      characters += text.uri.length + text.metadata.length;
+      await slices.worked(text.uri.length);
     }
-    return texts;
+  }
+
+  /** Documents in the order of their hashes, until they exceed `maxBytes`. */
+  async #documents(
+    hashes: readonly Hash[],
+    slices: Slices,
+    maxBytes: number,
+  ): Promise<Map<Hash, OutcomeDocument | undefined>> {
+    const documents = new Map<Hash, OutcomeDocument | undefined>();
+    let bytes = 0;
+    for await (const [hash, blob] of blobsOf(this.#log, hashes)) {
+      documents.set(hash, blob && fromBlob<OutcomeDocument>(blob));
+      bytes += blob?.length ?? 0;
+      if (bytes > maxBytes) break;
+      await slices.worked(blob?.length ?? 0);
+    }
+    return documents;
   }
 }
 
-function inWords({ uri, image }: OutcomeDocument, body: string | undefined): TokenText {
-  const fields = body === undefined ? bareMetadata(image ?? null) : fieldsOf(body);
-  const texts = {
-    uri: JSON.stringify(uri),
-    metadata: body === undefined || fields === undefined ? "null" : JSON.stringify(body),
-    normalized: JSON.stringify(fields ?? NOTHING_KNOWN),
-    image: fields?.image ?? fields?.animation_url ?? null,
-  };
+function textOf({ uri }: OutcomeDocument, words: BodyWords): TokenText {
+  const texts = { ...words, uri: JSON.stringify(uri) };
   const length = texts.uri.length + texts.metadata.length + texts.normalized.length + (texts.image?.length ?? 0);
   let imageName: string | null | undefined;
   return {
@@ -86,6 +126,20 @@ function inWords({ uri, image }: OutcomeDocument, body: string | undefined): Tok
     bytes: 512 + 2 * length,
   };
 }
+
+function wordsOfBody(bytes: Uint8Array): BodyWords {
+  const body = decoder.decode(bytes);
+  const fields = fieldsOf(body);
+  return fields === undefined ? NO_WORDS : { ...wordsOf(fields), metadata: JSON.stringify(body) };
+}
+
+const wordsOfImage = (image: string | null): BodyWords => wordsOf(bareMetadata(image));
+
+const wordsOf = (fields: NormalizedMetadata): BodyWords => ({
+  metadata: "null",
+  normalized: JSON.stringify(fields),
+  image: fields.image ?? fields.animation_url,
+});
 
 /** Undefined for a body that should not have got into the log: one like it must not cost the others of its page theirs. */
 function fieldsOf(body: string): NormalizedMetadata | undefined {

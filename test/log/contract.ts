@@ -248,13 +248,16 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await other.getBlob(hash)).toEqual(bytes);
       expect(await log.getBlob(hashOf(1))).toBeUndefined();
       const second = await log.putBlob(new Uint8Array([7]));
-      expect(await other.getBlobs([second, hashOf(1), hash])).toEqual(
-        new Map([
-          [second, new Uint8Array([7])],
-          [hash, bytes],
-        ]),
-      );
-      expect(await other.getBlobs([])).toEqual(new Map());
+      const seven = [second, new Uint8Array([7])] as const;
+      const one = [hash, bytes] as const;
+      const page = (read: number, ...stored: (readonly [Hash, Uint8Array])[]) => ({ blobs: new Map(stored), read });
+      expect(await other.getBlobs([second, hashOf(1), hash])).toEqual(page(3, seven, one));
+      expect(await other.getBlobs([])).toEqual(page(0));
+      // As many as the bytes hold, and the one that is too many.
+      expect(await other.getBlobs([second, hashOf(1), hash], 0)).toEqual(page(1, seven));
+      expect(await other.getBlobs([hashOf(1), second, hash, hashOf(2)], 1)).toEqual(page(3, seven, one));
+      expect(await other.getBlobs([hash, second], bytes.length)).toEqual(page(2, seven, one));
+      expect(await other.getBlobs([hash, second], bytes.length - 1)).toEqual(page(1, one));
     });
 
     test("a lease has one holder, is renewed by it, and passes on when it has run out or is released", async () => {

@@ -10,6 +10,7 @@ import { AppError } from "../../src/core/errors.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/port.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { systemWire } from "../../src/metadata/wire.ts";
 import { eventually } from "../support/service.ts";
@@ -141,6 +142,52 @@ describe("a body nested very deep", () => {
     expect(page.map(({ metadata }) => metadata)).toEqual([JSON.stringify(FINE), "null", JSON.stringify(FINE)]);
     expect(await namesOf(running, 3)).toEqual(["fine", null, "fine"]);
   });
+});
+
+test("a page of megabytes reads no more than it may show, and keeps nobody waiting meanwhile", async () => {
+  let bytes = 0;
+  const running = await run({
+    stories: { [B]: [] },
+    wrapLog: (log) =>
+      new Proxy(log, {
+        get: (target, name) => {
+          const value = Reflect.get(target, name, target);
+          if (name !== "getBlobs") return typeof value === "function" ? value.bind(target) : value;
+          return async (...args: Parameters<EventLog["getBlobs"]>) => {
+            const page = await target.getBlobs(...args);
+            for (const blob of page.blobs.values()) bytes += blob.length;
+            return page;
+          };
+        },
+      }),
+  });
+  const { log } = running;
+  const MEGABYTE = 1_000_000;
+  const [SMALL, LARGE] = [100, 60];
+  const tokens = [];
+  for (let id = 0; id < SMALL + LARGE; id++) {
+    const text = JSON.stringify({ name: String(id).padStart(id < SMALL ? 0 : MEGABYTE, "x") });
+    const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(text)) };
+    tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
+  }
+  const resolved = { type: "MetadataResolved", since: 0, count: tokens.length, tokens: encodeTokens(tokens) } as const;
+  await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
+  let [turns, isOver] = [0, false];
+  const count = () => {
+    turns++;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const shown = await running.page(A, SMALL + LARGE);
+  isOver = true;
+  // Each large token is two megabytes of the page's 24: its text, and its fields.
+  expect(shown.length).toBe(SMALL + 13);
+  expect(bytes).toBeLessThan(27 * MEGABYTE);
+  // At least one turn of the event loop to each body that was put into words.
+  expect(turns).toBeGreaterThan(bytes / MEGABYTE - 1);
+  // And all of them are there, whatever was in memory before.
+  const names = (await namesOf(running, SMALL + LARGE)).map((name) => name?.replace(/^x+/, ""));
+  expect(names).toEqual(Array.from({ length: shown.length }, (_, id) => String(id)));
 });
 
 describe("a host that is slow", () => {

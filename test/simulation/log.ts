@@ -5,7 +5,15 @@
 import { AppError, ConcurrencyError } from "../../src/core/errors.ts";
 import type { Hash } from "../../src/core/hex.ts";
 import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
-import type { Append, AppendOutcome, EventLog, Headline, ReadOptions, StreamHead } from "../../src/log/port.ts";
+import type {
+  Append,
+  AppendOutcome,
+  BlobPage,
+  EventLog,
+  Headline,
+  ReadOptions,
+  StreamHead,
+} from "../../src/log/port.ts";
 import { assertGapless, fromStored, type StoredEvent, toStored } from "../../src/log/records.ts";
 import type { FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";
@@ -276,8 +284,8 @@ export class SimLog implements EventLog {
     return Promise.reject(new Error("the simulated log keeps no blobs"));
   }
 
-  getBlobs(): Promise<Map<Hash, Uint8Array>> {
-    return Promise.resolve(new Map());
+  getBlobs(hashes: readonly Hash[]): Promise<BlobPage> {
+    return Promise.resolve({ blobs: new Map(), read: hashes.length });
   }
 
   /** The process is gone. */

@@ -1,0 +1,35 @@
+/**
+ * Long work on the request thread in slices: what was written for the sake of a page may be megabytes a token, and
+ * whoever wrote it is a stranger.
+ */
+import type { Hash } from "../core/hex.ts";
+import { otherWork } from "../core/own-thread.ts";
+import type { EventLog } from "../log/port.ts";
+
+/** Bytes worked on in one go: a few milliseconds. */
+const SLICE_BYTES = 256 * 1024;
+
+/** Counts what is worked on, and lets others have their turn after each slice of it. */
+export class Slices {
+  #bytes = 0;
+
+  /** To be awaited before the next piece of work. */
+  async worked(bytes: number): Promise<void> {
+    this.#bytes += bytes;
+    if (this.#bytes < SLICE_BYTES) return;
+    this.#bytes = 0;
+    await otherWork();
+  }
+}
+
+/** The blobs of the hashes in their order, read as they are taken; undefined for one that is not stored. */
+export async function* blobsOf(
+  log: EventLog,
+  hashes: readonly Hash[],
+): AsyncGenerator<readonly [Hash, Uint8Array | undefined]> {
+  for (let from = 0; from < hashes.length; ) {
+    const { blobs, read } = await log.getBlobs(hashes.slice(from), SLICE_BYTES);
+    for (const hash of hashes.slice(from, from + read)) yield [hash, blobs.get(hash)];
+    from += read;
+  }
+}

@@ -65,15 +65,16 @@ export function outcomeEvents(outcomes: readonly TokenOutcome[]): MetadataEvent[
 export interface OutboxOptions<T> {
   readonly clock: Clock;
   readonly write: (items: readonly T[]) => Promise<void>;
+  /** What could not be written is the caller's again: to be worked on later, not at once. */
+  readonly onFailure: (items: readonly T[], error: unknown) => void;
 }
 
-/** Gathers what is to be written together. */
+/** Gathers what is to be written together. Each item is written or handed back, whoever may be waiting for it. */
 export class Outbox<T> {
   readonly #options: OutboxOptions<T>;
   #items: T[] = [];
   #cancel: (() => void) | undefined;
   #writing: Promise<void> = Promise.resolve();
-  #failure: unknown;
 
   constructor(options: OutboxOptions<T>) {
     this.#options = options;
@@ -91,19 +92,13 @@ export class Outbox<T> {
     const items = this.#items;
     if (items.length === 0) return;
     this.#items = [];
-    this.#writing = this.#writing
-      .then(() => this.#options.write(items))
-      .catch((error: unknown) => {
-        this.#failure ??= error;
-      });
+    const { write, onFailure } = this.#options;
+    this.#writing = this.#writing.then(() => write(items)).catch((error: unknown) => onFailure(items, error));
   }
 
-  /** Resolves once all that was added is in the log. @throws what a write failed with */
+  /** Resolves once all that was added is in the log or was handed back. */
   async flush(): Promise<void> {
     this.#write();
     await this.#writing;
-    const failure = this.#failure;
-    this.#failure = undefined;
-    if (failure !== undefined) throw failure;
   }
 }

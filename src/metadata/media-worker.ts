@@ -6,6 +6,7 @@ import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { backoffMs } from "../core/retry.ts";
 import { encodeTokens } from "../events/tokens.ts";
 import type { MetadataBooks } from "./books.ts";
 import { appendMetadata, Outbox } from "./journal.ts";
@@ -43,6 +44,9 @@ const PARALLEL = 4;
 const MAX_WISHES = 20_000;
 /** A picture that may be had later is looked for again at most this often. */
 export const MEDIA_RETRY_MS = 600_000;
+/** Waits after a log that could not be written. */
+const WRITE_BASE_MS = 2_000;
+const WRITE_MAX_MS = 300_000;
 
 export class MediaWorker {
   readonly #options: MediaWorkerOptions;
@@ -52,11 +56,18 @@ export class MediaWorker {
   readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<Found>;
   #wake: (() => void) | undefined;
+  /** Failures to write, in a row, and how long to wait for the last of them. */
+  #failures = 0;
+  #pauseMs = 0;
 
   constructor(options: MediaWorkerOptions) {
     this.#options = options;
     this.#known = new LRUCache({ maxSize: options.maxBytes, sizeCalculation: (_, name) => 512 + 2 * name.length });
-    this.#outbox = new Outbox({ clock: options.clock, write: (found) => this.#write(found) });
+    this.#outbox = new Outbox({
+      clock: options.clock,
+      write: (found) => this.#write(found),
+      onFailure: (found, error) => this.#giveBack(found, error),
+    });
   }
 
   /** Takes note of tokens whose pictures are wanted. */
@@ -74,6 +85,12 @@ export class MediaWorker {
     const onAbort = () => this.#wake?.();
     signal.addEventListener("abort", onAbort, { once: true });
     while (!signal.aborted) {
+      if (this.#pauseMs > 0) {
+        const pause = this.#pauseMs;
+        this.#pauseMs = 0;
+        await this.#options.clock.sleep(pause, signal).catch(() => undefined);
+        continue;
+      }
       const [next] = this.#wishes;
       if (next === undefined || running.size >= PARALLEL) {
         const woken = new Promise<void>((resolve) => {
@@ -92,8 +109,10 @@ export class MediaWorker {
       running.add(work);
     }
     await Promise.all(running);
-    await this.#outbox.flush().catch((error: unknown) => this.#warn(error));
+    await this.#outbox.flush();
     this.#wishes.clear();
+    this.#failures = 0;
+    this.#pauseMs = 0;
   }
 
   #warn(error: unknown): void {
@@ -150,5 +169,14 @@ export class MediaWorker {
       const event = { type: "MediaExamined", count: group.length, tokens } as const;
       await appendMetadata(this.#options, { chainId: this.#options.chainId, address }, [event]);
     }
+    this.#failures = 0;
+  }
+
+  /** Wishes whose pictures are known but not in the log: fulfilled again later, from memory. */
+  #giveBack(found: readonly Found[], error: unknown): void {
+    const { clock, chainId, logger } = this.#options;
+    this.#pauseMs = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
+    logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "what pictures showed could not be written");
+    for (const { address, token } of found) this.want(address, [token]);
   }
 }

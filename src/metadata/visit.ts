@@ -47,6 +47,7 @@ export class Visit {
   readonly #isTurnOver: () => boolean;
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
+  /** What ends the visit: whoever sent it waits before the next one. */
   #failure: unknown;
   #isPuzzled = false;
   /** Outcomes written. */
@@ -63,15 +64,14 @@ export class Visit {
     this.#outbox = new Outbox({
       clock,
       write: async (outcomes) => {
-        try {
-          await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
-          this.written += outcomes.length;
-          // Until it is in the book, nobody must think that it was never asked for.
-          for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
-        } catch (error) {
-          for (const { token } of outcomes) work.giveBack(token);
-          throw error;
-        }
+        await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
+        this.written += outcomes.length;
+        // Until it is in the book, nobody must think that it was never asked for.
+        for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
+      },
+      onFailure: (outcomes, error) => {
+        this.#failure ??= error;
+        for (const { token } of outcomes) work.giveBack(token);
       },
     });
   }
@@ -81,12 +81,19 @@ export class Visit {
    * @throws AppError when the chain or the log cannot be asked; what was had is written
    */
   async run(): Promise<boolean> {
-    try {
-      return await this.#loop();
-    } finally {
-      await Promise.all(this.#running);
-      await this.#outbox.flush();
-    }
+    const isDone = await this.#loop().catch((error: unknown) => {
+      this.#failure ??= error;
+      return false;
+    });
+    await Promise.all(this.#running);
+    await this.#flush();
+    return isDone;
+  }
+
+  /** Resolves once every outcome is in the log. @throws what failed since the visit began */
+  async #flush(): Promise<void> {
+    await this.#outbox.flush();
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   async #loop(): Promise<boolean> {
@@ -216,7 +223,7 @@ export class Visit {
       return reason === undefined && hash !== book.good(slot)?.hash;
     });
     for (const outcome of changed) this.#record(outcome);
-    await this.#outbox.flush();
+    await this.#flush();
     if (changed.length * 2 < outcomes.length) return false;
     const block = view.head()?.number ?? 0;
     const whole = { fromId: "0", toId: ((1n << 256n) - 1n).toString() };

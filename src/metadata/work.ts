@@ -73,6 +73,7 @@ export class CollectionWork {
     const key = keyOf(token);
     this.inFlight.delete(key);
     this.#urgent.set(key, token);
+    this.#wake?.();
   }
 
   /** Resolves when something is wanted. */

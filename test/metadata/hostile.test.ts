@@ -10,7 +10,7 @@ import { AppError } from "../../src/core/errors.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream } from "../../src/events/types.ts";
-import type { EventLog } from "../../src/log/port.ts";
+import type { Append, EventLog } from "../../src/log/port.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { systemWire } from "../../src/metadata/wire.ts";
 import { eventually } from "../support/service.ts";
@@ -112,6 +112,60 @@ test("a chain that could not be asked is asked for the same tokens again", async
   });
   await running.settled(A, 50);
   expect([refusals, counted(running)]).toEqual([2, { resolved: 50 }]);
+});
+
+describe("a log that cannot be written", () => {
+  /** The least wait after one failure. */
+  const PAUSE_MS = 1_000;
+
+  /** Metadata over a log that refuses the first appends with such an event; when each was tried. */
+  async function refusing(type: string, refusals: number, uris: readonly string[]) {
+    const tries: number[] = [];
+    const running = await run({
+      stories: { [A]: uris },
+      wrapLog: (log) =>
+        new Proxy(log, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name, target);
+            if (name !== "append") return typeof value === "function" ? value.bind(target) : value;
+            return (append: Append) => {
+              if (append.events.every((event) => event.type !== type)) return target.append(append);
+              tries.push(performance.now());
+              if (tries.length > refusals) return target.append(append);
+              return Promise.reject(new AppError("the disk is full", { code: "log_unavailable", retryable: true }));
+            };
+          },
+        }),
+    });
+    const longestWait = () => Math.max(...tries.slice(1).map((time, index) => time - (tries[index] as number)));
+    return { running, tries, longestWait };
+  }
+
+  test("is left alone for a while, however many tokens there are to ask for", async () => {
+    // More than are written together; a visit that meets a failure writes what it has, twice at most.
+    const tokens = 600;
+    const uris = Array.from({ length: tokens }, (_, id) => `data:application/json,{"name":"${id}"}`);
+    const { running, longestWait } = await refusing("MetadataResolved", 4, uris);
+    await running.settled(A, tokens);
+    expect(longestWait()).toBeGreaterThanOrEqual(PAUSE_MS);
+    const names = await namesOf(running, tokens);
+    expect(names).toEqual(uris.map((_, id) => String(id)));
+  });
+
+  test("is told later of pictures that were looked at, though nobody asks again", async () => {
+    const sound = `data:audio/mpeg;base64,${Buffer.from("ID3 a sound").toString("base64")}`;
+    const { running, tries, longestWait } = await refusing("MediaExamined", 1, [
+      `data:application/json,{"image":"${sound}"}`,
+    ]);
+    await running.settled(A, 1);
+    await running.page(A, 1, { mediaItems: true });
+    await eventually("the log knows of the picture", async () => {
+      const book = await running.metadata.books.get(1, A);
+      return book.media(book.find(TransferKind.erc721, 0));
+    });
+    expect([tries.length, Object.fromEntries(running.pictures)]).toEqual([2, { success: 1 }]);
+    expect(longestWait()).toBeGreaterThanOrEqual(PAUSE_MS);
+  });
 });
 
 describe("a body nested very deep", () => {

@@ -6,9 +6,8 @@ import type { Clock } from "../core/clock.ts";
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
-import type { Fetched } from "./fetcher.ts";
 import { MetadataFailure } from "./outcome.ts";
-import { decodeText } from "./parse.ts";
+import { decodeText, type RawContent } from "./parse.ts";
 import type { Previews } from "./previews.ts";
 import { rasterSize } from "./raster.ts";
 import type { Resolver } from "./resolver.ts";
@@ -116,7 +115,7 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
 
 async function look(
   { log, previews }: ExaminerOptions,
-  { bytes, mimetype, charset }: Fetched,
+  { bytes, mimetype, charset }: RawContent,
   signal: AbortSignal,
 ): Promise<Omit<MediaDocument, "uri" | "updatedAt">> {
   const nothing = { parentHash: null, previews: [] } as const;

@@ -1,8 +1,8 @@
-/** The parse worker: large bodies in, text that strictly parses or a reason out, off the request thread. */
-import { type RawContent, tryParse } from "./parse.ts";
+/** The parse worker: large sources in, text that strictly parses or a reason out, off the request thread. */
+import { type Source, tryParse } from "./parse.ts";
 
 declare const self: Worker;
 
-self.onmessage = (message: MessageEvent<RawContent>) => {
+self.onmessage = (message: MessageEvent<Source>) => {
   self.postMessage(tryParse(message.data));
 };

@@ -9,12 +9,21 @@ import { isNestedWithin } from "./nesting.ts";
 import type { JsonValue } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
 import { sniffPicture } from "./sniff.ts";
+import { inlineContent } from "./uri.ts";
 
 export interface RawContent {
   readonly mimetype: string;
   readonly charset: string | undefined;
   readonly bytes: Uint8Array;
 }
+
+/** Content that is still encoded in its URI. */
+export interface InlineSource {
+  readonly uri: string;
+  readonly maxBytes: number;
+}
+
+export type Source = RawContent | InlineSource;
 
 export type Parsed =
   | { readonly kind: "json"; readonly text: string }
@@ -123,8 +132,13 @@ function isDrawing(text: string): boolean {
   }
 }
 
+/** Content as bytes, decoded where it has to be. @throws MetadataFailure */
+export const contentOf = (source: Source): RawContent =>
+  "uri" in source ? inlineContent(source.uri, source.maxBytes) : source;
+
 /** @throws MetadataFailure */
-export function parseContent(content: RawContent): Parsed {
+export function parseContent(source: Source): Parsed {
+  const content = contentOf(source);
   const picture = sniffPicture(content.bytes);
   if (picture !== undefined) return { kind: "picture", mimetype: picture };
   const text = decodeText(content).replace(/^\uFEFF/, "");
@@ -137,9 +151,9 @@ export function parseContent(content: RawContent): Parsed {
 }
 
 /** As `parseContent`, with the failure as a value. */
-export function tryParse(content: RawContent): ParseReply {
+export function tryParse(source: Source): ParseReply {
   try {
-    return parseContent(content);
+    return parseContent(source);
   } catch (error) {
     if (error instanceof MetadataFailure) return { kind: "failed", reason: error.reason };
     return { kind: "failed", reason: "not_json" };

@@ -1,12 +1,13 @@
 /**
- * Parses small bodies where it stands and large ones in a worker, one at a time. The worker is started with the first of
- * them; one that takes too long over a body is replaced, and that body alone has failed.
+ * Parses small bodies where it stands and large ones in a worker, one at a time; a body that is encoded in its URI is
+ * decoded there too. The worker is started with the first of them; one that takes too long over a body is replaced, and
+ * that body alone has failed.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import { Slots } from "../core/slots.ts";
 import { MetadataFailure } from "./outcome.ts";
-import { type Parsed, type ParseReply, type RawContent, tryParse } from "./parse.ts";
+import { type Parsed, type ParseReply, type Source, tryParse } from "./parse.ts";
 
 export interface ParserOptions {
   readonly clock: Clock;
@@ -15,8 +16,8 @@ export interface ParserOptions {
   readonly timeoutMs?: number;
 }
 
-/** A body of this size takes less than a millisecond. */
-const INLINE_BYTES = 32 * 1024;
+/** A body of this size takes a millisecond, or some when it is made to take long. */
+const SMALL_BYTES = 32 * 1024;
 /** A body of a megabyte takes some 20 ms, the start of the worker ten times that. */
 const TIMEOUT_MS = 5_000;
 
@@ -33,15 +34,14 @@ export class Parser {
   }
 
   /** @throws MetadataFailure, and the signal's reason when it is aborted */
-  async parse({ mimetype, charset, bytes }: RawContent, signal: AbortSignal): Promise<Parsed> {
-    const content = { mimetype, charset, bytes };
-    const isSmall = bytes.length <= INLINE_BYTES;
-    const reply = isSmall ? tryParse(content) : await this.#turn.run(() => this.#ask(content, signal), signal);
+  async parse(source: Source, signal: AbortSignal): Promise<Parsed> {
+    const isSmall = ("uri" in source ? source.uri : source.bytes).length <= SMALL_BYTES;
+    const reply = isSmall ? tryParse(source) : await this.#turn.run(() => this.#ask(source, signal), signal);
     if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
     return reply;
   }
 
-  async #ask(content: RawContent, signal: AbortSignal): Promise<ParseReply> {
+  async #ask(source: Source, signal: AbortSignal): Promise<ParseReply> {
     if (this.#closed) throw closed();
     signal.throwIfAborted();
     const { clock, timeoutMs = TIMEOUT_MS } = this.#options;
@@ -52,7 +52,7 @@ export class Parser {
     try {
       return await new Promise<ParseReply>((resolve, reject) => {
         this.#waiting = { resolve, reject };
-        worker.postMessage(content);
+        worker.postMessage(source);
       });
     } finally {
       this.#waiting = undefined;

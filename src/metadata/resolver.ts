@@ -4,14 +4,15 @@
  * out costs the token that has it and no other.
  */
 import { AppError } from "../core/errors.ts";
+import { otherWork } from "../core/own-thread.ts";
 import type { Slots } from "../core/slots.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { TransferKind as Kind } from "../events/columns.ts";
-import type { Fetched, Fetcher, FetchLimits } from "./fetcher.ts";
+import type { Fetcher, FetchLimits } from "./fetcher.ts";
 import type { Hosts } from "./hosts.ts";
 import { svgAsUri } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
-import { decodeText, type Parsed } from "./parse.ts";
+import { contentOf, type Parsed, type RawContent, type Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
 import { resolveUri, substituteId } from "./uri.ts";
 
@@ -19,6 +20,9 @@ import { resolveUri, substituteId } from "./uri.ts";
 export const JSON_LIMITS: FetchLimits = { maxBytes: 1024 * 1024, firstByteMs: 10_000, totalMs: 20_000 };
 /** A picture: ten megabytes are a photograph at full size. */
 export const IMAGE_LIMITS: FetchLimits = { maxBytes: 10 * 1024 * 1024, firstByteMs: 10_000, totalMs: 40_000 };
+
+/** Inline content that needs no turn of its own: a visit's window of such is a tenth of a megabyte. */
+const MAX_AT_ONCE = 2_048;
 
 export interface ResolverOptions {
   readonly fetcher: Fetcher;
@@ -53,12 +57,12 @@ export class Resolver {
     let isRead = false;
     try {
       const exact = token.kind === Kind.erc1155 ? substituteId(uri, token.id) : uri;
-      return await this.#load(exact, JSON_LIMITS, signal, async (fetch) =>
+      return await this.#load(exact, JSON_LIMITS, signal, async (open) =>
         // A slot is only taken by who has its host's leave: what waits for a slow host keeps nobody else waiting.
         slots.run(async () => {
-          const content = await fetch();
-          const parsed: Parsed = await parser.parse(content, signal);
-          const resolution = parsed.kind === "json" ? { text: parsed.text } : { image: pictureUri(exact, content) };
+          const source = await open();
+          const parsed: Parsed = await parser.parse(source, signal);
+          const resolution = parsed.kind === "json" ? { text: parsed.text } : { image: pictureUri(exact, source) };
           isRead = true;
           return use(resolution);
         }, signal),
@@ -70,9 +74,9 @@ export class Resolver {
   }
 
   /** The bytes behind a picture's URI. @throws MetadataFailure, and the signal's reason when it is aborted */
-  async media(uri: string, signal: AbortSignal): Promise<Fetched> {
+  async media(uri: string, signal: AbortSignal): Promise<RawContent> {
     try {
-      return await this.#load(uri, IMAGE_LIMITS, signal, (fetch) => fetch());
+      return await this.#load(uri, IMAGE_LIMITS, signal, async (open) => contentOf(await open()));
     } catch (error) {
       signal.throwIfAborted();
       throw asFailure(error);
@@ -84,11 +88,11 @@ export class Resolver {
     uri: string,
     limits: FetchLimits,
     signal: AbortSignal,
-    read: (fetch: () => Promise<Fetched>) => Promise<T>,
+    read: (open: () => Promise<Source>) => Promise<T>,
   ): Promise<T> {
     const { fetcher, hosts, ipfsGateways } = this.#options;
     const target = resolveUri(uri, { ipfsGateways, maxBytes: limits.maxBytes });
-    if (target.kind === "inline") return read(async () => target.content);
+    if (target.kind === "inline") return read(() => inlineSource(target.uri, limits.maxBytes));
     let failure = new MetadataFailure("invalid_uri", "no gateway");
     for (const url of target.urls) {
       try {
@@ -105,10 +109,16 @@ export class Resolver {
   }
 }
 
+/** Content that comes with its URI: a whole batch of tokens has it at once, so that others have their turn in between. */
+async function inlineSource(uri: string, maxBytes: number): Promise<Source> {
+  if (uri.length > MAX_AT_ONCE) await otherWork();
+  return { uri, maxBytes };
+}
+
 /** The URI of a picture that a token's own URI is or leads to. */
-function pictureUri(uri: string, content: Fetched): string {
+function pictureUri(uri: string, source: Source): string {
   // Drawn into the URI itself without being one: made into one.
-  return /^\s*</.test(uri) ? svgAsUri(decodeText(content)) : uri;
+  return "uri" in source && source.uri.startsWith("<") ? svgAsUri(source.uri) : uri;
 }
 
 /** What a token has to be told of what went wrong; what is wrong with this service itself stays what it is. */

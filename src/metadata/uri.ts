@@ -6,17 +6,20 @@ import { type Inline, parseDataUri } from "./data-uri.ts";
 import { MetadataFailure } from "./outcome.ts";
 
 export type Target =
-  | { readonly kind: "inline"; readonly content: Inline }
-  | { readonly kind: "remote"; readonly urls: readonly string[] };
+  /** Written into the URI itself, whose padding is gone: for `inlineContent`, which may take long. */
+  { readonly kind: "inline"; readonly uri: string } | { readonly kind: "remote"; readonly urls: readonly string[] };
 
 export interface UriOptions {
   /** Bases without a trailing slash, in order of preference. */
   readonly ipfsGateways: readonly string[];
+  /** Of the content. */
   readonly maxBytes: number;
 }
 
 /** A URI on the web is short; inline content may be as long as what it holds. */
 const MAX_URL_LENGTH = 8_192;
+/** Percent-encoding is three times as long as what it holds. */
+const MAX_ENCODED = 3;
 /** Each `{id}` makes a URI sixteen times as long as itself. */
 const MAX_IDS = 1_000;
 /** What a URI is can be told from so much of it. */
@@ -65,21 +68,29 @@ function gatewayUrls(path: string, gateways: readonly string[]): string[] {
 
 /** Contracts pad strings with zero bytes. Character by character: whoever wrote it decides how many there are. */
 function trimPadding(text: string): string {
-  const isPadding = (at: number) => text[at] === "\0" || /\s/.test(text[at] as string);
+  const isPadding = (at: number) => {
+    const code = text.charCodeAt(at);
+    return code === 0 || code === 0x20 || ((code < 0x20 || code > 0x7f) && /\s/.test(text[at] as string));
+  };
   let [from, to] = [0, text.length];
   while (from < to && isPadding(from)) from++;
   while (to > from && isPadding(to - 1)) to--;
   return text.slice(from, to);
 }
 
+/** The type of content that is written in a URI's place; undefined where a scheme says what it is. */
+function textType(head: string): string | undefined {
+  if (head.startsWith("{") || head.startsWith("[")) return "application/json";
+  return /^<(?:svg|\?xml)\b/i.test(head) ? "image/svg+xml" : undefined;
+}
+
 /** Where the content of a URI is to be had. @throws MetadataFailure */
 export function resolveUri(raw: string, options: UriOptions): Target {
+  if (raw.length > options.maxBytes * MAX_ENCODED + MAX_URL_LENGTH) throw new MetadataFailure("too_large");
   const uri = trimPadding(raw);
   if (uri === "") throw new MetadataFailure("no_uri");
   const head = uri.slice(0, HEAD);
-  if (/^data:/i.test(head)) return { kind: "inline", content: parseDataUri(uri, options.maxBytes) };
-  if (head.startsWith("{") || head.startsWith("[")) return inlineText("application/json", uri, options);
-  if (/^<(?:svg|\?xml)\b/i.test(head)) return inlineText("image/svg+xml", uri, options);
+  if (/^data:/i.test(head) || textType(head) !== undefined) return { kind: "inline", uri };
   // From here on nothing long is looked at.
   if (uri.length > MAX_URL_LENGTH) throw new MetadataFailure("invalid_uri", "too long");
   const path = distributedPath(uri);
@@ -94,9 +105,12 @@ export function resolveUri(raw: string, options: UriOptions): Target {
   return { kind: "remote", urls: [absolute] };
 }
 
-function inlineText(mimetype: string, text: string, { maxBytes }: UriOptions): Target {
-  if (text.length > maxBytes) throw new MetadataFailure("too_large");
-  const bytes = new TextEncoder().encode(text);
+/** The content of at most `maxBytes` that is written into an inline target's URI. @throws MetadataFailure */
+export function inlineContent(uri: string, maxBytes: number): Inline {
+  const mimetype = textType(uri.slice(0, HEAD));
+  if (mimetype === undefined) return parseDataUri(uri, maxBytes);
+  if (uri.length > maxBytes) throw new MetadataFailure("too_large");
+  const bytes = new TextEncoder().encode(uri);
   if (bytes.length > maxBytes) throw new MetadataFailure("too_large");
-  return { kind: "inline", content: { mimetype, charset: "utf-8", bytes } };
+  return { mimetype, charset: "utf-8", bytes };
 }

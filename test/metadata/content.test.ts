@@ -5,7 +5,7 @@ import { parseDataUri } from "../../src/metadata/data-uri.ts";
 import { normalize } from "../../src/metadata/normalize.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { tryParse } from "../../src/metadata/parse.ts";
-import { resolveUri, substituteId } from "../../src/metadata/uri.ts";
+import { inlineContent, resolveUri, substituteId } from "../../src/metadata/uri.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -20,7 +20,12 @@ const urlsOf = (uri: string): readonly string[] => {
 };
 const textOf = (uri: string): string => {
   const target = resolveUri(uri, options);
-  return target.kind === "inline" ? new TextDecoder().decode(target.content.bytes) : "";
+  return target.kind === "inline" ? new TextDecoder().decode(inlineContent(target.uri, options.maxBytes).bytes) : "";
+};
+/** Resolves, and decodes what is inline. */
+const open = (uri: string, { maxBytes } = options): void => {
+  const target = resolveUri(uri, { ...options, maxBytes });
+  if (target.kind === "inline") inlineContent(target.uri, maxBytes);
 };
 const reasonOf = (work: () => unknown): string => {
   try {
@@ -75,7 +80,7 @@ describe("IPFS in every spelling", () => {
       [`data:,${"x".repeat(1_001)}`, "too_large"],
       ["data:application/json;base64,!!!", "bad_encoding"],
     ] as const) {
-      expect([uri, reasonOf(() => resolveUri(uri, options))]).toEqual([uri, reason]);
+      expect([uri, reasonOf(() => open(uri))]).toEqual([uri, reason]);
     }
   });
 
@@ -164,7 +169,7 @@ describe("text that is made to take long", () => {
   const LONG = 100_000;
   /** A machine that has others to serve takes some; what is not linear takes seconds. */
   const SOON_MS = 250;
-  const resolved = (uri: string) => () => reasonOf(() => resolveUri(uri, { ...options, maxBytes: 1_000_000 }));
+  const resolved = (uri: string) => () => reasonOf(() => open(uri, { ...options, maxBytes: 1_000_000 }));
   const parsed = (body: string) => () => {
     const reply = tryParse({ mimetype: "", charset: undefined, bytes: new TextEncoder().encode(body) });
     return reply.kind === "failed" ? reply.reason : reply.kind;

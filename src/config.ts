@@ -73,6 +73,8 @@ export interface Config {
   /** Folder of snapshots of large collections; undefined: none are written. */
   readonly snapshotDir: string | undefined;
   readonly snapshotBytes: number;
+  /** Of one collection on disk, as far as it is fetched unbidden. */
+  readonly metadataBytes: number;
   readonly maxPageSize: number;
   readonly rateLimitPerMinute: number;
   readonly wireTypes: "seed" | "native";
@@ -268,6 +270,8 @@ export function readConfig(environment: Environment): Config {
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
     snapshotDir: readSnapshotDir(env, eventLogUrl),
     snapshotBytes: env.integer("SNAPSHOT_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
+    // A million tokens of 4 KB each: more than any collection that is not made to fill disks.
+    metadataBytes: env.integer("METADATA_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
     verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),

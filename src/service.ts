@@ -136,6 +136,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
     cacheBytes: config.cacheBytes * LIMITS.metadataCachePart,
+    maxStoredBytes: config.metadataBytes,
     observer: metadataObserver(metrics),
     ...(options.metadataSampleMs === undefined ? {} : { sampleMs: options.metadataSampleMs }),
   });

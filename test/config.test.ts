@@ -93,6 +93,7 @@ describe("the environment", () => {
     ["FINALITY_DEPTH_ETH", "1.5"],
     ["CURSOR_SECRET", "short"],
     ["SNAPSHOT_MB", "0"],
+    ["METADATA_MB", "1.5"],
     ["CACHE_MB", "0"],
     ["MAX_PAGE_SIZE", "０"],
     ["RATE_LIMIT_PER_MINUTE", "many"],

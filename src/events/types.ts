@@ -188,12 +188,14 @@ export type MetadataReason =
 /**
  * Metadata of tokens was had. Each token's hash names a blob `{uri, body | image}`: what the contract said, and the hash
  * of the body found there. `since`: the stream's version when the contract was asked, so that what was announced
- * meanwhile still counts. `tokens`: see `events/tokens.ts`.
+ * meanwhile still counts. `bytes`: what the blobs of those tokens that were not as before take, at most: some may share
+ * theirs. `tokens`: see `events/tokens.ts`.
  */
 export interface MetadataResolved {
   readonly type: "MetadataResolved";
   readonly since: number;
   readonly count: number;
+  readonly bytes: number;
   readonly tokens: Uint8Array;
 }
 
@@ -203,6 +205,8 @@ export interface MetadataFailed {
   readonly since: number;
   readonly reason: MetadataReason;
   readonly count: number;
+  /** As in `MetadataResolved`. */
+  readonly bytes: number;
   readonly tokens: Uint8Array;
 }
 

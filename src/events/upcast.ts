@@ -19,8 +19,8 @@ export const SCHEMAS = {
   TokenIdentified: 1,
   PoolDiscovered: 1,
   PriceObserved: 1,
-  MetadataResolved: 1,
-  MetadataFailed: 1,
+  MetadataResolved: 2,
+  MetadataFailed: 2,
   MetadataOutdated: 1,
   MetadataRequested: 1,
   MediaExamined: 1,
@@ -43,7 +43,11 @@ export const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
 };
 
 /** `STEPS[type][n]` lifts schema n to n + 1. */
-const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {};
+const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {
+  // Nobody counted: the collection's bound holds for what comes from here on.
+  MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
+  MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
+};
 
 function isType(type: string): type is DomainEvent["type"] {
   return Object.hasOwn(SCHEMAS, type);

@@ -7,7 +7,7 @@ import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { decodeTokens, NO_HASH } from "../events/tokens.ts";
-import type { MetadataEvent, MetadataReason } from "../events/types.ts";
+import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../events/types.ts";
 import { loadId, TokenTable } from "../nfts/tokens.ts";
 import { roomI32, roomU8, roomU32 } from "./grow.ts";
 
@@ -38,6 +38,8 @@ export class MetadataBook {
   /** Tokens with metadata, and those that have only failed so far. */
   resolved = 0;
   failed = 0;
+  /** Bytes that outcomes put into the blob table, at most. */
+  storedBytes = 0;
   /** Version of the newest word that something is outdated. */
   outdatedVersion = 0;
   /** Block that word is of. */
@@ -85,10 +87,10 @@ export class MetadataBook {
     this.version = version;
     switch (event.type) {
       case "MetadataResolved":
-        this.#outcomes(event.tokens, event.since, time, undefined);
+        this.#outcomes(event, time, undefined);
         return;
       case "MetadataFailed":
-        this.#outcomes(event.tokens, event.since, time, event.reason);
+        this.#outcomes(event, time, event.reason);
         return;
       case "MetadataOutdated":
         this.outdatedBlock = event.block;
@@ -119,8 +121,13 @@ export class MetadataBook {
     return slot;
   }
 
-  #outcomes(bytes: Uint8Array, since: number, time: number, reason: MetadataReason | undefined): void {
-    const { count, kinds, words, ids, hashes } = decodeTokens(bytes);
+  #outcomes(
+    { tokens, since, bytes }: MetadataResolved | MetadataFailed,
+    time: number,
+    reason: MetadataReason | undefined,
+  ): void {
+    const { count, kinds, words, ids, hashes } = decodeTokens(tokens);
+    this.storedBytes += bytes;
     const batch = this.#times.push(time) - 1;
     this.#since.push(since);
     this.#reasons.push(reason);

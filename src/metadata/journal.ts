@@ -22,6 +22,8 @@ export interface TokenOutcome {
   readonly reason: MetadataReason | undefined;
   /** Of the outcome's document; undefined where there is none. */
   readonly hash: Hash | undefined;
+  /** What storing it took, at most. */
+  readonly bytes: number;
   /** The stream's version when the contract was asked. */
   readonly since: number;
 }
@@ -55,7 +57,8 @@ export function outcomeEvents(outcomes: readonly TokenOutcome[]): MetadataEvent[
   return [...groups].map(([reason, group]) => {
     const tokens = encodeTokens(group.map(({ token, hash }): TokenHash => ({ ...token, hash: hash ?? NO_HASH })));
     const since = Math.min(...group.map((outcome) => outcome.since));
-    const common = { since, count: group.length, tokens };
+    const bytes = group.reduce((sum, outcome) => sum + outcome.bytes, 0);
+    const common = { since, count: group.length, bytes, tokens };
     return reason === undefined
       ? { type: "MetadataResolved", ...common }
       : { type: "MetadataFailed", reason, ...common };

@@ -60,6 +60,8 @@ export interface MetadataOptions {
   readonly publicUrl: () => string;
   /** Bytes of books, and of texts, in memory. */
   readonly cacheBytes: number;
+  /** Bytes of a collection's metadata on disk from which on only what somebody looks at is asked for. */
+  readonly maxStoredBytes: number;
   readonly observer: MetadataObserver;
   /** The first wait before a finished collection's sample is asked again. */
   readonly sampleMs?: number;
@@ -130,7 +132,8 @@ export class Metadata {
 
   /** Adds a chain. */
   chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
-    const { log, clock, logger, projections, observer, cacheBytes, sampleMs = SAMPLE_MS } = this.#options;
+    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes } = this.#options;
+    const { sampleMs = SAMPLE_MS } = this.#options;
     const { chainId } = chain;
     const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
     const media = new MediaWorker({
@@ -147,6 +150,7 @@ export class Metadata {
       holder,
       media,
       sampleMs,
+      maxStoredBytes,
       asker: new UriAsker(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
     });

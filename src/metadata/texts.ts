@@ -8,7 +8,7 @@ import type { EventLog } from "../log/port.ts";
 import { nameOf } from "./media.ts";
 import { isNestedWithin } from "./nesting.ts";
 import { bareMetadata, type JsonValue, type NormalizedMetadata, normalize } from "./normalize.ts";
-import { fromBlob, type OutcomeDocument } from "./outcome.ts";
+import { fromBlob, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import { blobsOf, Slices } from "./slices.ts";
 
 /** A token's outcome in words. */
@@ -31,6 +31,12 @@ export type Texts = Map<Hash, TokenText | undefined>;
 
 /** What a body puts into a text. */
 type BodyWords = Pick<TokenText, "metadata" | "normalized" | "image">;
+
+interface Body {
+  /** Undefined where it is not stored. */
+  readonly bytes: Uint8Array | undefined;
+  readonly words: BodyWords;
+}
 
 const decoder = new TextDecoder();
 const NO_WORDS: BodyWords = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
@@ -70,7 +76,7 @@ export class TokenTexts {
     );
     const read = blobsOf(this.#log, [...bodies]);
     // Many tokens may share one body: it is put into words once.
-    const words = new Map<Hash, BodyWords>();
+    const found = new Map<Hash, Body>();
     let characters = 0;
     for (const [hash, document] of documents) {
       if (characters > maxCharacters) break;
@@ -80,12 +86,13 @@ export class TokenTexts {
       }
       const { body, image } = document;
       // Bodies come in the order of the documents that first name them.
-      if (body !== undefined && !words.has(body)) {
-        const blob = (await read.next()).value?.[1];
-        words.set(body, blob === undefined ? wordsOfImage(null) : wordsOfBody(blob));
-        await slices.worked(blob?.length ?? 0);
+      if (body !== undefined && !found.has(body)) {
+        const bytes = (await read.next()).value?.[1];
+        found.set(body, { bytes, words: bytes === undefined ? wordsOfImage(null) : wordsOfBody(bytes) });
+        await slices.worked(bytes?.length ?? 0);
       }
-      const text = textOf(document, (body && words.get(body)) ?? wordsOfImage(image ?? null));
+      const { bytes, words } = (body && found.get(body)) ?? { bytes: undefined, words: wordsOfImage(image ?? null) };
+      const text = textOf(JSON.stringify(wholeUri(document, bytes)), words);
       this.#cache.set(hash, text);
       texts.set(hash, text);
       characters += text.uri.length + text.metadata.length;
@@ -111,8 +118,8 @@ export class TokenTexts {
   }
 }
 
-function textOf({ uri }: OutcomeDocument, words: BodyWords): TokenText {
-  const texts = { ...words, uri: JSON.stringify(uri) };
+function textOf(uri: string, words: BodyWords): TokenText {
+  const texts = { ...words, uri };
   const length = texts.uri.length + texts.metadata.length + texts.normalized.length + (texts.image?.length ?? 0);
   let imageName: string | null | undefined;
   return {

@@ -5,6 +5,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
+import type { Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
 import { TransferKind } from "../events/columns.ts";
@@ -16,7 +17,7 @@ import type { UriAsker } from "./ask.ts";
 import type { MetadataBook } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./journal.ts";
-import { isStubborn, MetadataFailure, type OutcomeDocument, toBlob } from "./outcome.ts";
+import { documentOf, hashOf, isStubborn, MetadataFailure, type OutcomeDocument, toBlob } from "./outcome.ts";
 import type { Resolver } from "./resolver.ts";
 import { retryMs } from "./schedule.ts";
 import { type CollectionWork, keyOf, type Token } from "./work.ts";
@@ -32,6 +33,18 @@ export interface VisitContext {
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved") => void;
+  /** Bytes of a collection's metadata on disk from which on only what somebody looks at is asked for. */
+  readonly maxStoredBytes: number;
+}
+
+/** What a token's content came to on disk. */
+type Stored = Pick<TokenOutcome, "hash" | "bytes">;
+
+/** What was known when the contract was asked. */
+interface Before {
+  readonly book: MetadataBook;
+  /** The book's version then. */
+  readonly since: number;
 }
 
 /** Tokens of one collection under way at once, so that one cannot take all the slots. */
@@ -50,6 +63,8 @@ export class Visit {
   /** What ends the visit: whoever sent it waits before the next one. */
   #failure: unknown;
   #isPuzzled = false;
+  /** Bytes of outcomes that the book does not know of yet. */
+  #unwrittenBytes = 0;
   /** Outcomes written. */
   written = 0;
 
@@ -66,11 +81,13 @@ export class Visit {
       write: async (outcomes) => {
         await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
         this.written += outcomes.length;
+        this.#unwrittenBytes -= bytesOf(outcomes);
         // Until it is in the book, nobody must think that it was never asked for.
         for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
       },
       onFailure: (outcomes, error) => {
         this.#failure ??= error;
+        this.#unwrittenBytes -= bytesOf(outcomes);
         for (const { token } of outcomes) work.giveBack(token);
       },
     });
@@ -110,8 +127,9 @@ export class Visit {
       }
       const book = await books.get(chainId, address);
       const collection = await projections.get(chainId, address);
+      this.#weigh(book);
       const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
-      if (tokens.length > 0) await this.#begin(tokens, book.version);
+      if (tokens.length > 0) await this.#begin(tokens, { book, since: book.version });
       // Walks take turns with requests.
       else if (more) await otherWork();
       else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
@@ -119,8 +137,19 @@ export class Visit {
     }
   }
 
+  /** Whoever writes a contract decides how much there is to store, and who runs this service how much of it unbidden. */
+  #weigh(book: MetadataBook): void {
+    const { maxStoredBytes, logger, chainId } = this.#context;
+    const isFull = book.storedBytes + this.#unwrittenBytes >= maxStoredBytes;
+    if (isFull && !this.#work.isFull) {
+      const { address } = this.#work;
+      logger.warn({ chainId, address, maxStoredBytes }, "metadata is large: only tokens that are read are asked for");
+    }
+    this.#work.isFull = isFull;
+  }
+
   /** Asks for the tokens' URIs and starts to resolve each. */
-  async #begin(tokens: readonly Token[], since: number): Promise<void> {
+  async #begin(tokens: readonly Token[], before: Before): Promise<void> {
     for (const token of tokens) this.#work.inFlight.add(keyOf(token));
     let uris: (string | undefined)[];
     try {
@@ -130,7 +159,7 @@ export class Visit {
       throw error;
     }
     tokens.forEach((token, index) => {
-      const running = this.#one(token, uris[index], since)
+      const running = this.#one(token, uris[index], before)
         .catch((error: unknown) => {
           this.#failure ??= error;
         })
@@ -160,9 +189,9 @@ export class Visit {
     }
   }
 
-  async #one(token: Token, uri: string | undefined, since: number): Promise<void> {
+  async #one(token: Token, uri: string | undefined, before: Before): Promise<void> {
     try {
-      this.#record(await this.#resolve(token, uri, since));
+      this.#record(await this.#resolve(token, uri, before));
     } catch (error) {
       this.#work.giveBack(token);
       throw error;
@@ -173,21 +202,23 @@ export class Visit {
     const { observe, clock } = this.#context;
     observe(outcome.reason ?? "resolved");
     if (outcome.reason !== undefined) this.#work.failed(clock.now() + retryMs(1, isStubborn(outcome.reason)));
+    this.#unwrittenBytes += outcome.bytes;
     this.#outbox.add(outcome);
   }
 
   /** The token's outcome, its body and document stored. @throws the signal's reason, AppError */
-  async #resolve(token: Token, uri: string | undefined, since: number): Promise<TokenOutcome> {
-    const { resolver, log, chainId, logger } = this.#context;
+  async #resolve(token: Token, uri: string | undefined, { book, since }: Before): Promise<TokenOutcome> {
+    const { resolver, chainId, logger } = this.#context;
     this.#signal.throwIfAborted();
-    if (uri === undefined) return { token, reason: "no_uri", hash: undefined, since };
+    if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
+    const known = knownHashes(book, token);
     try {
       return await resolver.metadata(uri, token, this.#signal, async (resolution) => {
-        const document: OutcomeDocument =
+        const stored =
           "text" in resolution
-            ? { uri, body: await log.putBlob(new TextEncoder().encode(resolution.text)) }
-            : { uri, image: resolution.image };
-        return { token, reason: undefined, hash: await log.putBlob(toBlob(document)), since };
+            ? await this.#storeText(uri, resolution.text, known)
+            : await this.#store({ uri, image: resolution.image }, known);
+        return { token, reason: undefined, ...stored, since };
       });
     } catch (error) {
       if (!(error instanceof MetadataFailure)) throw error;
@@ -201,9 +232,26 @@ export class Visit {
           "a token's content met a defect",
         );
       }
-      const hash = await log.putBlob(toBlob({ uri } satisfies OutcomeDocument));
-      return { token, reason: error.reason, hash, since };
+      return { token, reason: error.reason, ...(await this.#store({ uri }, known)), since };
     }
+  }
+
+  async #store(document: OutcomeDocument, known: readonly Hash[], bodyBytes = 0): Promise<Stored> {
+    const blob = toBlob(document);
+    const hash = await this.#context.log.putBlob(blob);
+    return { hash, bytes: known.includes(hash) ? 0 : blob.length + bodyBytes };
+  }
+
+  async #storeText(uri: string, text: string, known: readonly Hash[]): Promise<Stored> {
+    const bytes = new TextEncoder().encode(text);
+    const body = await this.#context.log.putBlob(bytes);
+    const document = documentOf(uri, text, body);
+    if (document.inline !== undefined && known.length > 0) {
+      // Older logs hold the URI whole: their tokens must not look as if all of them had changed.
+      const whole = hashOf(toBlob({ uri, body } satisfies OutcomeDocument));
+      if (known.includes(whole)) return { hash: whole, bytes: 0 };
+    }
+    return this.#store(document, known, bytes.length);
   }
 
   /**
@@ -217,7 +265,8 @@ export class Visit {
     const tokens = pickSample(book, clock);
     if (tokens.length === 0) return false;
     const uris = await this.#ask(tokens);
-    const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], book.version)));
+    const before = { book, since: book.version };
+    const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], before)));
     const changed = outcomes.filter(({ token, hash, reason }) => {
       const slot = book.find(token.kind, token.id);
       return reason === undefined && hash !== book.good(slot)?.hash;
@@ -232,6 +281,15 @@ export class Visit {
     ]);
     return true;
   }
+}
+
+const bytesOf = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
+
+/** The documents a token has by now. */
+function knownHashes(book: MetadataBook, { kind, id }: Token): Hash[] {
+  const slot = book.find(kind, id);
+  if (slot < 0) return [];
+  return [book.newest(slot)?.hash, book.good(slot)?.hash].filter((hash) => hash !== undefined);
 }
 
 /** Tokens with metadata, from anywhere in the collection. */

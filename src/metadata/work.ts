@@ -35,6 +35,8 @@ export class CollectionWork {
   interruptions = 0;
   sampleAt: number;
   sampleWait = 0;
+  /** Its metadata takes so many bytes that only what somebody looks at is still asked for. */
+  isFull = false;
   /** Something was done since the log was last told that all is. */
   isUnsettled = false;
   #wake: (() => void) | undefined;
@@ -98,6 +100,7 @@ export class CollectionWork {
       this.#urgent.delete(key);
       take(token);
     }
+    if (this.isFull) return { tokens, more: this.#urgent.size > 0 };
     const { max, now } = options;
     if (tokens.length < max && collection.status === "synced")
       this.#pickNew(collection, book, max - tokens.length, take);
@@ -179,6 +182,6 @@ export class CollectionWork {
 
   /** When the next walk over failed ones is due. */
   get nextRetry(): number {
-    return this.#nextRetry;
+    return this.isFull ? Number.POSITIVE_INFINITY : this.#nextRetry;
   }
 }

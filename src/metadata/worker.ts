@@ -188,7 +188,8 @@ export class MetadataWorker {
       }
       const isSampled = clock.now() >= work.sampleAt;
       if (isSampled) {
-        const isOutdated = await visit.sample();
+        // What would not be asked for again need not be doubted.
+        const isOutdated = !work.isFull && (await visit.sample());
         work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
         work.sampleAt = clock.now() + work.sampleWait;
       }

@@ -56,8 +56,8 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     timestamp: 5,
     logIndex: 0,
   },
-  MetadataResolved: { type: "MetadataResolved", since: 4, count: 1, tokens: new Uint8Array([1, 0, 255]) },
-  MetadataFailed: { type: "MetadataFailed", since: 4, reason: "timeout", count: 0, tokens: new Uint8Array() },
+  MetadataResolved: { type: "MetadataResolved", since: 4, count: 1, bytes: 512, tokens: new Uint8Array([1, 0, 255]) },
+  MetadataFailed: { type: "MetadataFailed", since: 4, reason: "timeout", count: 0, bytes: 0, tokens: new Uint8Array() },
   MetadataOutdated: {
     type: "MetadataOutdated",
     fromId: "0",
@@ -82,6 +82,16 @@ describe("records", () => {
       expect(decodeEvent(event.type, encodeEvent(event))).toEqual(event);
     });
   }
+
+  test("outcomes of before their bytes were counted come back with none", () => {
+    const fields = { since: 4, reason: "timeout", count: 1 };
+    const json = new TextEncoder().encode(JSON.stringify(fields));
+    const tokens = new Uint8Array([1, 0, 255]);
+    for (const type of ["MetadataResolved", "MetadataFailed"]) {
+      const bytes = new Uint8Array([1, 1, json.length, 0, 0, 0, ...json, ...tokens]);
+      expect(decodeEvent(type, bytes)).toEqual({ type, ...fields, bytes: 0, tokens } as never);
+    }
+  });
 
   test("cut off anywhere, of an unknown codec, schema or type: refused", () => {
     const event = EVENTS.HeadAdvanced;

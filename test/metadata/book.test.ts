@@ -23,6 +23,7 @@ const resolved = (since: number, ...list: (readonly [bigint, number])[]): Metada
   type: "MetadataResolved",
   since,
   count: list.length,
+  bytes: 100 * list.length,
   tokens: columns(list),
 });
 const failed = (
@@ -34,6 +35,7 @@ const failed = (
   since,
   reason,
   count: list.length,
+  bytes: 100 * list.length,
   tokens: columns(list),
 });
 const outdated = (from: bigint, to: bigint): MetadataEvent => ({
@@ -172,7 +174,8 @@ test("a million tokens cost tens of bytes each", () => {
       { length: batch },
       (_, i): TokenHash => ({ kind, id: BigInt(at * batch + i), hash: NO_HASH }),
     );
-    book.evolve({ type: "MetadataResolved", since: 0, count: batch, tokens: encodeTokens(list) }, at + 1, START);
+    const tokens = encodeTokens(list);
+    book.evolve({ type: "MetadataResolved", since: 0, count: batch, bytes: 0, tokens }, at + 1, START);
   }
   expect(book.resolved).toBe(1_000_000);
   expect(book.bytes / 1_000_000).toBeLessThan(130);

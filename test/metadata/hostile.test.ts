@@ -189,7 +189,8 @@ describe("a body nested very deep", () => {
       const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(body)) };
       tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
     }
-    const resolved = { type: "MetadataResolved", since: 0, count: 3, tokens: encodeTokens(tokens) } as const;
+    const columns = encodeTokens(tokens);
+    const resolved = { type: "MetadataResolved", since: 0, count: 3, bytes: 0, tokens: columns } as const;
     await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
     const page = await running.page(A, 3, { mediaItems: true });
     expect(page.map(({ tokenUri }) => tokenUri)).toEqual([0, 1, 2].map((id) => `"https://a.example/${id}"`));
@@ -224,14 +225,15 @@ test("a page of megabytes reads no more than it may show, and keeps nobody waiti
     const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(text)) };
     tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
   }
-  const resolved = { type: "MetadataResolved", since: 0, count: tokens.length, tokens: encodeTokens(tokens) } as const;
+  const [count, columns] = [tokens.length, encodeTokens(tokens)];
+  const resolved = { type: "MetadataResolved", since: 0, count, bytes: 0, tokens: columns } as const;
   await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
   let [turns, isOver] = [0, false];
-  const count = () => {
+  const turn = () => {
     turns++;
-    if (!isOver) setImmediate(count);
+    if (!isOver) setImmediate(turn);
   };
-  setImmediate(count);
+  setImmediate(turn);
   const shown = await running.page(A, SMALL + LARGE);
   isOver = true;
   // Each large token is two megabytes of the page's 24: its text, and its fields.

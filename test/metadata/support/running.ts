@@ -28,6 +28,7 @@ export interface RunningOptions {
   readonly wire?: Wire;
   readonly clock?: Clock;
   readonly cacheBytes?: number;
+  readonly maxStoredBytes?: number;
   /** Called before each batch of calls to the chain: tests throw from it. */
   readonly onCalls?: () => void;
   /** The log as the parts see it: tests make it fail. */
@@ -85,6 +86,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     wire = systemWire,
     clock = systemClock,
     cacheBytes = 16 * 1024 * 1024,
+    maxStoredBytes = Number.POSITIVE_INFINITY,
     onCalls = () => undefined,
     wrapLog = (log) => log,
   } = options;
@@ -111,6 +113,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     allowPrivate: true,
     publicUrl: () => "http://service.example",
     cacheBytes,
+    maxStoredBytes,
     observer: {
       outcome: (_chainId, outcome) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1),
       media: (_chainId, status) => pictures.set(status, (pictures.get(status) ?? 0) + 1),

@@ -1,0 +1,125 @@
+/** What metadata takes on disk: inline content is stored once, and a collection has a bound. */
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { TransferKind } from "../../src/events/columns.ts";
+import { encodeTokens } from "../../src/events/tokens.ts";
+import { metadataStream } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { fromBlob, type OutcomeDocument, toBlob } from "../../src/metadata/outcome.ts";
+import { eventually } from "../support/service.ts";
+import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const A = addressOf("a");
+const kind = TransferKind.erc721;
+
+let running: RunningMetadata;
+afterEach(() => running.stop());
+
+/** Metadata whose log knows how many bytes of blobs it was given that it did not have. */
+async function start(options: RunningOptions): Promise<() => number> {
+  const stored = new Map<string, number>();
+  running = await startMetadata({
+    ...options,
+    wrapLog: (log) =>
+      new Proxy(log, {
+        get: (target, name) => {
+          const value = Reflect.get(target, name, target);
+          if (name !== "putBlob") return typeof value === "function" ? value.bind(target) : value;
+          return async (bytes: Uint8Array): ReturnType<EventLog["putBlob"]> => {
+            const hash = await target.putBlob(bytes);
+            stored.set(hash, bytes.length);
+            return hash;
+          };
+        },
+      }),
+  });
+  return () => stored.values().reduce((sum, bytes) => sum + bytes, 0);
+}
+
+const bodyOf = (id: number, length: number): string => JSON.stringify({ name: String(id).padEnd(length, "é") });
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+/** The collection's book. */
+const bookOf = () => running.metadata.books.get(1, A);
+
+test("content that is written into its URI is stored once, and shown as it was given", async () => {
+  const bodies = Array.from({ length: 6 }, (_, id) => bodyOf(id, 10_000));
+  const [one, two, three, four, five, six] = bodies as [string, string, string, string, string, string];
+  const uris = [
+    `data:application/json;base64,${base64(one)}`,
+    `data:application/json,${two}`,
+    three,
+    // Written in a way that their content does not tell.
+    ` ${four}\n`,
+    `data:application/json;base64,${base64(five).replace(/.{76}/g, "$&\n")}`,
+    `data:application/json,${encodeURIComponent(six)}`,
+  ];
+  const stored = await start({ stories: { [A]: uris } });
+  await running.settled(A, uris.length);
+  const page = await running.page(A, uris.length);
+  expect(page.map(({ tokenUri }) => JSON.parse(tokenUri))).toEqual(uris);
+  expect(page.map(({ metadata }) => JSON.parse(metadata))).toEqual(bodies);
+  const bytes = (texts: readonly string[]) => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  // A document's own fields take some 150 bytes.
+  expect(stored() - bytes(bodies) - bytes(uris.slice(3))).toBeLessThan(6 * 200);
+  expect((await bookOf()).storedBytes).toBe(stored());
+});
+
+test("a document that holds its URI whole, from before, is still the token's", async () => {
+  const body = bodyOf(0, 1_000);
+  const uri = `data:application/json,${body}`;
+  await start({ stories: {} });
+  const { log } = running;
+  const document: OutcomeDocument = { uri, body: await log.putBlob(new TextEncoder().encode(body)) };
+  const hash = await log.putBlob(toBlob(document));
+  const tokens = encodeTokens([{ kind, id: 0n, hash }]);
+  const failed = { type: "MetadataFailed", since: 0, count: 1, reason: "timeout", bytes: 0, tokens } as const;
+  const resolved = { type: "MetadataResolved", since: 0, count: 1, bytes: 0, tokens } as const;
+  await log.append({ stream: metadataStream(1, A), events: [resolved, failed], expectedVersion: 0 });
+  // The collection comes after, and the failure is asked about again.
+  await running.add(A, [uri]);
+  const found = await eventually("the token was asked for", async () => {
+    const book = await bookOf();
+    return book.version > 2 ? book.good(book.find(kind, 0)) : undefined;
+  });
+  expect(fromBlob<OutcomeDocument>((await log.getBlob(found.hash ?? hash)) ?? new Uint8Array())).toEqual(document);
+  expect((await bookOf()).storedBytes).toBe(0);
+});
+
+test("a collection beyond its bound is asked for what is read, and for nothing else", async () => {
+  const [TOKENS, BODY, MAX] = [400, 20_000, 1_000_000];
+  // Half of them fail, and are to be tried again: their URIs take as much.
+  const uris = Array.from({ length: TOKENS }, (_, id) =>
+    id % 2 === 0 ? `data:application/json,${bodyOf(id, BODY)}` : `data:application/json,[${id}${" ".repeat(2 * BODY)}]`,
+  );
+  await start({ stories: { [A]: uris }, maxStoredBytes: MAX });
+  const settled = await eventually("it takes no more", async () => {
+    const book = await bookOf();
+    return book.storedBytes >= MAX && running.chain.inFlight() === 0 ? book.storedBytes : undefined;
+  });
+  // What was under way when it was reached: a visit's window.
+  expect(settled).toBeLessThan(MAX + 48 * 2.1 * BODY);
+  // A page is the only way to have more.
+  const last = { from: TOKENS - 2 };
+  await running.page(A, 2, last);
+  await eventually("what was read is there", async () => {
+    const [even, odd] = await running.page(A, 2, last);
+    return even?.metadata !== "null" && odd?.tokenUri !== "null" ? true : undefined;
+  });
+  const { resolved, failed, storedBytes, version } = await bookOf();
+  expect(storedBytes).toBeGreaterThan(settled);
+  expect(storedBytes).toBeLessThan(settled + 2.5 * 2 * BODY);
+  expect(resolved + failed).toBeLessThan(TOKENS / 2);
+  // What says that all may have changed makes nobody ask.
+  const whole = { fromId: "0", toId: String(TOKENS) };
+  const doubt = { type: "MetadataOutdated", ...whole, cause: "announced", block: 1 } as const;
+  await running.log.append({ stream: metadataStream(1, A), events: [doubt], expectedVersion: version });
+  await running.page(A, 2, { from: TOKENS - 4 });
+  await eventually("what was read after it is there", async () => {
+    const book = await bookOf();
+    return book.find(kind, TOKENS - 3) >= 0 ? true : undefined;
+  });
+  expect((await bookOf()).storedBytes).toBeLessThan(settled + 2.5 * 4 * BODY);
+});

@@ -15,7 +15,7 @@ const ELEMENTS: ReadonlySet<string> = new Set(
     "feOffset feTurbulence feDisplacementMap style switch"
   ).split(" "),
 );
-/** Elements whose content goes with them: what is inside a script is not text. */
+/** Attributes that name another element or a picture. */
 const REFERENCES: ReadonlySet<string> = new Set(["href", "xlink:href"]);
 const MAX_ELEMENTS = 20_000;
 const MAX_DEPTH = 256;
@@ -54,10 +54,17 @@ function isSafe(name: string, value: string): boolean {
   return !/^\s*(?:javascript|vbscript|data|https?|file):/i.test(value) && !loads(value);
 }
 
+/** An element that is written. */
+interface Element {
+  readonly name: string;
+  /** Text of a style sheet so far, whatever else is inside it: it is judged when all of it is there. */
+  style: string;
+}
+
 class Writer {
   readonly #parts: string[] = [];
   /** Open elements; those left out are undefined. */
-  readonly #open: (string | undefined)[] = [];
+  readonly #open: (Element | undefined)[] = [];
   #skipped = 0;
   #elements = 0;
   #uses = 0;
@@ -68,13 +75,15 @@ class Writer {
     if (this.#open.length >= MAX_DEPTH || ++this.#elements > MAX_ELEMENTS)
       throw new MetadataFailure("too_large", "svg");
     const isRoot = this.#open.length === 0;
-    if (this.#skipped > 0 || !ELEMENTS.has(local) || isRoot !== (local === "svg" && isRoot)) {
+    // A style sheet holds text and nothing else: an element in it would only take its words apart.
+    const isInStyle = this.#open.at(-1)?.name === "style";
+    if (this.#skipped > 0 || isInStyle || !ELEMENTS.has(local) || (isRoot && local !== "svg")) {
       this.#open.push(undefined);
       this.#skipped++;
       return;
     }
     if (local === "use" && ++this.#uses > MAX_USES) throw new MetadataFailure("too_large", "svg");
-    this.#open.push(local);
+    this.#open.push({ name: local, style: "" });
     const namespaces = isRoot ? ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"' : "";
     const kept = Object.entries(attributes)
       .filter(([attribute, value]) => this.#isKept(local, attribute, value))
@@ -94,14 +103,19 @@ class Writer {
   text(text: string): void {
     const within = this.#open.at(-1);
     if (this.#skipped > 0 || within === undefined) return;
-    if (within === "style" && loads(text)) return;
-    this.#parts.push(escapeText(text));
+    if (within.name === "style") within.style += text;
+    else this.#parts.push(escapeText(text));
   }
 
   close(): void {
-    const name = this.#open.pop();
-    if (name === undefined) this.#skipped = Math.max(0, this.#skipped - 1);
-    else this.#parts.push(`</${name}>`);
+    const element = this.#open.pop();
+    if (element === undefined) {
+      this.#skipped = Math.max(0, this.#skipped - 1);
+      return;
+    }
+    const { name, style } = element;
+    if (!loads(style)) this.#parts.push(escapeText(style));
+    this.#parts.push(`</${name}>`);
   }
 
   finish(): string {
@@ -112,25 +126,11 @@ class Writer {
 /** The drawing with nothing left in it that acts or loads. @throws MetadataFailure when it is none, or far too large */
 export function sanitizeSvg(source: string): string {
   const writer = new Writer();
-  let styleText = "";
-  let inStyle = false;
   const parser = new Parser(
     {
-      onopentag: (name, attributes) => {
-        inStyle = name === "style";
-        styleText = "";
-        writer.open(name, attributes);
-      },
-      // A style sheet is judged whole: it may come in pieces.
-      ontext: (text) => {
-        if (inStyle) styleText += text;
-        else writer.text(text);
-      },
-      onclosetag: () => {
-        if (inStyle) writer.text(styleText);
-        inStyle = false;
-        writer.close();
-      },
+      onopentag: (name, attributes) => writer.open(name, attributes),
+      ontext: (text) => writer.text(text),
+      onclosetag: () => writer.close(),
     },
     // In XML mode declarations, processing instructions and comments are passed over, and no entity but XML's five known.
     { xmlMode: true, decodeEntities: true },

@@ -193,6 +193,12 @@ describe("a poisoned drawing", () => {
     "<style>rect { fill: url('https://evil.example/x') }</style>",
     "<style>rect { fill: u\\72l(evil.example) }</style>",
     "<style>@font-face { src: url(https://evil.example/f) }</style>",
+    '<style>@im&#112;ort "https://evil.example/x.css";</style>',
+    '<svg:style xmlns:svg="http://www.w3.org/2000/svg">@im&#112;ort "https://evil.example/x.css";</svg:style>',
+    '<style>a<b/>@im&#112;ort "https://evil.example/x.css";</style>',
+    '<style>@im<title/>port "https://evil.example/x.css";</style>',
+    '<style>@im<![CDATA[port]]><!-- x --> "https://evil.example/x.css";</style>',
+    '<style>@im<style>port</style>port "https://evil.example/x.css";</style>',
     '<rect fill="url(https://evil.example/x#a)"/>',
     '<rect style="fill:url(//evil.example)"/>',
     '<a href="javascript:evil.example"><rect/></a>',
@@ -236,11 +242,12 @@ describe("a poisoned drawing", () => {
   test("what draws is kept", () => {
     const drawing =
       '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><defs><linearGradient id="a"><stop offset="1" stop-color="red"/></linearGradient></defs>' +
-      '<style>.x { fill: url(#a) }</style><rect class="x" fill="url(#a)" style="opacity:.5"/><text x="1">A &amp; B</text><use href="#a"/></svg>';
+      '<style>.x { fill: url(#a) }</style><svg:style>.y &gt; .z<b/> { opacity: .5 }</svg:style><rect class="x" fill="url(#a)" style="opacity:.5"/><text x="1">A &amp; B</text><use href="#a"/></svg>';
     const clean = sanitizeSvg(drawing);
     for (const part of [
       "linearGradient",
-      ".x { fill: url(#a) }",
+      "<style>.x { fill: url(#a) }</style>",
+      "<style>.y &gt; .z { opacity: .5 }</style>",
       'fill="url(#a)"',
       "A &amp; B",
       'href="#a"',

@@ -5,6 +5,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import { otherWork } from "../core/own-thread.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Entry } from "../nfts/listing.ts";
 import { NOTHING, type TokenFacts } from "../nfts/record.ts";
@@ -93,7 +94,7 @@ export class FactsReader {
       const from = page.facts.length;
       const left = known.slice(from);
       await this.#options.texts.read(left.flatMap(hashesOf), texts, MAX_PAGE_CHARACTERS - characters);
-      const unread = left.findIndex((one) => hashesOf(one).some((hash) => !texts.has(hash)));
+      const unread = left.findIndex(({ good, newest }) => isMissing(texts, good) || isMissing(texts, newest));
       const readable = unread < 0 ? left : left.slice(0, unread);
       const media = await this.#documents(readable, slices);
       for (const [index, one] of readable.entries()) {
@@ -109,7 +110,7 @@ export class FactsReader {
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
         // A picture's object is written for this page, and the URI in it may be a megabyte.
-        if (options.mediaItems) await slices.worked(facts.media.length);
+        if (slices.isOver(facts.media.length)) await otherWork();
       }
     }
     return page;
@@ -129,7 +130,7 @@ export class FactsReader {
       const document = knownMedia(fromBlob<MediaDocument>(bytes));
       this.#media.set(hash, document);
       documents.set(hash, document);
-      await slices.worked(bytes.length);
+      if (slices.isOver(bytes.length)) await otherWork();
     }
     return documents;
   }
@@ -210,6 +211,9 @@ function mediaObject(fields: {
 
 /** The documents that an entry's texts come from. */
 const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
+
+const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
+  outcome?.hash !== undefined && !texts.has(outcome.hash);
 
 const tokenOf = ({ kind, id }: Entry): Token => ({ kind, id: BigInt(id) });
 

@@ -3,22 +3,21 @@
  * whoever wrote it is a stranger.
  */
 import type { Hash } from "../core/hex.ts";
-import { otherWork } from "../core/own-thread.ts";
 import type { EventLog } from "../log/port.ts";
 
 /** Bytes worked on in one go: a few milliseconds. */
 const SLICE_BYTES = 256 * 1024;
 
-/** Counts what is worked on, and lets others have their turn after each slice of it. */
+/** Counts what is worked on, a slice at a time. */
 export class Slices {
   #bytes = 0;
 
-  /** To be awaited before the next piece of work. */
-  async worked(bytes: number): Promise<void> {
+  /** Whether others are to have their turn (`otherWork`) after so many bytes more. */
+  isOver(bytes: number): boolean {
     this.#bytes += bytes;
-    if (this.#bytes < SLICE_BYTES) return;
+    if (this.#bytes < SLICE_BYTES) return false;
     this.#bytes = 0;
-    await otherWork();
+    return true;
   }
 }
 

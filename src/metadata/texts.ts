@@ -4,6 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../core/hex.ts";
+import { otherWork } from "../core/own-thread.ts";
 import type { EventLog } from "../log/port.ts";
 import { nameOf } from "./media.ts";
 import { isNestedWithin } from "./nesting.ts";
@@ -89,14 +90,14 @@ export class TokenTexts {
       if (body !== undefined && !found.has(body)) {
         const bytes = (await read.next()).value?.[1];
         found.set(body, { bytes, words: bytes === undefined ? wordsOfImage(null) : wordsOfBody(bytes) });
-        await slices.worked(bytes?.length ?? 0);
+        if (slices.isOver(bytes?.length ?? 0)) await otherWork();
       }
       const { bytes, words } = (body && found.get(body)) ?? { bytes: undefined, words: wordsOfImage(image ?? null) };
       const text = textOf(JSON.stringify(wholeUri(document, bytes)), words);
       this.#cache.set(hash, text);
       texts.set(hash, text);
       characters += text.uri.length + text.metadata.length;
-      await slices.worked(text.uri.length);
+      if (slices.isOver(text.uri.length)) await otherWork();
     }
   }
 
@@ -112,7 +113,7 @@ export class TokenTexts {
       documents.set(hash, blob && fromBlob<OutcomeDocument>(blob));
       bytes += blob?.length ?? 0;
       if (bytes > maxBytes) break;
-      await slices.worked(blob?.length ?? 0);
+      if (slices.isOver(blob?.length ?? 0)) await otherWork();
     }
     return documents;
   }

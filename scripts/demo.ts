@@ -104,6 +104,7 @@ function indexed(base: string, key: string, address: string): Promise<void> {
     }
   });
   socket.on("error", reject);
+  socket.on("close", () => reject(new Error("the socket was closed before the collection was indexed")));
   return promise;
 }
 

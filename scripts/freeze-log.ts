@@ -1,6 +1,7 @@
 /**
- * Freezes an event log into a fixture: every record with its checksum, and what replaying them gives today. A fixture
- * is made once per released format and never made again: `bun scripts/freeze-log.ts <log url> <file>`.
+ * Freezes an event log into a fixture: every record with its checksum but metadata's, which is nothing without the blobs
+ * it names, and what replaying them gives today. A fixture is made once per released format and never made again:
+ * `bun scripts/freeze-log.ts <log url> <file>`.
  */
 import { systemClock } from "../src/core/clock.ts";
 import { silentLogger } from "../src/core/logger.ts";
@@ -12,8 +13,11 @@ const [url, file] = process.argv.slice(2);
 if (url === undefined || file === undefined) throw new Error("usage: bun scripts/freeze-log.ts <log url> <file>");
 const log = await openLog(url, systemClock, silentLogger);
 const records: FrozenRecord[] = [];
+const MOST = 1_000;
 for (const kind of ["chain/", "nft/", "price/"]) {
-  for (const { stream } of await log.streams(kind, { limit: 1_000 })) {
+  const streams = await log.streams(kind, { limit: MOST });
+  if (streams.length === MOST) throw new Error(`too many streams for a fixture: ${kind}`);
+  for (const { stream } of streams) {
     for (const { version, time, event } of await log.read(stream, {
       limit: 100_000,
       maxBytes: Number.MAX_SAFE_INTEGER,

@@ -122,6 +122,7 @@ async function breakCode({ file, find, replace }: Mutation): Promise<string> {
 
 async function mutate(only: string, jobs: number): Promise<boolean> {
   const queue = MUTATIONS.filter(({ name }) => name.includes(only));
+  if (queue.length === 0) throw new Error(`no mutation is named ${only}`);
   let ok = true;
   const work = async () => {
     for (let mutation = queue.shift(); mutation !== undefined; mutation = queue.shift()) {

@@ -1,6 +1,6 @@
 /**
- * Walks an event log and proves it: every checksum, every version, every fold and its invariants. Prints a line for each
- * stream with a hash of all its records (two copies of a log can be compared by it) and, for a collection, one of its
+ * Walks an event log and proves it: every checksum, every version, every fold and its invariants, the headline that a
+ * collection's stream is taken up by, and the blobs that metadata names. Prints a line for each stream with a hash of all its records (two copies of a log can be compared by it) and, for a collection, one of its
  * listing (two services that indexed it apart can be compared by that). Exits with 1 when anything is wrong; damage in
  * one stream does not hide the others.
  *
@@ -10,12 +10,18 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { systemClock } from "../src/core/clock.ts";
 import { messageOf } from "../src/core/errors.ts";
+import { bytesToHex, type Hash } from "../src/core/hex.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { encodeEvent } from "../src/events/codec.ts";
-import type { ChainEvent, NftEvent, PriceEvent, Recorded, StreamName } from "../src/events/types.ts";
+import { decodeTokens, NO_HASH } from "../src/events/tokens.ts";
+import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded, StreamName } from "../src/events/types.ts";
 import { evolveChain, initialChainState } from "../src/indexer/chain-state.ts";
+import { fromHeadline, type IndexState } from "../src/indexer/headline.ts";
 import { openLog } from "../src/log/open.ts";
 import type { EventLog, StreamHead } from "../src/log/port.ts";
+import { MetadataBook } from "../src/metadata/book.ts";
+import type { MediaDocument } from "../src/metadata/media.ts";
+import { hashOf, type OutcomeDocument } from "../src/metadata/outcome.ts";
 import { type Collection, evolve, initialState } from "../src/nfts/collection.ts";
 import { type Position, readSlice, START } from "../src/nfts/listing.ts";
 import { evolve as evolvePrice, initialState as initialPriceState } from "../src/prices/projection.ts";
@@ -25,29 +31,105 @@ const PAGE = 1_000;
 
 const sha256 = () => new Bun.CryptoHasher("sha256");
 
-/** Folds a stream as the service does; what the fold must not see it throws at. */
-function folder(kind: (typeof KINDS)[number]): { fold(recorded: Recorded): void; summary(): string } {
+/** A fold of a stream, as the service does it; what it must not see it throws at. */
+interface Folding {
+  fold(recorded: Recorded): unknown;
+  /** What there is to say of the whole stream. */
+  end(): string;
+}
+
+function folding(log: EventLog, { stream, headline }: StreamHead): Folding {
+  const kind = stream.slice(0, stream.indexOf("/"));
   if (kind === "nft") {
     const state = initialState();
     return {
       fold: ({ event, version, time }) => evolve(state, event as NftEvent, version, time),
-      summary: () => ` ${state.status} end=${state.end?.number ?? "none"} listing=${listingHash(state)}`,
+      end: () => {
+        if (headline !== undefined) assertHeadline(state, fromHeadline(headline));
+        return ` ${state.status} end=${state.end?.number ?? "none"} listing=${listingHash(state)}`;
+      },
     };
   }
   if (kind === "chain") {
     const state = initialChainState();
     return {
       fold: ({ event, version }) => evolveChain(state, event as ChainEvent, version),
-      summary: () => ` head=${state.head?.number ?? "none"} finalized=${state.finalized?.number ?? "none"}`,
+      end: () => ` head=${state.head?.number ?? "none"} finalized=${state.finalized?.number ?? "none"}`,
+    };
+  }
+  if (kind === "metadata") {
+    const book = new MetadataBook();
+    let blobs = 0;
+    return {
+      fold: async ({ event, version, time }) => {
+        book.evolve(event as MetadataEvent, version, time);
+        blobs += await verifyBlobs(log, event as MetadataEvent);
+      },
+      end: () => ` resolved=${book.resolved} failed=${book.failed} blobs=${blobs}`,
     };
   }
   let state = initialPriceState;
   return {
     fold: ({ event }) => {
-      if (kind === "price") state = evolvePrice(state, event as PriceEvent);
+      state = evolvePrice(state, event as PriceEvent);
     },
-    summary: () => "",
+    end: () => "",
   };
+}
+
+/** What a start goes by must be what the events say. @throws Error that names the field */
+function assertHeadline(
+  { status, end, identified, possibleSpam, verifiedCollection }: Collection,
+  said: IndexState,
+): void {
+  const expected: Partial<IndexState> = {
+    end: end?.number ?? -1,
+    endHash: end?.hash ?? "",
+    startBlock: identified?.startBlock ?? 0,
+    forms: identified?.forms ?? [],
+    spam: possibleSpam,
+    verified: verifiedCollection,
+    ...(said.status === "following" ? { status: status === "synced" ? "following" : "joining" } : {}),
+    ...(status === "not_nft" || status === "not_a_contract" ? { status } : {}),
+  };
+  for (const [name, value] of Object.entries(expected)) {
+    const other = said[name as keyof IndexState];
+    if (String(other) !== String(value)) throw new Error(`its headline says ${name}=${other}, its events ${value}`);
+  }
+}
+
+/** The blobs that an event names, and those that these do, are there and what their names say; how many they are. */
+async function verifyBlobs(log: EventLog, event: MetadataEvent): Promise<number> {
+  if (!("tokens" in event)) return 0;
+  const documents = namesOf(event.tokens);
+  const named: Hash[] = [];
+  await eachBlob(log, documents, (bytes) => {
+    const { body, previews = [] } = JSON.parse(Buffer.from(bytes).toString()) as Partial<
+      OutcomeDocument & MediaDocument
+    >;
+    named.push(...(body === undefined ? [] : [body]), ...previews.map(({ hash }) => hash));
+  });
+  await eachBlob(log, [...new Set(named)], () => undefined);
+  return documents.length + named.length;
+}
+
+function namesOf(tokens: Uint8Array): Hash[] {
+  const { count, hashes } = decodeTokens(tokens);
+  const names = Array.from({ length: count }, (_, i) => bytesToHex(hashes.subarray(i * 32, i * 32 + 32)) as Hash);
+  return [...new Set(names)].filter((name) => name !== NO_HASH);
+}
+
+async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: Uint8Array) => void): Promise<void> {
+  for (let at = 0; at < hashes.length; ) {
+    const { blobs, read } = await log.getBlobs(hashes.slice(at));
+    for (const hash of hashes.slice(at, at + read)) {
+      const bytes = blobs.get(hash);
+      if (bytes === undefined) throw new Error(`blob ${hash} is missing`);
+      if (hashOf(bytes) !== hash) throw new Error(`blob ${hash} is not what its name says`);
+      visit(bytes);
+    }
+    at += read;
+  }
 }
 
 /** Every (id, owner) with its amount and blocks, in the listing's order. */
@@ -67,20 +149,21 @@ function listingHash({ ledger, end }: Collection): string {
   return hasher.digest("hex").slice(0, 16);
 }
 
-async function verifyStream(log: EventLog, { stream, version }: StreamHead): Promise<string> {
-  const { fold, summary } = folder(stream.slice(0, stream.indexOf("/")) as (typeof KINDS)[number]);
+async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
+  const { stream, version } = head;
+  const { fold, end } = folding(log, head);
   const hasher = sha256();
   let at = 0;
   while (at < version) {
     const page = await log.read(stream, { from: at + 1, limit: PAGE });
     if (page.length === 0) throw new Error(`it ends at version ${at}, its row says ${version}`);
     for (const recorded of page) {
-      fold(recorded);
+      await fold(recorded);
       hasher.update(`${recorded.version} ${recorded.time} ${recorded.event.type} `).update(encodeEvent(recorded.event));
     }
     at = page.at(-1)!.version;
   }
-  return `v${version} ${hasher.digest("hex")}${summary()}`;
+  return `v${version} ${hasher.digest("hex")}${end()}`;
 }
 
 /** What SQLite itself finds wrong with the file. */

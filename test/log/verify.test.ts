@@ -1,6 +1,6 @@
 /**
  * `scripts/verify.ts` proves a whole log, gives two copies the same hashes, and finds every kind of damage: a record's
- * bytes, a missing record, a truncated file, a file that is none.
+ * bytes, a missing record, a blob, a headline, a truncated file, a file that is none.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -8,10 +8,14 @@ import { cp, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import type { NftEvent } from "../../src/events/types.ts";
+import { encodeTokens } from "../../src/events/tokens.ts";
+import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
+import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
+import { toBlob } from "../../src/metadata/outcome.ts";
 import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { freshStream, hashOf } from "./contract.ts";
@@ -124,5 +128,43 @@ describe("verify", () => {
     const none = join(folder, "none.db");
     expect(await run(`sqlite://${none}`)).toMatchObject({ code: 1 });
     expect(await Bun.file(none).exists()).toBe(false);
+  });
+
+  test("finds blobs that are gone or are not what they are named by, and headlines that the events do not bear out", async () => {
+    const path = join(folder, "blobs.db");
+    const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);
+    const address = `0x${"ab".repeat(20)}` as Address;
+    const body = await log.putBlob(Buffer.from('{"name":"One"}'));
+    const hash = await log.putBlob(toBlob({ uri: "https://a.example/1", body }));
+    const tokens = encodeTokens([{ kind: TransferKind.erc721, id: 1n, hash }]);
+    const resolved = { type: "MetadataResolved", since: 4, count: 1, bytes: 100, tokens } as const;
+    await log.append({ stream: metadataStream(1, address), events: [resolved], expectedVersion: 0 });
+    const stream = nftStream(1, address);
+    const events: NftEvent[] = [
+      { type: "IndexingRequested" },
+      { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 7, block: 9 },
+    ];
+    const state = { ...REQUESTED, status: "backfilling", forms: ["erc721"], startBlock: 7 } as const;
+    await log.append({ stream, events, expectedVersion: 0, headline: toHeadline(state) });
+    await log.close();
+    expect((await run(`sqlite://${path}`)).lines.at(-1)).toBe("2 streams, 0 wrong");
+    const damages = {
+      "UPDATE blobs SET bytes = CAST('{}' AS BLOB) WHERE hash = ?": `blob ${body} is not what its name says`,
+      "DELETE FROM blobs WHERE hash = ?": `blob ${body} is missing`,
+      "UPDATE streams SET headline = replace(headline, '\"end\":-1', '\"end\":8')":
+        "its headline says end=8, its events -1",
+      "UPDATE streams SET headline = replace(headline, 'erc721', 'erc1155')": "its headline says forms=erc1155",
+    };
+    for (const [index, [statement, said]] of Object.entries(damages).entries()) {
+      const damaged = join(folder, `damaged-${index}.db`);
+      await cp(path, damaged);
+      const database = new Database(damaged);
+      const { changes } = database.run(statement, statement.includes("?") ? [Buffer.from(body.slice(2), "hex")] : []);
+      database.close();
+      expect(changes).toBeGreaterThan(0);
+      const { code, lines } = await run(`sqlite://${damaged}`);
+      expect([code, lines.at(-1)]).toEqual([1, "2 streams, 1 wrong"]);
+      expect(lines.join()).toContain(said);
+    }
   });
 });

@@ -40,6 +40,8 @@ export interface EndpointOptions {
 /** Calls, and characters of them, in one JSON-RPC batch; providers refuse long ones. */
 const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
+/** Logs of so many blocks are asked for alone. */
+const SLOW_BLOCKS = 1_000;
 /** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -125,13 +127,18 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   #drain(): void {
     const queue = this.#queue.splice(0);
-    if (queue.length < 2) {
-      if (queue.length > 0) this.#sendBatch(queue);
+    if (queue.length === 0) return;
+    if (!this.#batches || queue.length === 1) {
+      this.#sendEach(queue);
       return;
     }
     let batch: Waiting[] = [];
     let length = 0;
     for (const waiting of queue) {
+      if (isSlow(waiting.payload)) {
+        this.#sendBatch([waiting]);
+        continue;
+      }
       const own = JSON.stringify(waiting.payload.params).length;
       if (batch.length === BATCH_MAX || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
         this.#sendBatch(batch);
@@ -141,7 +148,12 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       batch.push(waiting);
       length += own;
     }
-    this.#sendBatch(batch);
+    if (batch.length > 0) this.#sendBatch(batch);
+  }
+
+  /** One by one: a slow answer holds none of the others up. */
+  #sendEach(queue: readonly Waiting[]): void {
+    for (const waiting of queue) this.#sendBatch([waiting]);
   }
 
   /** Sends them and settles each; never rejects. */
@@ -158,7 +170,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         else resolve((answer as JsonRpcResult).result);
       }
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      if (batch.length > 1 && !this.#batches) this.#sendEach(batch);
+      else for (const { reject } of batch) reject(error);
     }
   }
 
@@ -169,10 +182,6 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
-    if (Array.isArray(payload) && !this.#batches) {
-      const answers = await Promise.all(payload.map((one) => this._send(one)));
-      return answers.flat();
-    }
     const list = Array.isArray(payload) ? payload : [payload];
     const method = list.length === 1 ? (list[0]?.method ?? "") : "batch";
     const ids = list.map((one) => Number(one.id));
@@ -182,9 +191,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       if (Array.isArray(payload) && !Array.isArray(parsed)) {
         // A single error for a whole batch: rate limits aside, the endpoint does not take batches.
         const error = classifyRpcError((parsed as { error?: unknown }).error, "batch", { endpoint: this.label });
-        if (error.kind === "rate" || list.length === 1) throw error;
-        this.#batches = false;
-        return { value: await this._send(payload), bytes: bytes.length };
+        if (error.kind !== "rate" && list.length > 1) this.#batches = false;
+        throw error;
       }
       return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
     });
@@ -265,6 +273,13 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#transport.close();
     super.destroy();
   }
+}
+
+/** Whether it may take seconds, for which nobody else's answer should have to wait: logs of many blocks. */
+function isSlow({ method, params }: JsonRpcPayload): boolean {
+  if (method !== "eth_getLogs") return false;
+  const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];
+  return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
 }
 
 const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>

@@ -26,7 +26,7 @@ const server = Bun.serve({
     const asked = (await request.json()) as Call | Call[];
     const calls = Array.isArray(asked) ? asked : [asked];
     seen.push(calls.map(({ method }) => method));
-    return Response.json(respond(calls, Array.isArray(asked)));
+    return Response.json(await respond(calls, Array.isArray(asked)));
   },
 });
 let chainId = "0x1";
@@ -165,6 +165,29 @@ test("an endpoint that takes no batches is asked one by one from then on", async
   expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1]);
   expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
   expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1, 1, 1]);
+});
+
+test("where there are no batches, and for logs of many blocks, nobody waits for another one's answer", async () => {
+  const provider = await open();
+  const gate = Promise.withResolvers<void>();
+  respond = async (calls, isBatch) => {
+    if (calls.some(({ method, params }) => method === "slow" || (params[0] as { held?: true })?.held))
+      await gate.promise;
+    return plainly(calls, isBatch);
+  };
+  const wide = { fromBlock: "0x0", toBlock: "0xffff", held: true };
+  const logs = provider.request("eth_getLogs", [wide]);
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  const serve = respond;
+  respond = (calls, isBatch) =>
+    isBatch
+      ? { jsonrpc: "2.0", id: null, error: { code: -32600, message: "batches are not supported" } }
+      : serve(calls, isBatch);
+  const slow = provider.request("slow", []);
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  gate.resolve();
+  expect(await slow).toEqual(["slow"]);
+  expect(await logs).toEqual(["eth_getLogs", wide]);
 });
 
 test("closed, it answers nothing more: neither what waits for its turn nor what comes later", async () => {

@@ -188,9 +188,9 @@ export class Follower {
 
   /**
    * Moves the followed head towards the node's; where there was a reorg, back to the ancestor and on from there.
-   * @param isOver whether it has gone back already: a node that changes its mind again is looked at again
+   * @param hasGoneBack in this look already: a node that changes its mind again is looked at again
    */
-  async #advance(state: ChainState, tips: Tips, lease: Lease, isOver = false): Promise<void> {
+  async #advance(state: ChainState, tips: Tips, lease: Lease, hasGoneBack = false): Promise<void> {
     const { observer, chain } = this.#options;
     const { head: nodeHead, finalized } = tips;
     if (state.head === undefined || state.finalized === undefined) {
@@ -207,16 +207,13 @@ export class Follower {
     if (target.number <= state.head.number) {
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
       if (isHeld(target, (number) => state.headers.get(number))) return;
-      await this.#goOver(state, tips, { from: target.number, isOver }, lease);
+      await this.#goOver(state, tips, { from: target.number, hasGoneBack }, lease);
       return;
     }
-    const next = state.head.number + 1;
-    const isFinal = isStep && target.number <= final.number;
-    const known = isFinal ? target.number : Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
-    const from = this.#options.verify === "sample" ? known : next;
+    const from = this.#firstRead(state.head.number + 1, target, { final, isStep });
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) {
-      await this.#goOver(state, tips, { from: Math.min(state.head.number, target.number), isOver }, lease);
+      await this.#goOver(state, tips, { from: Math.min(state.head.number, target.number), hasGoneBack }, lease);
       return;
     }
     // Nodes may be of two minds: what one calls final must be on the branch that is followed.
@@ -226,16 +223,23 @@ export class Follower {
     if (isStep) this.#nudged = true;
   }
 
+  /** The first block whose header is read on the way to `target`: final ones need not be, unless all are checked. */
+  #firstRead(next: number, target: BlockRef, { final, isStep }: { final: BlockRef; isStep: boolean }): number {
+    if (this.#options.verify !== "sample") return next;
+    if (isStep && target.number <= final.number) return target.number;
+    return Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
+  }
+
   /** Back to the common ancestor, and on to the head in the same look; a second fork in one look waits for the next. */
   async #goOver(
     state: ChainState,
     tips: Tips,
-    { from, isOver }: { from: number; isOver: boolean },
+    { from, hasGoneBack }: { from: number; hasGoneBack: boolean },
     lease: Lease,
   ): Promise<void> {
     const wentBack = await this.#resolveFork(state, from, lease);
     if (!wentBack) return;
-    if (isOver) this.#nudged = true;
+    if (hasGoneBack) this.#nudged = true;
     else await this.#advance(state, tips, lease, true);
   }
 

@@ -8,18 +8,26 @@ import type { BlockHeader, ChainLog } from "./port.ts";
 
 type Bits = readonly [number, number, number];
 
-/** Addresses that are followed, and apart from them what blocks mention: one pass over the former must not be in vain. */
-const bitsOfWatched = new LRUCache<string, Bits>({ max: 250_000 });
-const bitsOfMentioned = new LRUCache<string, Bits>({ max: 20_000 });
+/**
+ * Addresses that are followed, and apart from them what blocks mention: one pass over the former must not be in vain.
+ * Some 200 bytes each: 50 MB where a quarter of a million are followed.
+ */
+const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
+const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
 
 /** The bits an address or topic (hex with 0x, lower case) sets. */
-export function bloomBits(hex: string, bitsOf = bitsOfMentioned): Bits {
-  let bits = bitsOf.get(hex);
+export const bloomBits = (hex: string): Bits => bitsIn(mentionedBits, hex);
+
+/** As `bloomBits`, of an address that is asked about block after block. */
+export const watchedBloomBits = (address: string): Bits => bitsIn(watchedBits, address);
+
+function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
+  let bits = cache.get(hex);
   if (bits === undefined) {
     const digits = keccak256(hex);
     const at = (pair: number) => Number.parseInt(digits.slice(2 + pair * 4, 6 + pair * 4), 16) & 2_047;
     bits = [at(0), at(1), at(2)];
-    bitsOf.set(hex, bits);
+    cache.set(hex, bits);
   }
   return bits;
 }
@@ -55,7 +63,7 @@ export interface Watched {
 /** Those of the watched contracts that the block may have logs of. */
 export function spokenOf({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
   if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bloomBits(topic)))) return [];
-  return addresses.filter((address) => bloomHas(logsBloom, bloomBits(address, bitsOfWatched)));
+  return addresses.filter((address) => bloomHas(logsBloom, watchedBloomBits(address)));
 }
 
 /** Blocks that may have logs of a watched contract of which none came. */

@@ -3,7 +3,7 @@
  * must cover the header's, and the logs of each receipt that matters must cover its bloom. Receipts may hold more than
  * the header's bloom: on Polygon the bridge's state-sync transaction is in no header.
  */
-import { bloomBits, bloomHas, bloomOf, type Watched } from "./bloom.ts";
+import { bloomHas, bloomOf, type Watched, watchedBloomBits } from "./bloom.ts";
 import { RpcError } from "./errors.ts";
 import type { BlockHeader, ChainLog } from "./port.ts";
 import { verifyLogs } from "./verify.ts";
@@ -43,7 +43,7 @@ function checkedBloom(receipt: WireReceipt, header: BlockHeader, watched: Watche
   const matters =
     !BLOOM.test(own) ||
     watched.addresses.length > MAX_ASKED ||
-    watched.addresses.some((address) => bloomHas(own, bloomBits(address)));
+    watched.addresses.some((address) => bloomHas(own, watchedBloomBits(address)));
   if (!matters) return BigInt(own);
   const logs = (Array.isArray(receipt.logs) ? receipt.logs : []) as { address: string; topics: string[] }[];
   const lower = logs.map(({ address, topics }) => ({

@@ -2,6 +2,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
+import type { Endpoint } from "../rpc/endpoint.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 
 /**
@@ -19,6 +20,8 @@ export interface BackfillTask {
   readonly fromBlock: number;
   /** The last block to read: final, so that nothing read can be reverted. */
   readonly final: BlockRef;
+  /** Who has shown that block already. */
+  readonly shownBy?: Endpoint | undefined;
   readonly signal: AbortSignal;
   readonly onMalformed: (count: number) => void;
 }

@@ -48,7 +48,8 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
   const read = task.verify === "sample" ? readRange : readCheckedRange;
-  const sure = new Map<Endpoint, Promise<void>>();
+  const { shownBy } = task;
+  const sure = new Map(shownBy === undefined ? [] : [[shownBy, Promise.resolve()]]);
   try {
     while (next <= task.final.number || queue.length > 0) {
       while (next <= task.final.number && queue.length < ahead) {

@@ -12,6 +12,7 @@ import type { Logger } from "../core/logger.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
+import type { Endpoint } from "../rpc/endpoint.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import type { Verify } from "./backfill-task.ts";
@@ -69,6 +70,11 @@ class Lane {
   get size(): number {
     return this.waiting.size + this.running.size;
   }
+}
+
+/** Where a backfill ends, and who has shown that. */
+interface FinalBlock extends BlockRef {
+  readonly shownBy: Endpoint | undefined;
 }
 
 /** How a collection goes on after a job: at once in some lane, or after a while. */
@@ -238,7 +244,7 @@ export class IndexingJobs {
     address: Address,
     lane: Lane,
     signal: AbortSignal,
-  ): Promise<BlockRef | undefined> {
+  ): Promise<FinalBlock | undefined> {
     const { reader, decoder, chain, clock, logger } = this.#options;
     decoder.prepare();
     const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
@@ -259,9 +265,9 @@ export class IndexingJobs {
     return final;
   }
 
-  async #finalBlock(): Promise<BlockRef> {
-    const { number, hash } = (await this.#options.reader.tips()).finalized;
-    return { number, hash };
+  async #finalBlock(): Promise<FinalBlock> {
+    const { finalized, shownBy } = await this.#options.reader.tips();
+    return { number: finalized.number, hash: finalized.hash, shownBy };
   }
 
   /** Has the follower take over, which reads on while the last of the history is still being appended. */
@@ -270,7 +276,7 @@ export class IndexingJobs {
     this.#options.follower.nudge();
   }
 
-  async #backfill(writer: StreamWriter, address: Address, final: BlockRef, signal: AbortSignal): Promise<void> {
+  async #backfill(writer: StreamWriter, address: Address, final: FinalBlock, signal: AbortSignal): Promise<void> {
     const { reader, chain, observer, clock, verify } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
@@ -285,7 +291,8 @@ export class IndexingJobs {
       address,
       forms: writer.state.forms,
       fromBlock: nextBlock(writer.state),
-      final,
+      final: { number: target, hash: final.hash },
+      shownBy: final.shownBy,
       signal,
       onMalformed: (count) => observer.malformed(chain.chainId, count),
     });

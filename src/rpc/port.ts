@@ -5,6 +5,7 @@
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { Endpoint } from "./endpoint.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** 256 bytes of bloom filter over addresses and topics of the block's logs, hex with 0x. */
@@ -60,6 +61,8 @@ export type BlockTag = number | "latest";
 export interface Tips {
   readonly head: BlockHeader;
   readonly finalized: BlockHeader;
+  /** Who has shown both, where that was one. */
+  readonly shownBy?: Endpoint;
 }
 
 export interface CompleteLogsOptions {

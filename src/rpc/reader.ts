@@ -80,13 +80,15 @@ export class RpcChainReader implements ChainReader {
   }
 
   async tips(): Promise<Tips> {
-    const tagged = await this.#byTag((endpoint) =>
-      Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, "finalized")]),
-    );
-    const head = tagged === undefined ? await this.head() : present(tagged[0]);
-    const finalized = tagged?.[1];
-    const isBelow = finalized !== undefined && finalized.number <= head.number;
-    return { head, finalized: isBelow ? finalized : await this.#byDepth(head) };
+    const tagged = await this.#byTag(async (endpoint) => {
+      const [head, finalized] = await Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, "finalized")]);
+      return { head: present(head), finalized, shownBy: endpoint };
+    });
+    const head = tagged?.head ?? (await this.head());
+    const finalized = tagged?.finalized;
+    if (finalized === undefined || finalized.number > head.number)
+      return { head, finalized: await this.#byDepth(head) };
+    return { ...tagged, head, finalized };
   }
 
   async finalized(head: BlockHeader): Promise<BlockHeader> {

@@ -10,6 +10,7 @@ import type { Address, Hash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import { within } from "./core/within.ts";
 import { parseStream } from "./events/types.ts";
 import { type AuditSample, runAudit } from "./indexer/audit.ts";
 import type { Verify } from "./indexer/backfill-task.ts";
@@ -162,8 +163,8 @@ function blockHashes({
   return async (block) => {
     const known = hashes.get(block);
     if (known !== undefined) return known;
-    const wait = clock.sleep(HASH_WAIT_MS).then(() => undefined);
-    const header = await Promise.race([reader.header(block).catch(() => undefined), wait]);
+    const asked = reader.header(block).catch(() => undefined);
+    const header = (await within(clock, HASH_WAIT_MS, asked))?.value;
     if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
     return header?.hash;
   };

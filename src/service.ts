@@ -15,9 +15,10 @@ import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
-import { Lifecycle, within } from "./core/lifecycle.ts";
+import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
+import { within } from "./core/within.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
@@ -105,7 +106,7 @@ async function stopService(
   { clock, lifecycle, logger }: Pick<Ground, "clock" | "lifecycle"> & { readonly logger: Logger },
 ): Promise<void> {
   logger.info({}, "stopping");
-  if (!(await within(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop()))) {
+  if ((await within(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop())) === undefined) {
     logger.warn({}, "the listening socket did not close in time");
   }
   await lifecycle.stop();

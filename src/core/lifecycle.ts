@@ -6,6 +6,7 @@
 import { type Clock, systemClock } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
+import { within } from "./within.ts";
 
 /** A loop that is told to stop ends within this unless it waits for a node; then what it waits on is closed under it. */
 const ENDING_MS = 1_500;
@@ -91,8 +92,8 @@ export class Lifecycle {
   }
 
   /** Whether all loops ended within so many milliseconds. */
-  #ended(ms: number): Promise<boolean> {
-    return within(this.#clock, ms, Promise.all(this.#running.keys()));
+  async #ended(ms: number): Promise<boolean> {
+    return (await within(this.#clock, ms, Promise.all(this.#running.keys()))) !== undefined;
   }
 
   async #close(closers: Closer[]): Promise<void> {
@@ -101,22 +102,12 @@ export class Lifecycle {
       try {
         const closing = close();
         // Most are done when they return, and some return other than they say.
-        if (!(closing instanceof Promise) || (await within(this.#clock, CLOSING_MS, closing))) continue;
+        if (!(closing instanceof Promise)) continue;
+        if ((await within(this.#clock, CLOSING_MS, closing)) !== undefined) continue;
         this.#logger.warn({ task: name }, "closing did not end in time");
       } catch (error) {
         this.#logger.error({ task: name, err: error }, "closing failed");
       }
     }
-  }
-}
-
-/** Whether it settled within so many milliseconds; it is not waited for any longer. @throws what it rejects with by then */
-export async function within(clock: Clock, ms: number, settling: Promise<unknown>): Promise<boolean> {
-  const { promise: late, resolve } = Promise.withResolvers<boolean>();
-  const cancel = clock.after(ms, () => resolve(false));
-  try {
-    return await Promise.race([settling.then(() => true), late]);
-  } finally {
-    cancel();
   }
 }

@@ -3,6 +3,7 @@ import type { Chain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
+import { within } from "../core/within.ts";
 import { parsePriceQuery } from "../prices/query.ts";
 import type { Prices } from "../prices/service.ts";
 import { answerHeaders, notEnabled } from "./nft.ts";
@@ -35,16 +36,8 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
 
 /** What comes while the client can still be told. What does not is worked on: who asks again shares it. @throws ApiError 503 */
 async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
-  let cancel: () => void = () => undefined;
-  const tooLate = new Promise<never>((_, reject) => {
-    cancel = clock.after(LIMITS.answerMs, () => {
-      const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
-      reject(new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } }));
-    });
-  });
-  try {
-    return await Promise.race([answering, tooLate]);
-  } finally {
-    cancel();
-  }
+  const answered = await within(clock, LIMITS.answerMs, answering);
+  if (answered !== undefined) return answered.value;
+  const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
+  throw new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } });
 }

@@ -8,6 +8,7 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
+import { within } from "../core/within.ts";
 import type { Channel, Peer } from "../push/channel.ts";
 import { type ServerMessage, textOf } from "../push/messages.ts";
 import type { App } from "./app.ts";
@@ -152,12 +153,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
       // What is in flight is answered; then the rest is cut.
-      let cancel: () => void = () => undefined;
-      const grace = new Promise<void>((resolve) => {
-        cancel = clock.after(LIMITS.stopGraceMs, resolve);
-      });
-      await Promise.race([server.stop(false), grace]);
-      cancel();
+      await within(clock, LIMITS.stopGraceMs, server.stop(false));
       await server.stop(true);
     },
   };

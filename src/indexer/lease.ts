@@ -2,8 +2,10 @@
  * Work under a lease: taken, renewed while the work runs, given up when it ends. A holder that loses it is aborted; one
  * that was paused and does not know it yet is refused by the log's expected versions.
  */
+
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
+import { within } from "../core/within.ts";
 import type { EventLog } from "../log/port.ts";
 
 /** A dead holder's work is taken over after this. */
@@ -86,13 +88,7 @@ async function holdLease<T>(options: LeaseOptions, asked: number, work: (lease: 
 
   /** What the log says by then; undefined when it says nothing: the lease still runs for what is left of it. */
   async function renewed(withinMs: number): Promise<boolean | undefined> {
-    const { promise: runOut, resolve } = Promise.withResolvers<undefined>();
-    const cancel = clock.after(withinMs, () => resolve(undefined));
     const answer = log.acquireLease(name, holder, TTL_MS).catch(() => undefined);
-    try {
-      return await Promise.race([answer, runOut]);
-    } finally {
-      cancel();
-    }
+    return (await within(clock, withinMs, answer))?.value;
   }
 }

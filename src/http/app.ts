@@ -19,8 +19,6 @@ import {
   nftDetail,
   priceDetail,
   SCHEMAS,
-  SWAGGER_PAGE,
-  SWAGGER_START,
   socketDetail,
 } from "./docs.ts";
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
@@ -28,6 +26,7 @@ import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
 import { errorResponse, json, preflight, toApiError, withoutBody } from "./respond.ts";
+import { swaggerPage } from "./swagger-page.ts";
 import { pathOf, routed, searchOf, targetOf } from "./target.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
@@ -167,35 +166,13 @@ function createRoutes(deps: AppDeps): Elysia {
   const nft = createNftRoute(deps);
   const price = createPriceRoute(deps);
   const media = createMediaRoute(deps);
-  const asset = (name: string, type: string) => {
-    const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
-    return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
-  };
   const hidden = { detail: { hide: true } };
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
       const known = code === "NOT_FOUND" ? noSuchPath() : error;
       return failure(known, requestIds.get(request) ?? "", deps.logger);
     })
-    .get(
-      "/swagger",
-      () =>
-        new Response(SWAGGER_PAGE, {
-          headers: {
-            "content-type": "text/html; charset=utf-8",
-            "content-security-policy":
-              "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
-          },
-        }),
-      hidden,
-    )
-    .get("/swagger/swagger-ui.css", asset("swagger-ui.css", "text/css; charset=utf-8"), hidden)
-    .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", "text/javascript; charset=utf-8"), hidden)
-    .get(
-      "/swagger/start.js",
-      () => new Response(SWAGGER_START, { headers: { "content-type": "text/javascript; charset=utf-8" } }),
-      hidden,
-    )
+    .use(swaggerPage())
     .get("/", () => new Response(null, { status: 302, headers: { location: "/swagger" } }), hidden)
     .get("/health/live", () => json('{"status":"live"}'), {
       detail: healthDetail("live", "Whether the process answers", true),

@@ -1,7 +1,4 @@
-/**
- * The OpenAPI document's parts, and the page that shows it. The page's script and style come from the `swagger-ui-dist`
- * package and are served from here: it works without internet.
- */
+/** The OpenAPI document's parts. */
 import { Type } from "@sinclair/typebox";
 import { CHAINS, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { EXCHANGES } from "../chains/exchanges.ts";
@@ -300,30 +297,3 @@ export const INFO = {
   description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this very server.",
   license: { name: "MIT" },
 };
-
-/** The page at `/swagger`. */
-export const SWAGGER_PAGE = `<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>EVM data service · API</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/swagger/swagger-ui.css">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="/swagger/swagger-ui-bundle.js"></script>
-<script src="/swagger/start.js"></script>
-</body>
-</html>
-`;
-
-/** Starts the page; a file of its own, so that the page needs no inline script. */
-export const SWAGGER_START = `window.ui = SwaggerUIBundle({
-  url: "/swagger/json",
-  dom_id: "#swagger-ui",
-  deepLinking: true,
-  persistAuthorization: true,
-});
-`;

@@ -1,0 +1,52 @@
+/**
+ * The page at `/swagger`. Its script and style come from the `swagger-ui-dist` package and are served from here: it works
+ * without internet.
+ */
+import { Elysia } from "elysia";
+
+const PAGE = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>EVM data service · API</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/swagger/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/swagger/swagger-ui-bundle.js"></script>
+<script src="/swagger/start.js"></script>
+</body>
+</html>
+`;
+
+/** Starts the page; a file of its own, so that the page needs no inline script. */
+const START = `window.ui = SwaggerUIBundle({
+  url: "/swagger/json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  persistAuthorization: true,
+});
+`;
+
+const HTML = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy":
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
+};
+const [CSS, SCRIPT] = ["text/css; charset=utf-8", "text/javascript; charset=utf-8"];
+/** It is no part of the document it shows. */
+const HIDDEN = { detail: { hide: true } };
+
+function asset(name: string, type: string): () => Response {
+  const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
+  return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
+}
+
+export const swaggerPage = () =>
+  new Elysia()
+    .get("/swagger", () => new Response(PAGE, { headers: HTML }), HIDDEN)
+    .get("/swagger/swagger-ui.css", asset("swagger-ui.css", CSS), HIDDEN)
+    .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", SCRIPT), HIDDEN)
+    .get("/swagger/start.js", () => new Response(START, { headers: { "content-type": SCRIPT } }), HIDDEN);

@@ -66,7 +66,10 @@ export class Ledger {
       this.balances.bytes +
       this.rows.bytes +
       this.gaps.bytes +
-      this.#lateMints.bytes
+      this.#lateMints.bytes +
+      this.pairIndexes.bytes +
+      this.#expansions.bytes +
+      this.#searches.bytes
     );
   }
 

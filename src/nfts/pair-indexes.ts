@@ -32,6 +32,10 @@ interface Making {
   readonly done: Promise<boolean>;
 }
 
+/** Of a mark with its position, and of an id range's entry in the map with its array, in JavaScriptCore. */
+const MARK_BYTES = 128;
+const GAPS_BYTES = 400;
+
 /** Blocks whose index is kept. */
 const MAX_KNOWN = 4;
 /** Blocks that may wait for theirs: a second each for a million tokens, and nobody waits longer for a page than these take. */
@@ -42,6 +46,12 @@ export class PairIndexes {
   #known: readonly PairIndex[] = [];
   readonly #making = new Map<number, Making>();
   #last: Promise<unknown> = Promise.resolve();
+  #bytes = 0;
+
+  /** Of the indexes that are kept; those being made are not counted, one at a time. */
+  get bytes(): number {
+    return this.#bytes;
+  }
 
   find(block: number): PairIndex | undefined {
     return this.#known.find((index) => index.block === block);
@@ -49,12 +59,19 @@ export class PairIndexes {
 
   /** Keeps an index that is true now. */
   add(index: PairIndex): void {
-    this.#known = [index, ...this.#known.filter(({ block }) => block !== index.block)].slice(0, MAX_KNOWN);
+    this.#keep([index, ...this.#known.filter(({ block }) => block !== index.block)].slice(0, MAX_KNOWN));
+  }
+
+  #keep(known: readonly PairIndex[]): void {
+    this.#known = known;
+    this.#bytes = known.reduce((sum, index) => sum + bytesOf(index), 0);
   }
 
   /** Blocks above `block` are about to change. */
   drop(block: number): void {
-    this.#known = this.#known.filter((index) => index.block <= block);
+    if (this.#known.some((index) => index.block > block)) {
+      this.#keep(this.#known.filter((index) => index.block <= block));
+    }
     for (const making of this.#making.values()) {
       if (making.block <= block) continue;
       making.isOver = true;
@@ -94,4 +111,10 @@ export class PairIndexes {
       if (this.#making.get(making.block) === making) this.#making.delete(making.block);
     }
   }
+}
+
+function bytesOf({ marks, gaps }: PairIndex): number {
+  let bytes = marks.length * MARK_BYTES;
+  for (const offsets of gaps.values()) bytes += offsets.byteLength + GAPS_BYTES;
+  return bytes;
 }

@@ -48,7 +48,7 @@ async function planHolders(source: PlanSource, before: Collection, from: PageFro
   const { projections, chain, chainId, address } = source;
   let collection = before;
   for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
-    const start = await startHolders(collection, chain, from);
+    const start = await startHolders(source, collection, from);
     const read = start && (await readHolders(start, chain));
     // Nothing is awaited after the last look.
     if (start !== undefined && read !== undefined) return fillPage(start, read);
@@ -58,7 +58,11 @@ async function planHolders(source: PlanSource, before: Collection, from: PageFro
 }
 
 /** The snapshot, and where in it the page begins; undefined when the block changed while its pairs were counted. */
-async function startHolders(collection: Collection, chain: ShownChain, from: PageFrom): Promise<PageStart | undefined> {
+async function startHolders(
+  { projections, chain, chainId, address }: PlanSource,
+  collection: Collection,
+  from: PageFrom,
+): Promise<PageStart | undefined> {
   if ("cursor" in from) return startPage(collection, chain, from);
   const { first } = from;
   const { ledger } = collection;
@@ -66,6 +70,7 @@ async function startHolders(collection: Collection, chain: ShownChain, from: Pag
   const block = snapshot.block?.number;
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await makePairIndexSoon(ledger, block);
+    projections.weigh(chainId, address);
     if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
       return undefined;
   }

@@ -260,9 +260,22 @@ export class CollectionProjections {
       this.#hot.delete(hot.stream);
       throw error;
     }
-    // Its size has changed: storing it again lets the cache make room.
-    if (this.#hot.peek(hot.stream) === hot) this.#hot.set(hot.stream, hot);
+    this.#weigh(hot);
     this.#offerToSave(hot);
+  }
+
+  /** The collection's readers have left in it what they will want again, indexes: the cache makes room for that, too. */
+  weigh(chainId: number, address: Address): void {
+    const hot = this.#hot.peek(nftStream(chainId, address));
+    if (hot !== undefined) this.#weigh(hot);
+  }
+
+  #weigh(hot: Hot): void {
+    const { stream } = hot;
+    if (this.#hot.peek(stream) !== hot) return;
+    // What is stored in its own place keeps the size it had there.
+    this.#hot.delete(stream);
+    this.#hot.set(stream, hot);
   }
 
   /** Has a collection written down that took long to fold, once nothing of its history is missing. */

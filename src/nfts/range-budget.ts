@@ -4,33 +4,44 @@
  * given, of a sum that reorgs give back.
  */
 import type { Keeper } from "./keep.ts";
+import { WordTable } from "./word-table.ts";
+
+const BLOCK = 0;
+const SUM = 1;
 
 export class RangeBudget {
   readonly #most: number;
-  /** Block, and all that was taken up to it. */
-  #taken: (readonly [block: number, sum: number])[] = [];
+  /** Block, and all that was taken up to it: as many rows as there are blocks in which anything was. */
+  readonly #taken = new WordTable(2);
 
+  /** @param most below 2^31: sums are words */
   constructor(most: number) {
     this.#most = most;
   }
 
+  get bytes(): number {
+    return this.#taken.bytes;
+  }
+
   /** As much of what is wanted as is left. */
   take(block: number, wanted: number): number {
-    const last = this.#taken.at(-1);
-    const sum = last?.[1] ?? 0;
+    const taken = this.#taken;
+    const last = taken.count - 1;
+    const sum = last < 0 ? 0 : taken.get(last, SUM);
     const given = Math.min(wanted, this.#most - sum);
     if (given === 0) return 0;
-    if (last?.[0] === block) this.#taken.pop();
-    this.#taken.push([block, sum + given]);
+    const row = last >= 0 && taken.get(last, BLOCK) >>> 0 === block ? last : taken.add();
+    taken.set(row, BLOCK, block);
+    taken.set(row, SUM, sum + given);
     return given;
   }
 
   /** Gives back what was taken above `block`. */
   revert(block: number): void {
-    while ((this.#taken.at(-1)?.[0] ?? -1) > block) this.#taken.pop();
+    this.#taken.count = this.#taken.upperBound(BLOCK, block);
   }
 
   keep(keeper: Keeper): void {
-    this.#taken = keeper.facts(this.#taken);
+    this.#taken.keep(keeper);
   }
 }

@@ -120,7 +120,7 @@ afterAll(async () => {
 });
 
 /** The route over the real log, on a chain that stands still. */
-async function routeOf(chainId: 1 | 137, transfers: readonly ModelTransfer[]) {
+async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[]) {
   await log.append({ stream: nftStream(chainId, address), events: history(transfers), expectedVersion: 0 });
   await projections.get(chainId, address);
   const head: BlockRef = { number: BLOCKS, hash: hash(BLOCKS) };
@@ -184,6 +184,23 @@ describe("asked for over the route", () => {
     expect(await turnsUntil(get("disable_total=false&as_of_block=251"))).toBeLessThan(3);
   });
 
+  test("and what it leaves in memory counts as memory", async () => {
+    const ranged = transfersOf(shapes["tokens of one owner, many from an id range"] as Shape, 1, 0, BLOCKS);
+    const get = await routeOf(56, ranged);
+    const { ledger } = await projections.get(56, address);
+    const before = { ledger: ledger.bytes, hot: projections.stats().bytes };
+    await get("totalRanges=2&range=1&as_of_block=280");
+    const index = ledger.pairIndexes.find(280);
+    const gaps = [...(index?.gaps.values() ?? [])].map(({ byteLength }) => byteLength);
+    expect(gaps).toEqual([expect.any(Number)]);
+    const { bytes } = ledger.pairIndexes;
+    expect(bytes).toBeGreaterThan((gaps[0] as number) + 100 * (index?.marks.length ?? 0));
+    expect(ledger.bytes).toBe(before.ledger + bytes);
+    expect(projections.stats().bytes).toBe(before.hot + bytes);
+    ledger.revert(279);
+    expect(ledger.pairIndexes.bytes).toBe(0);
+  });
+
   test("of too many blocks at once are refused, and the others answered", async () => {
     const source = sourceOf(replay(transfers), branchOf(0));
     const asked = Array.from({ length: 30 }, (_, i) => planOf(source, { withTotal: true, asOfBlock: 100 + i }));
@@ -221,7 +238,8 @@ function branchOf(fork: number) {
 
 function sourceOf(collection: Collection, chain: ShownChain) {
   const get = async () => collection;
-  return { collection, chain, projections: { get, newest: get } as unknown as CollectionProjections };
+  const projections = { get, newest: get, weigh: () => {} };
+  return { collection, chain, projections: projections as unknown as CollectionProjections };
 }
 
 function planOf({ collection, ...source }: ReturnType<typeof sourceOf>, fields: Partial<FirstPage>) {

@@ -3,12 +3,13 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import { type NftEvent, nftStream, type StreamName, type TransfersCommitted } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 import { committed, identified } from "./histories.ts";
+import { columnsOf } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -73,5 +74,35 @@ test("a collection larger than all the room there is is held until another one i
   expect([reads, projections.stats().collections]).toEqual([after, 1]);
   await projections.get(1, address(COUNT + 1));
   expect(projections.hotOf(1)).toEqual([nftStream(1, address(COUNT + 1))]);
+  await projections.close();
+});
+
+test("a collection that grows takes more of the room there is, and others make way for it", async () => {
+  const [small, large] = [address(COUNT + 2), address(COUNT + 3)];
+  const transfers = columnsOf(
+    Array.from({ length: 5_000 }, (_, i) => ({
+      kind: 0,
+      block: 1,
+      from: 0,
+      to: 1 + (i % 900),
+      id: BigInt(i),
+      amount: 1n,
+    })),
+  );
+  for (const one of [small, large]) {
+    const events: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0)];
+    await log.append({ stream: nftStream(1, one), events, expectedVersion: 0 });
+  }
+  const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 100_000 });
+  await projections.get(1, small);
+  const { ledger } = await projections.get(1, large);
+  const before = projections.stats();
+  expect(before.collections).toBe(2);
+  const more: NftEvent = { ...(committed(1) as TransfersCommitted), count: 5_000, transfers };
+  await log.append({ stream: nftStream(1, large), events: [more], expectedVersion: 3 });
+  await projections.newest(1, large);
+  expect(ledger.bytes).toBeGreaterThan(100_000);
+  expect(projections.stats()).toEqual({ bytes: 100_000, collections: 1 });
+  expect(projections.hotOf(1)).toEqual([nftStream(1, large)]);
   await projections.close();
 });

@@ -35,6 +35,12 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   expect(ledger.anomalies).toBeGreaterThanOrEqual(anomalies + 496);
   expect(ledger.bytes).toBeLessThan(64 * 1024 * 1024);
 
+  // What is looked through for each is kept by block.
+  const before = ledger.bytes;
+  for (let block = 3; block < 3_003; block++) ledger.apply(toAndFro(block, 1));
+  expect(ledger.bytes).toBeGreaterThan(before + 1_000 * 8);
+  ledger.revert(2);
+
   // What a reorg takes back can be had again, also after a snapshot.
   ledger.revert(1);
   expect(ledger.owners.count).toBe(600_000);

@@ -11,6 +11,7 @@ import { HashIndex } from "./hash-index.ts";
 import type { Keeper } from "./keep.ts";
 import type { TokenLinks } from "./links.ts";
 import { Marks } from "./marks.ts";
+import { PAUSED, type Steps } from "./trails.ts";
 import { WordTable } from "./word-table.ts";
 
 const ZERO_OWNER = 0;
@@ -21,22 +22,33 @@ const hashPair = (slot: number, owner: number): number => {
 };
 
 export class BalanceHistory {
-  readonly #lists = new EntryLists();
+  readonly #lists: EntryLists;
   /** Transfers that brought a holding. */
   readonly #bringers = new Marks();
   /** By (slot, owner): the newest entry of the list. */
   readonly #index = new HashIndex();
   /** How many single-owner facts there were: from which transfer on, and the number. */
   readonly #after = new WordTable(2);
+  /**
+   * By slot: the addresses of all who hold some of the token, in one word by exclusive or. Where there is but one, that is
+   * the word; whoever it names is asked what he holds.
+   */
+  readonly #holders = new WordTable(1);
+  /** Burns of all that the sender held: the transfer, and that word after it. After others the receiver is who to ask. */
+  readonly #emptied = new WordTable(2);
   readonly #links: TokenLinks;
 
   /** Tokens in circulation, and holdings above zero, at the newest block. */
   liveTokens = 0;
   liveHoldings = 0;
 
-  /** @param links where each token keeps the newest entry of its circulation */
-  constructor(links: TokenLinks) {
+  /**
+   * @param links where each token keeps the newest entry of its circulation
+   * @param steps where walks are counted
+   */
+  constructor(links: TokenLinks, steps: Steps) {
     this.#links = links;
+    this.#lists = new EntryLists(steps);
   }
 
   get count(): number {
@@ -44,7 +56,8 @@ export class BalanceHistory {
   }
 
   get bytes(): number {
-    return this.#lists.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes;
+    const holders = this.#holders.bytes + this.#emptied.bytes;
+    return this.#lists.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes + holders;
   }
 
   block(transfer: number): number {
@@ -132,6 +145,18 @@ export class BalanceHistory {
     this.#lists.append(2 * transfer + 1, { before, holding: NOBODY, balance: left });
     this.#links.setSupplyTail(slot, 2 * transfer + 1);
     if (left === 0) this.liveTokens--;
+    else if (this.#lists.balance(2 * transfer) === 0) {
+      const row = this.#emptied.add();
+      this.#emptied.set(row, 0, transfer);
+      this.#emptied.set(row, 1, this.#holders.get(slot, 0));
+    }
+  }
+
+  /** Somebody holds some of the token who held nothing, or the other way round. */
+  #toggle(slot: number, owner: number): void {
+    const holders = this.#holders;
+    while (holders.count <= slot) holders.set(holders.add(), 0, 0);
+    holders.set(slot, 0, holders.get(slot, 0) ^ owner);
   }
 
   #send(transfer: number, slot: number, from: number, amount: Amount): void {
@@ -141,7 +166,9 @@ export class BalanceHistory {
     const left = subtractAmounts(this.#lists.balance(before), amount);
     this.#lists.append(2 * transfer, { before, holding: this.#lists.holdingOf(before), balance: left });
     this.#index.replace(hash, place, 2 * transfer);
-    if (left === 0) this.liveHoldings--;
+    if (left > 0) return;
+    this.liveHoldings--;
+    this.#toggle(slot, from);
   }
 
   /** Returns whether the transfer brought the holding. */
@@ -152,6 +179,7 @@ export class BalanceHistory {
       this.#lists.begin(transfer, slot, to);
       this.#index.add(hash, 2 * transfer + 1, this.#hashOf);
       this.liveHoldings++;
+      this.#toggle(slot, to);
       return true;
     }
     const before = this.#index.rowAt(hash, place);
@@ -159,7 +187,10 @@ export class BalanceHistory {
     const holding = this.#lists.holdingOf(before);
     this.#lists.append(2 * transfer + 1, { before, holding, balance: addAmounts(held, amount) });
     this.#index.replace(hash, place, 2 * transfer + 1);
-    if (held === 0) this.liveHoldings++;
+    if (held === 0) {
+      this.liveHoldings++;
+      this.#toggle(slot, to);
+    }
     return false;
   }
 
@@ -172,16 +203,25 @@ export class BalanceHistory {
     const slot = lists.holdingSlot(receiver === NOBODY ? lists.holdingOf(sent) : receiver);
     if (receiver === NOBODY) {
       if (lists.balance(received) === 0) this.liveTokens++;
-    } else if (lists.balance(lists.before(received)) === 0) this.liveHoldings--;
+    } else if (lists.balance(lists.before(received)) === 0) {
+      this.liveHoldings--;
+      this.#toggle(slot, this.holdingOwner(receiver));
+    }
     this.#retract(received, slot);
-    if (lists.holdingOf(sent) === NOBODY) {
+    const sender = lists.holdingOf(sent);
+    if (sender === NOBODY) {
       if (lists.balance(lists.before(sent)) === 0) this.liveTokens--;
-    } else if (lists.balance(sent) === 0) this.liveHoldings++;
+    } else if (lists.balance(sent) === 0) {
+      this.liveHoldings++;
+      this.#toggle(slot, this.holdingOwner(sender));
+    }
     this.#retract(sent, slot);
     const prev = this.prev(transfer);
     lists.pop();
     this.#bringers.pop();
-    if (this.#after.get(this.#after.count - 1, 0) === transfer) this.#after.count--;
+    for (const table of [this.#after, this.#emptied]) {
+      if (table.count > 0 && table.get(table.count - 1, 0) === transfer) table.count--;
+    }
     return { slot, prev };
   }
 
@@ -198,11 +238,14 @@ export class BalanceHistory {
     this.#lists.retract(entry);
   }
 
-  /** The token's newest transfer at or before `block`, walking from `tail`, or -1. */
-  at(tail: number, block: number): number {
-    let transfer = tail;
-    while (transfer >= 0 && this.block(transfer) > block) transfer = this.prev(transfer);
-    return transfer;
+  /** Transfers were taken back by `pop`, no more for now. */
+  cut(): void {
+    this.#lists.cut();
+  }
+
+  /** The token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
+  find(slot: number, tail: number, block: number): number {
+    return this.#lists.findTransfer(slot, tail, block);
   }
 
   /** The newest entry of a holding, or -1. */
@@ -210,9 +253,17 @@ export class BalanceHistory {
     return this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding));
   }
 
-  /** The newest entry of a holding at or before `block`, or -1. */
+  /** The newest entry of a holding at or before `block`; -1 for none, or `PAUSED`. */
+  findEntry(holding: number, block: number): number {
+    return this.#lists.find(holding, this.newestEntry(holding), block);
+  }
+
+  /** As `findEntry`, however long it takes. */
   entryAt(holding: number, block: number): number {
-    return this.#lists.at(this.newestEntry(holding), block);
+    for (;;) {
+      const entry = this.findEntry(holding, block);
+      if (entry !== PAUSED) return entry;
+    }
   }
 
   /** The entry before of the same holding, or -1. */
@@ -240,34 +291,34 @@ export class BalanceHistory {
     return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
   }
 
-  /** What is in circulation of the token after `block`. */
-  supplyAt(slot: number, block: number): Amount {
-    return this.#lists.balance(this.#lists.at(this.#links.supplyTail(slot), block));
+  /** What is in circulation of the token after `block`, or `PAUSED`. */
+  findSupply(slot: number, block: number): Amount {
+    const entry = this.#lists.find(~slot, this.#links.supplyTail(slot), block);
+    return entry === PAUSED ? PAUSED : this.#lists.balance(entry);
   }
 
   /**
-   * The one holder of all that is in circulation (`supply`) after the token's transfer `from`, as an address index, or -1
-   * when there are several. Walks back from that transfer: whoever is found to hold anything is the only holder exactly when it
-   * holds everything; a transfer other than a burn ends the walk unless its receiver gave everything away since.
+   * The one holder of all that is in circulation (`supply`) after the token's last transfer of a block, as an address index, or -1
+   * when there are several; `PAUSED` where his balance is far to seek.
    */
-  soleHolder(from: number, supply: Amount): number {
-    // Holders met that hold nothing; back in time they did.
-    let empty: Set<number> | undefined;
-    for (let transfer = from; transfer >= 0; transfer = this.prev(transfer)) {
-      for (const entry of [2 * transfer + 1, 2 * transfer]) {
-        const holding = this.#lists.holdingOf(entry);
-        if (holding === NOBODY || empty?.has(holding) === true) continue;
-        // Met for the first time, so this is what the holder was left with.
-        const held = this.#lists.balance(entry);
-        if (held === 0) {
-          empty ??= new Set();
-          empty.add(holding);
-          continue;
-        }
-        return isLess(held, supply) ? -1 : this.holdingOwner(holding);
-      }
-    }
-    return -1;
+  soleHolder(slot: number, last: number, supply: Amount): number {
+    const lists = this.#lists;
+    // Whoever was given something holds something: he is the only holder, or there are several.
+    const receiver = lists.holdingOf(2 * last + 1);
+    if (receiver !== NOBODY) return this.#isAll(2 * last + 1, supply) ? this.holdingOwner(receiver) : -1;
+    const sent = 2 * last;
+    if (lists.balance(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(lists.holdingOf(sent)) : -1;
+    // The sender gave away all he had. Of many holders the word may name anybody: one of them, or nobody at all.
+    const owner = this.#emptied.get(this.#emptied.upperBound(0, last) - 1, 1);
+    const tail = owner === ZERO_OWNER ? -1 : this.#tailOf(slot, owner);
+    if (tail < 0) return -1;
+    const entry = lists.find(lists.holdingOf(tail), tail, this.block(last));
+    if (entry === PAUSED) return PAUSED;
+    return entry >= 0 && this.#isAll(entry, supply) ? owner : -1;
+  }
+
+  #isAll(entry: number, supply: Amount): boolean {
+    return !isLess(this.#lists.balance(entry), supply);
   }
 
   /** Whether the transfer was a mint. */
@@ -281,7 +332,8 @@ export class BalanceHistory {
 
   /** Hands on all balances, or takes them over. */
   keep(keeper: Keeper): void {
-    for (const part of [this.#lists, this.#bringers, this.#index, this.#after]) part.keep(keeper);
+    const parts = [this.#lists, this.#bringers, this.#index, this.#after, this.#holders, this.#emptied];
+    for (const part of parts) part.keep(keeper);
     const { liveTokens, liveHoldings } = keeper.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
     this.liveTokens = liveTokens;
     this.liveHoldings = liveHoldings;
@@ -289,6 +341,6 @@ export class BalanceHistory {
 
   /** Gives back what growth left over. */
   trim(): void {
-    for (const part of [this.#lists, this.#bringers, this.#after]) part.trim();
+    for (const part of [this.#lists, this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
   }
 }

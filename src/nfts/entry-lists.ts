@@ -9,6 +9,7 @@
 import { type Amount, addAmounts, subtractAmounts } from "./amount.ts";
 import { AmountColumn } from "./amount-column.ts";
 import type { Keeper } from "./keep.ts";
+import { NEAR, type Steps, Trails } from "./trails.ts";
 import { WordTable } from "./word-table.ts";
 
 /** In a holding's place: the zero address, whose lists are of what is in circulation of a token. */
@@ -38,13 +39,29 @@ export class EntryLists {
   readonly #keptPrev = new WordTable(1);
   /** Entries that the last balance was made of. */
   #walked = 0;
+  readonly #steps: Steps;
+  /** Through the transfers of tokens, by slot; and through lists of entries, by holding, or ~slot of what is in circulation. */
+  readonly #tokenTrails: Trails;
+  readonly #trails: Trails;
+
+  /** @param steps where walks are counted */
+  constructor(steps: Steps) {
+    this.#steps = steps;
+    const block = (transfer: number): number => this.block(transfer);
+    this.#tokenTrails = new Trails({ block, before: (transfer) => this.prev(transfer) }, steps);
+    this.#trails = new Trails(
+      { block: (entry) => this.block(entry >>> 1), before: (entry) => this.before(entry) },
+      steps,
+    );
+  }
 
   get count(): number {
     return this.#table.count;
   }
 
   get bytes(): number {
-    return this.#table.bytes + this.#amounts.bytes + this.#kept.bytes + this.#keptPrev.bytes;
+    const trails = this.#tokenTrails.bytes + this.#trails.bytes;
+    return this.#table.bytes + this.#amounts.bytes + this.#kept.bytes + this.#keptPrev.bytes + trails;
   }
 
   block(transfer: number): number {
@@ -92,11 +109,37 @@ export class EntryLists {
     return link < -1 ? this.#keptPrev.get(-2 - link, 0) : link;
   }
 
-  /** The newest entry of a list at or before `block`, walking from its tail, or -1. */
-  at(tail: number, block: number): number {
+  /** A token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
+  findTransfer(slot: number, tail: number, block: number): number {
+    let transfer = tail;
+    let steps = 0;
+    for (; transfer >= 0 && this.block(transfer) > block; steps++) {
+      if (steps === NEAR) return this.#tokenTrails.find(slot, tail, block);
+      transfer = this.prev(transfer);
+    }
+    if (steps > 0) this.#steps.count += steps;
+    return transfer;
+  }
+
+  /**
+   * The newest entry of a list at or before `block`, walking from its tail; -1 for none, or `PAUSED`.
+   * @param list a holding, or ~slot for what is in circulation of a token
+   */
+  find(list: number, tail: number, block: number): number {
     let entry = tail;
-    while (entry >= 0 && this.block(entry >>> 1) > block) entry = this.before(entry);
+    let steps = 0;
+    for (; entry >= 0 && this.block(entry >>> 1) > block; steps++) {
+      if (steps === NEAR) return this.#trails.find(list, tail, block);
+      entry = this.before(entry);
+    }
+    if (steps > 0) this.#steps.count += steps;
     return entry;
+  }
+
+  /** Transfers were taken back. */
+  cut(): void {
+    this.#tokenTrails.cut(this.count);
+    this.#trails.cut(2 * this.count);
   }
 
   /** What was held, or in circulation, after an entry; 0 for none. */

@@ -19,6 +19,7 @@ import { PairIndexes } from "./pair-indexes.ts";
 import { RangeBudget } from "./range-budget.ts";
 import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
+import type { Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 /** An id range that meets ids already known is followed one by one up to this length; beyond it is an anomaly. */
@@ -35,8 +36,10 @@ export class Ledger {
   readonly addresses = new AddressTable();
   readonly tokens = new TokenTable();
   readonly links = new TokenLinks();
-  readonly owners = new OwnerHistory();
-  readonly balances = new BalanceHistory(this.links);
+  /** What readers walked through histories. */
+  readonly steps: Steps = { count: 0 };
+  readonly owners = new OwnerHistory(this.steps);
+  readonly balances = new BalanceHistory(this.links, this.steps);
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
   /** Kept true here, filled by those who read. */
@@ -316,6 +319,8 @@ export class Ledger {
       links.setTail(slot, prev);
       this.#lateMints.retract(slot, transfer);
     }
+    owners.cut();
+    balances.cut();
     for (let last = rows.ranges.length - 1; last >= 0; last--) {
       const range = rows.ranges[last] as IdRange;
       if (range.block <= block) break;

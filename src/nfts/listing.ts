@@ -7,6 +7,7 @@ import type { Amount } from "./amount.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
 import { touchTails } from "./touch.ts";
+import { FAR, PAUSED } from "./trails.ts";
 
 /** One line of a listing. Owners and minters are indexes of the address table. */
 export interface Entry {
@@ -35,6 +36,9 @@ export interface Slice {
 const ZERO_OWNER = 0;
 /** Steps of a walk over pairs at a time: half a millisecond to a whole one of the request thread. */
 export const HOLDERS_AT_ONCE = 1_024;
+
+/** Of a scan of tokens: rows, and entries walked through behind them. */
+export const TOKENS_AT_ONCE = 16_384;
 
 export type Visit = (position: Position, entry: () => Entry) => boolean;
 /** Asked at the start of an id range: how many of its ids to pass over unseen. */
@@ -74,7 +78,8 @@ export interface FoundRow {
   supply: Amount;
 }
 
-function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, block: number): Entry {
+/** Undefined where a walk is not at its end: to be asked for again. */
+function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, block: number): Entry | undefined {
   const { tokens, links, balances, rows } = ledger;
   if (slot < 0) {
     const minted = rows.ranges[range] as IdRange;
@@ -89,11 +94,14 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
     };
   }
   if (tokens.kind(slot) !== TransferKind.erc1155) return singleEntry(ledger, slot, at, block);
-  const last = balances.at(links.tail(slot), block);
+  const last = balances.find(slot, links.tail(slot), block);
+  if (last === PAUSED) return undefined;
+  const owner = balances.soleHolder(slot, last, supply);
+  if (owner === PAUSED) return undefined;
   return {
     kind: TransferKind.erc1155,
     id: tokens.idAmount(slot),
-    owner: balances.soleHolder(last, supply),
+    owner,
     amount: supply,
     block: balances.block(last),
     blockMinted: balances.block(ledger.mintOf(slot, block)),
@@ -101,11 +109,28 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
   };
 }
 
-/** Rows in order of first appearance, burned ones left out. Stops when `visit` returns false. */
-export function scanTokens(ledger: Ledger, block: number, from: number, visit: (found: FoundRow) => boolean): void {
-  const { tokens, links, owners, balances, rows, gaps } = ledger;
+/**
+ * Rows in order of first appearance, burned ones left out. Returns where the scan goes on when it made as many steps as it
+ * may; undefined at the end, or where `visit` ended it by returning false.
+ * @param visit may return undefined: the row is to be visited again, by a scan that goes on
+ */
+export function scanTokens(
+  ledger: Ledger,
+  block: number,
+  from: number,
+  visit: (found: FoundRow) => boolean | undefined,
+): number | undefined {
+  const { tokens, links, owners, balances, rows, gaps, steps } = ledger;
   const found: FoundRow = { row: 0, slot: 0, at: 0, range: 0, offset: 0, supply: 0 };
+  const most = steps.count + TOKENS_AT_ONCE;
+  let paused: number | undefined;
+  const pause = (row: number): false => {
+    paused = row;
+    return false;
+  };
+  const show = (row: number): boolean => visit(found) ?? pause(row);
   const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
+    if (++steps.count > most) return pause(row);
     let slot = rowSlot;
     found.row = row;
     found.range = rangeIndex;
@@ -118,25 +143,28 @@ export function scanTokens(ledger: Ledger, block: number, from: number, visit: (
       slot = touchedSlot(ledger, id);
       if (slot < 0) {
         found.slot = -1;
-        return visit(found);
+        return show(row);
       }
     }
     found.slot = slot;
     const first = links.first(slot);
     if (tokens.kind(slot) !== TransferKind.erc1155) {
       if (first >= 0 && owners.block(first) > block) return false;
-      const at = owners.at(links.tail(slot), block);
+      const at = owners.find(links.tail(slot), block);
+      if (at === PAUSED) return pause(row);
       if (ledger.ownerAt(at) === ZERO_OWNER) return true;
       found.at = at;
-      return visit(found);
+      return show(row);
     }
     if (balances.block(first) > block) return false;
-    const supply = balances.supplyAt(slot, block);
+    const supply = balances.findSupply(slot, block);
+    if (supply === PAUSED) return pause(row);
     if (supply === 0) return true;
     found.supply = supply;
-    return visit(found);
+    return show(row);
   };
   rows.scan(from, visitRow, (row) => gaps.passFull(row, block));
+  return paused;
 }
 
 /** The owner entries of tokens as of a block, each looked for once: a token that moved since is met at each of its entries. */
@@ -160,13 +188,24 @@ export class Walked {
   }
 }
 
-/** How far a scan of pairs goes at once, and what it has from the scan before. */
+/** What a scan of pairs knows from those before it, of the same block. */
+export interface Seen {
+  readonly walked: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
+  /** Where a walk was left that asks whether `entry` is the first of its pair. */
+  unfinished: { readonly entry: number; readonly before: number } | undefined;
+}
+
+export const nothingSeen = (walked: Seen["walked"] = new Map<number, number>()): Seen => ({
+  walked,
+  unfinished: undefined,
+});
+
+/** What a scan of pairs has from the scan before, and how far it goes. */
 export interface ScanOptions {
+  readonly seen: Seen;
   readonly jump?: Jump;
-  /** Kept from scan to scan of one block. */
-  readonly walked?: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
-  /** About so many steps; all by default. */
-  readonly most?: number;
+  /** About so many steps. */
+  readonly most: number;
 }
 
 /**
@@ -179,38 +218,35 @@ export function scanHolders(
   block: number,
   from: Position,
   visit: Visit,
-  { jump, walked: kept, most = Number.POSITIVE_INFINITY }: ScanOptions = {},
+  { seen, jump, most }: ScanOptions,
 ): Position | undefined {
-  const { tokens, links, owners, balances, rows } = ledger;
+  const { tokens, links, owners, balances, rows, steps } = ledger;
   const entries = owners.countAt(block);
   let [i, r, offset, h] = from;
-  let steps = 0;
-  const walked = kept ?? new Map<number, number>();
+  const end = steps.count + most;
   const entryAt = (slot: number): number => {
     const tail = links.tail(slot);
     if (tail < 0 || owners.block(tail) <= block) return tail;
-    const known = walked.get(slot);
+    const known = seen.walked.get(slot);
     if (known !== undefined) return known;
-    let at = tail;
-    for (; at >= 0 && owners.block(at) > block; at = owners.prev(at)) steps++;
-    walked.set(slot, at);
+    const at = owners.find(tail, block);
+    if (at !== PAUSED) seen.walked.set(slot, at);
     return at;
   };
-  /** Whether entry `at` is the first by which its receiver came to hold its token. */
-  const isFirstOfPair = (at: number): boolean => {
-    const to = owners.to(at);
-    let before = owners.prev(at);
-    for (; before >= 0; before = owners.prev(before), steps++) if (owners.to(before) === to) return false;
+  /** Whether an entry is the first by which its receiver came to hold its token; undefined when that is not known yet. */
+  const isFirstOfPair = (entry: number): boolean | undefined => {
+    const to = owners.to(entry);
+    let before = seen.unfinished?.entry === entry ? seen.unfinished.before : owners.prev(entry);
+    for (let left = FAR; before >= 0; before = owners.prev(before), steps.count++) {
+      if (owners.to(before) === to) return false;
+      if (left-- > 0) continue;
+      seen.unfinished = { entry, before };
+      return undefined;
+    }
     return before === -1 || ledger.ownerAt(before) !== to;
   };
-  /** The newest entry of a holding, or -1. */
-  const lastOf = (holding: number): number => {
-    let last = balances.newestEntry(holding);
-    for (; last >= 0 && balances.block(last >>> 1) > block; last = balances.entryBefore(last)) steps++;
-    return last;
-  };
-  for (; ; steps++) {
-    if (steps >= most) return [i, r, offset, h];
+  for (; ; steps.count++) {
+    if (steps.count >= end) return [i, r, offset, h];
     const range = rows.ranges[r];
     const rangeIsNext = range !== undefined && range.block <= block && (offset > 0 || range.entryAt <= i);
     h = balances.nextHolding(h);
@@ -218,7 +254,8 @@ export function scanHolders(
       if (balances.block(h) > block) return undefined;
       const holding = h++;
       const owner = balances.holdingOwner(holding);
-      const last = lastOf(holding);
+      const last = balances.findEntry(holding, block);
+      if (last === PAUSED) return [i, r, 0, holding];
       const amount = balances.heldAfter(last);
       if (amount === 0) continue;
       const entry = () => {
@@ -236,13 +273,14 @@ export function scanHolders(
       }
       const id = range.id + BigInt(offset);
       const here: Position = [i, r, offset, h];
+      const slot = touchedSlot(ledger, id);
+      const at = slot < 0 ? -1 : entryAt(slot);
+      if (at === PAUSED) return here;
       offset++;
       if (offset === range.count) {
         r++;
         offset = 0;
       }
-      const slot = touchedSlot(ledger, id);
-      const at = slot < 0 ? -1 : entryAt(slot);
       if (slot >= 0 && ledger.ownerAt(at) !== range.to) continue;
       const last = slot >= 0 && at >= 0 ? owners.block(at) : range.block;
       const entry = () => ({
@@ -261,7 +299,11 @@ export function scanHolders(
       const to = owners.to(at);
       if (to === ZERO_OWNER) continue;
       const current = entryAt(slot);
-      if (ledger.ownerAt(current) !== to || !isFirstOfPair(at)) continue;
+      if (current === PAUSED) return [at, r, 0, h];
+      if (ledger.ownerAt(current) !== to) continue;
+      const isFirst = isFirstOfPair(at);
+      if (isFirst === undefined) return [at, r, 0, h];
+      if (!isFirst) continue;
       const entry = () => ({
         ...singleEntry(ledger, slot, current, block),
         blockMinted: owners.block(at),
@@ -291,7 +333,7 @@ interface SliceOptions {
  */
 export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
-  const walked = new Map<number, number>();
+  const seen = nothingSeen();
   let next: Position | undefined;
   const visit: Visit = (position, entry) => {
     if (entries.length === limit) {
@@ -302,31 +344,41 @@ export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOpt
     return true;
   };
   for (let at: Position | undefined = from; ; ) {
-    at = scanHolders(ledger, block, at, visit, { walked, most: HOLDERS_AT_ONCE });
+    at = scanHolders(ledger, block, at, visit, { seen, most: HOLDERS_AT_ONCE });
     if (at === undefined) return { entries, next };
     yield;
   }
 }
 
-/** Up to `limit` entries of the listing after `block`, from `from` on. */
-export function readSlice(ledger: Ledger, { holders, ...options }: SliceOptions & { holders: boolean }): Slice {
-  const { block, from, limit } = options;
-  if (holders) {
-    for (const work = readingHolders(ledger, options); ; ) {
-      const { done, value } = work.next();
-      if (done === true) return value;
-    }
-  }
+/** As `readingHolders`, one entry a token. */
+export function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
   let next: Position | undefined;
-  touchAhead(ledger, from[0], limit);
-  scanTokens(ledger, block, from[0], (found) => {
+  const visit = (found: FoundRow): boolean | undefined => {
     if (entries.length === limit) {
       next = [found.row, 0, 0, 0];
       return false;
     }
-    entries.push(entryOf(ledger, found, block));
-    return true;
-  });
-  return { entries, next };
+    const entry = entryOf(ledger, found, block);
+    if (entry !== undefined) entries.push(entry);
+    return entry === undefined ? undefined : true;
+  };
+  touchAhead(ledger, from[0], limit);
+  for (let row: number | undefined = from[0]; ; ) {
+    row = scanTokens(ledger, block, row, visit);
+    if (row === undefined) return { entries, next };
+    yield;
+  }
+}
+
+/** The entries of a listing after `block`, in slices. */
+export const reading = (ledger: Ledger, { holders, ...options }: SliceOptions & { holders: boolean }) =>
+  holders ? readingHolders(ledger, options) : readingTokens(ledger, options);
+
+/** Up to `limit` entries of the listing after `block`, from `from` on. */
+export function readSlice(ledger: Ledger, options: SliceOptions & { holders: boolean }): Slice {
+  for (const work = reading(ledger, options); ; ) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+  }
 }

@@ -4,9 +4,10 @@
  * ranges are not walked but counted: a range may have more ids than anybody can visit.
  */
 import type { Ledger } from "./ledger.ts";
-import { HOLDERS_AT_ONCE, type Position, START, scanHolders, type Visit, Walked } from "./listing.ts";
+import { HOLDERS_AT_ONCE, nothingSeen, type Position, START, scanHolders, type Visit, Walked } from "./listing.ts";
 import type { Mark, PairIndex, PairWork } from "./pair-indexes.ts";
 import { rangeOfCode } from "./rows.ts";
+import { PAUSED } from "./trails.ts";
 
 /** Steps from one mark of an index to the next, and of a slice. */
 const STRIDE = HOLDERS_AT_ONCE;
@@ -43,8 +44,10 @@ function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<numbe
     const index = rangeOfCode(first);
     const range = rows.ranges[index];
     if (range === undefined || range.block > block) continue;
-    let entry = links.tail(slot);
-    for (; entry >= 0 && owners.block(entry) > block; entry = owners.prev(entry)) steps++;
+    const before = ledger.steps.count;
+    let entry = owners.find(links.tail(slot), block);
+    for (; entry === PAUSED; entry = owners.find(links.tail(slot), block)) yield;
+    steps += ledger.steps.count - before;
     if (ledger.ownerAt(entry) === range.to) continue;
     const list = gaps.get(index) ?? [];
     list.push(Number(tokens.id(slot) - range.id));
@@ -67,11 +70,11 @@ function* makePairIndex(ledger: Ledger, block: number): PairWork {
     count += length - (gaps.get(index)?.length ?? 0);
     return length;
   };
-  const walked = new Walked(ledger.tokens.count);
+  const seen = nothingSeen(new Walked(ledger.tokens.count));
   for (let position: Position | undefined = START; position !== undefined; ) {
     if (marks.length > 0) yield;
     marks.push({ before: count, position });
-    position = scanHolders(ledger, block, position, visit, { jump, walked, most: STRIDE });
+    position = scanHolders(ledger, block, position, visit, { seen, jump, most: STRIDE });
   }
   return { block, count, marks, gaps };
 }
@@ -111,30 +114,33 @@ export function pairAfter(ledger: Ledger, block: number, skip: number): Position
   const { marks, gaps, count } = pairIndexAt(ledger, block);
   if (skip >= count) return undefined;
   const { before, position } = marks[lastAtMost(marks.length, (at) => (marks[at] as Mark).before <= skip)] as Mark;
-  let seen = before;
+  let passed = before;
   let found: Position | undefined;
   const jump = (index: number): number => {
     const length = ledger.rows.ranges[index]?.count ?? 0;
     const dead = gaps.get(index) ?? NO_GAPS;
     const live = length - dead.length;
-    if (seen + live <= skip) {
-      seen += live;
+    if (passed + live <= skip) {
+      passed += live;
       return length;
     }
-    const left = skip - seen;
-    seen = skip;
+    const left = skip - passed;
+    passed = skip;
     // Before the gap at `at` lie as many ids as its offset, less the gaps among them.
     return left + 1 + lastAtMost(dead.length, (at) => (dead[at] as number) - at <= left);
   };
   const visit: Visit = (here) => {
-    if (seen === skip) {
+    if (passed === skip) {
       found = here;
       return false;
     }
-    seen++;
+    passed++;
     return true;
   };
-  scanHolders(ledger, block, position, visit, { jump });
+  const seen = nothingSeen();
+  for (let at: Position | undefined = position; at !== undefined; ) {
+    at = scanHolders(ledger, block, at, visit, { seen, jump, most: STRIDE });
+  }
   return found;
 }
 

@@ -4,7 +4,7 @@
  */
 import { CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
-import { type Position, scanTokens } from "./listing.ts";
+import { type FoundRow, type Position, scanTokens } from "./listing.ts";
 import { hasPairIndex, pairAfter, pairIndexAt } from "./pairs.ts";
 
 /** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked. */
@@ -17,10 +17,11 @@ function rowAfter(ledger: Ledger, block: number, skip: number): number | undefin
     const end = Math.min(firstRow + CHUNK_ROWS, rows);
     if (skip < end - gapsBefore - gaps) {
       let left = skip - (firstRow - gapsBefore);
-      scanTokens(ledger, block, firstRow, ({ row }) => {
+      const visit = ({ row }: FoundRow): boolean => {
         found = row;
         return left-- > 0;
-      });
+      };
+      for (let from: number | undefined = firstRow; from !== undefined; ) from = scanTokens(ledger, block, from, visit);
       return false;
     }
     gapsBefore += gaps;

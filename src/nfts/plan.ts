@@ -1,6 +1,6 @@
 /**
  * The plan of a page as a route needs it: at once where that takes no long walk, else in slices, in which the pairs of
- * its block are counted and its own are read. The snapshot is decided before anything is awaited and holds for as long as
+ * its block are counted and its own, or its tokens, are read. The snapshot is decided before anything is awaited and holds for as long as
  * its block does; where the block changes meanwhile, all begins anew.
  */
 import type { Address, Hash } from "../core/hex.ts";
@@ -8,7 +8,7 @@ import { otherWork } from "../core/own-thread.ts";
 import type { Collection } from "./collection.ts";
 import { currentCollection, type ShownChain } from "./current.ts";
 import type { Ledger } from "./ledger.ts";
-import { readingHolders, type Slice } from "./listing.ts";
+import { reading, type Slice } from "./listing.ts";
 import {
   type FirstPage,
   fillPage,
@@ -41,36 +41,58 @@ const MAX_BEGINNINGS = 4;
  */
 export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;
-  return holders ? planHolders(source, collection, from) : planPage(collection, source.chain, from);
+  if (holders) return planInSlices(source, collection, from);
+  const start = startPage(collection, source.chain, from);
+  const work = readingPage(start);
+  const { done, value } = work.next();
+  return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
 }
 
-async function planHolders(source: PlanSource, before: Collection, from: PageFrom): Promise<PagePlan> {
+/** A page that is being read. */
+interface Begun {
+  readonly start: PageStart;
+  readonly work: Generator<void, Slice>;
+}
+
+async function planInSlices(
+  source: PlanSource,
+  before: Collection,
+  from: PageFrom,
+  underWay?: Begun,
+): Promise<PagePlan> {
   const { projections, chain, chainId, address } = source;
   let collection = before;
   for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
-    const start = await startHolders(source, collection, from);
-    const read = start && (await readHolders(start, chain));
+    const begun = beginning === 1 && underWay !== undefined ? underWay : await beginPage(source, collection, from);
+    const read = begun && (await readOn(begun, chain));
     // Nothing is awaited after the last look.
-    if (start !== undefined && read !== undefined) return fillPage(start, read);
+    if (begun !== undefined && read !== undefined) {
+      projections.weigh(chainId, address);
+      return fillPage(begun.start, read);
+    }
     collection = await currentCollection({ projections, chain }, { chainId, address }, undefined);
   }
   return planPage(collection, chain, from);
 }
 
+async function beginPage(source: PlanSource, collection: Collection, from: PageFrom): Promise<Begun | undefined> {
+  const start = await startInSlices(source, collection, from);
+  return start && { start, work: readingPage(start) };
+}
+
 /** The snapshot, and where in it the page begins; undefined when the block changed while its pairs were counted. */
-async function startHolders(
-  { projections, chain, chainId, address }: PlanSource,
+async function startInSlices(
+  { chain }: PlanSource,
   collection: Collection,
   from: PageFrom,
 ): Promise<PageStart | undefined> {
-  if ("cursor" in from) return startPage(collection, chain, from);
+  if ("cursor" in from || !from.first.holders) return startPage(collection, chain, from);
   const { first } = from;
   const { ledger } = collection;
   const snapshot = snapshotOf(collection, chain, first.asOfBlock);
   const block = snapshot.block?.number;
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await makePairIndexSoon(ledger, block);
-    projections.weigh(chainId, address);
     if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
       return undefined;
   }
@@ -81,13 +103,17 @@ function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: Fir
   return (!withTotal && part === undefined) || areHoldersReady(ledger, block, part !== undefined);
 }
 
-/** The page's entries, read in slices; undefined when the block changed meanwhile. */
-async function readHolders(start: PageStart, chain: ShownChain): Promise<Slice | undefined> {
-  const { collection, walk, status } = start;
+function* readingPage(start: PageStart): Generator<void, Slice> {
   const options = sliceOf(start);
-  if (walk === undefined || options === undefined) return { entries: [], next: undefined };
-  const block = { number: walk.block, hash: walk.hash as Hash };
-  for (const work = readingHolders(collection.ledger, options); ; ) {
+  if (start.walk === undefined || options === undefined) return { entries: [], next: undefined };
+  return yield* reading(start.collection.ledger, { ...options, holders: start.walk.holders });
+}
+
+/** The page's entries, read in slices; undefined when the block changed meanwhile. */
+async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
+  const { collection, walk, status } = start;
+  const block = walk && { number: walk.block, hash: walk.hash as Hash };
+  for (;;) {
     const { done, value } = work.next();
     if (done === true) return value;
     await otherWork();

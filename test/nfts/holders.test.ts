@@ -377,6 +377,66 @@ describe("a page beyond much that was given away", () => {
   });
 });
 
+describe("a page of tokens with a long history, as of long ago", () => {
+  /** A token of each kind that goes to and fro, and some that do not. */
+  const moves = Array.from({ length: 100_000 }, (_, i): ModelTransfer[] => {
+    const block = 2 + Math.floor(i / 1_000);
+    const [from, to] = i % 2 === 0 ? [1, 2] : [2, 1];
+    return [
+      { kind: erc721, block, from, to, id: 1n, amount: 1n },
+      { kind: erc1155, block, from, to, id: 7n, amount: 2n },
+    ];
+  }).flat();
+  const minted = Array.from({ length: 20 }, (_, i): ModelTransfer[] => [
+    { kind: erc721, block: 1, from: 0, to: 1, id: BigInt(i), amount: 1n },
+    { kind: erc1155, block: 1, from: 0, to: 1, id: BigInt(i), amount: 2n },
+  ]).flat();
+  const transfers = [...minted, ...moves];
+  const collection = replay(transfers);
+
+  test("is made in turns, at once the second time, and again where a fork takes its block", async () => {
+    const chain = branchOf(0);
+    const source = sourceOf(collection, chain);
+    const asked = planOf(source, { holders: false, asOfBlock: 1 });
+    expect(await turnsUntil(asked)).toBeGreaterThan(5);
+    const truth = modelListing(minted, 1, false);
+    expect(readable(collection, (await asked).entries)).toEqual(truth);
+    expect(await turnsUntil(planOf(source, { holders: false, asOfBlock: 1 }))).toBeLessThan(2);
+    // Those that nobody transferred are there at once in any case.
+    expect(await turnsUntil(planOf(source, { holders: false }))).toBeLessThan(2);
+
+    evolve(
+      collection,
+      { type: "BlocksReverted", ancestor: { number: 101, hash: hash(101) } },
+      collection.version + 1,
+      0,
+    );
+    evolve(
+      collection,
+      committed(
+        moves.map((one) => ({ ...one, block: 102 })),
+        102,
+        BLOCKS,
+      ),
+      collection.version + 1,
+      0,
+    );
+    const fresh = [{ kind: erc721, block: 1, from: 0, to: 3, id: 99n, amount: 1n }];
+    const again = planOf(source, { holders: false, asOfBlock: 1 });
+    const turns = await turnsUntil(again, (turn) => {
+      if (turn !== 2) return;
+      Object.assign(chain, { fork: 1, forkedAt: 1 });
+      const ancestor = { number: 0, hash: hash(0) };
+      evolve(collection, { type: "BlocksReverted", ancestor }, collection.version + 1, 0);
+      evolve(collection, committed(fresh, 1, BLOCKS, 1), collection.version + 1, 0);
+    });
+    expect(turns).toBeGreaterThan(2);
+    const { walk, entries } = await again;
+    expect(walk?.hash).toBe(forked(1, 1));
+    expect(readable(collection, entries)).toEqual(modelListing(fresh, 1, false));
+  });
+});
+
 describe("meanwhile", () => {
   const shape = shapes["amounts"] as Shape;
   const transfers = transfersOf(shape, 3, 0, BLOCKS);

@@ -1,0 +1,233 @@
+/**
+ * Tokens with long histories, read as of long ago: the naive model's at any block, over reorgs and what comes in their
+ * place; walked once, in slices, and by marks from then on.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { Ledger } from "../../src/nfts/ledger.ts";
+import { type Entry, HOLDERS_AT_ONCE, reading, readSlice, START, TOKENS_AT_ONCE } from "../../src/nfts/listing.ts";
+import { FAR, NEAR, Trails } from "../../src/nfts/trails.ts";
+import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const { erc721, erc1155 } = TransferKind;
+
+function fold(ledger: Ledger, transfers: readonly ModelTransfer[]): void {
+  for (let at = 0; at < transfers.length; at += 10_000) {
+    ledger.apply(decodeTransfers(columnsOf(transfers.slice(at, at + 10_000))));
+  }
+}
+
+function shown(ledger: Ledger, entries: readonly Entry[]) {
+  const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
+  return entries.map((entry) => ({
+    ...entry,
+    id: entry.id.toString(),
+    owner: name(entry.owner),
+    minter: name(entry.minter),
+    amount: entry.amount.toString(),
+  }));
+}
+
+/** A page, with the steps of the longest of its slices and of all. */
+function read(ledger: Ledger, block: number, holders: boolean) {
+  let [most, before] = [0, ledger.steps.count];
+  const start = before;
+  for (const work = reading(ledger, { block, holders, from: START, limit: 100 }); ; ) {
+    const { done, value } = work.next();
+    most = Math.max(most, ledger.steps.count - before);
+    before = ledger.steps.count;
+    if (done === true) return { entries: shown(ledger, value.entries), most, all: before - start };
+  }
+}
+
+const MOVES = 200_000;
+const LAST = MOVES + 1;
+
+/** One token a kind, transferred once a block; of the amounts one person keeps his, beside others that come and go. */
+const histories: { readonly [what: string]: ModelTransfer[] } = {
+  "a token of one owner": Array.from({ length: MOVES }, (_, i) => {
+    const [from, to] = i === 0 ? [0, 1] : [1 + ((i - 1) % 900), 1 + (i % 900)];
+    return { kind: erc721, block: i + 1, from, to, id: 7n, amount: 1n };
+  }),
+  "an amount that one person keeps": Array.from({ length: MOVES }, (_, i) => {
+    const [from, to] = i === 0 ? [0, 1] : i % 2 === 1 ? [0, 2 + (i % 900)] : [2 + ((i - 1) % 900), 0];
+    return { kind: erc1155, block: i + 1, from, to, id: 7n, amount: 3n };
+  }),
+  "an amount of which one person gives and takes": Array.from({ length: MOVES }, (_, i) => {
+    const [from, to] = i === 0 ? [0, 1] : i % 2 === 1 ? [1, 2] : [2, 1];
+    return { kind: erc1155, block: i + 1, from, to, id: 7n, amount: i === 0 ? 3n : 2n };
+  }),
+};
+
+describe.each(Object.keys(histories))("%s", (what) => {
+  const transfers = histories[what] as ModelTransfer[];
+
+  test("is walked in slices, and once", () => {
+    const ledger = new Ledger();
+    fold(ledger, transfers);
+    const bytes = ledger.bytes;
+    // Who holds all of it is known without a walk.
+    expect(read(ledger, LAST, false).all).toBeLessThan(NEAR);
+    for (const holders of [false, true]) {
+      for (const block of [2, 1, MOVES / 2, MOVES - 3, 3]) {
+        const { entries, most } = read(ledger, block, holders);
+        expect(entries).toEqual(modelListing(transfers, block, holders));
+        expect(most).toBeLessThanOrEqual(Math.max(TOKENS_AT_ONCE, HOLDERS_AT_ONCE) + FAR + NEAR);
+      }
+      if (holders) continue;
+      for (const block of [1, 2, 5, 777, MOVES / 3, MOVES / 2, MOVES - 1]) {
+        expect(read(ledger, block, false).all).toBeLessThan(8 * NEAR);
+      }
+    }
+    // Some marks, not a word a transfer.
+    expect(ledger.bytes - bytes).toBeGreaterThan(0);
+    expect(ledger.bytes - bytes).toBeLessThan(MOVES / 8);
+    ledger.revert(0);
+    const empty = new Ledger();
+    fold(empty, transfers.slice(0, 1));
+    expect(readSlice(ledger, { block: LAST, holders: false, from: START, limit: 9 }).entries).toEqual([]);
+    fold(ledger, transfers.slice(0, 1));
+    expect(read(ledger, LAST, false).entries).toEqual(read(empty, LAST, false).entries);
+  });
+});
+
+describe("a few tokens that move all the time", () => {
+  const PER_BLOCK = 8;
+  const BLOCKS = 400;
+
+  /** Numbers below `below`, the same ones for a seed. */
+  function numbers(seed: number): (below: number) => number {
+    let state = seed >>> 0;
+    return (below) => {
+      state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0;
+      return state % below;
+    };
+  }
+
+  function blocksOf(seed: number, from: number, to: number): ModelTransfer[] {
+    const draw = numbers(seed);
+    return Array.from({ length: (to - from + 1) * PER_BLOCK }, (_, i) => {
+      const kind = draw(2) === 0 ? erc721 : erc1155;
+      const [sender, receiver] = [draw(5), draw(5)];
+      const amount = kind === erc721 ? 1n : BigInt(1 + draw(2));
+      return {
+        kind,
+        block: from + Math.floor(i / PER_BLOCK),
+        from: sender,
+        to: receiver,
+        id: 7n,
+        amount,
+      };
+    });
+  }
+
+  test("are the naive model's whatever was read before, taken back and put in its place", () => {
+    const block = fc.nat(BLOCKS);
+    const step = fc.record({ reads: fc.array(block, { maxLength: 4 }), back: fc.option(block), seed: fc.nat() });
+    const property = fc.property(fc.array(step, { minLength: 1, maxLength: 5 }), (list) => {
+      const ledger = new Ledger();
+      let transfers: ModelTransfer[] = [];
+      let head = -1;
+      for (const { reads, back, seed } of list) {
+        if (back !== null && back < head) {
+          ledger.revert(back);
+          transfers = transfers.filter((one) => one.block <= back);
+          head = back;
+        }
+        const fresh = blocksOf(seed, head + 1, Math.max(head, BLOCKS));
+        fold(ledger, fresh);
+        transfers = [...transfers, ...fresh];
+        head = Math.max(head, BLOCKS);
+        for (const at of reads) {
+          for (const holders of [false, true]) {
+            expect(read(ledger, at, holders).entries).toEqual(modelListing(transfers, at, holders));
+          }
+        }
+      }
+    });
+    fc.assert(property, { numRuns: 25 });
+  });
+});
+
+test("who alone holds all of an amount is the naive model's, after burns and over reorgs", () => {
+  const transfer = fc.record({ from: fc.constantFrom(0, 0, 1, 2), to: fc.constantFrom(0, 0, 1, 2, 3) });
+  const step = fc.record({
+    blocks: fc.array(fc.array(transfer, { maxLength: 3 }), { maxLength: 30 }),
+    back: fc.integer({ min: 0, max: 40 }),
+  });
+  const property = fc.property(fc.array(step, { minLength: 1, maxLength: 6 }), (list) => {
+    const ledger = new Ledger();
+    let transfers: ModelTransfer[] = [];
+    let head = 0;
+    for (const { blocks, back } of list) {
+      head = Math.max(0, head - back);
+      const ancestor = head;
+      ledger.revert(ancestor);
+      const fresh = blocks.flatMap((block) => {
+        head++;
+        return block.map((one) => ({ ...one, kind: erc1155, block: head, id: 7n, amount: 1n }));
+      });
+      fold(ledger, fresh);
+      transfers = [...transfers.filter(({ block }) => block <= ancestor), ...fresh];
+      for (let block = 0; block <= head; block++) {
+        expect(read(ledger, block, false).entries).toEqual(modelListing(transfers, block, false));
+      }
+    }
+  });
+  fc.assert(property, { numRuns: 200 });
+});
+
+describe("marks", () => {
+  /** A list of all entries there are, one a block. */
+  function trailsOf(steps: { count: number }) {
+    return new Trails({ block: (entry) => entry, before: (entry) => entry - 1 }, steps);
+  }
+  const find = (trails: Trails, tail: number, block: number): { entry: number; goes: number } => {
+    for (let goes = 1; ; goes++) {
+      const entry = trails.find(5, tail, block);
+      if (entry !== -(2 ** 31)) return { entry, goes };
+    }
+  };
+
+  test("are found again from later tails, and after a cut", () => {
+    const steps = { count: 0 };
+    const trails = trailsOf(steps);
+    expect(find(trails, 100_000, 10)).toEqual({ entry: 10, goes: Math.ceil((100_000 - 10) / FAR) });
+    const after = () => {
+      const { count } = steps;
+      steps.count = 0;
+      return count;
+    };
+    after();
+    for (const tail of [100_000, 100_001, 100_700, 110_000]) {
+      expect(find(trails, tail, 50_123)).toEqual({ entry: 50_123, goes: 1 });
+      expect(find(trails, tail, tail)).toEqual({ entry: tail, goes: 1 });
+      expect(find(trails, tail, -5)).toEqual({ entry: -1, goes: 1 });
+    }
+    expect(after()).toBeLessThan(15_000);
+    trails.cut(60_000);
+    expect(find(trails, 59_999, 59_000)).toEqual({ entry: 59_000, goes: 1 });
+    expect(find(trails, 60_300, 40)).toEqual({ entry: 40, goes: 1 });
+    expect(after()).toBeLessThan(4_000);
+    const { bytes } = trails;
+    expect(bytes).toBeLessThan(60_300 / 16);
+    trails.cut(0);
+    expect(trails.bytes).toBe(0);
+    expect(find(trails, 100, 40)).toEqual({ entry: 40, goes: 1 });
+  });
+
+  test("are made anew where far more was added than one walk takes", () => {
+    const steps = { count: 0 };
+    const trails = trailsOf(steps);
+    find(trails, 20_000, 10);
+    const { entry, goes } = find(trails, 200_000, 10);
+    expect([entry, goes > 5]).toEqual([10, true]);
+    steps.count = 0;
+    expect(find(trails, 200_000, 1_234)).toEqual({ entry: 1_234, goes: 1 });
+    expect(steps.count).toBeLessThan(600);
+  });
+});

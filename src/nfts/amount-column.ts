@@ -3,8 +3,11 @@
  * bits, and a bigint where 64 are not enough.
  */
 import type { Amount } from "./amount.ts";
-import { type Keeper, keepList } from "./keep.ts";
+import { KEPT_AT_ONCE, type Keeper, keepList } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS, WordTable } from "./word-table.ts";
+
+/** Of a bigint that is written down: sums of as many 256-bit amounts as there can be transfers. */
+const WORDS = 9;
 
 /** As the high word: the amount is a bigint, at the index in the low word. */
 const IN_TABLE = 0xffff_ffff;
@@ -71,13 +74,28 @@ export class AmountColumn {
   }
 
   /** Hands on all amounts, or takes them over. */
-  keep(keeper: Keeper): void {
+  *keeping(keeper: Keeper): Generator<void> {
     this.#low.keep(keeper);
     const high = keepList(keeper, this.#high);
     this.#high.splice(0, this.#high.length, ...high);
     this.#highBytes = high.reduce((sum, chunk) => sum + (chunk?.byteLength ?? 0), 0);
-    const table = keeper.facts(this.#table.map(String)).map(BigInt);
-    this.#table.splice(0, this.#table.length, ...table);
+    const table = new WordTable(WORDS);
+    if (!keeper.isReading) {
+      for (const amount of this.#table) {
+        const row = table.add();
+        for (let word = 0; word < WORDS; word++) {
+          table.set(row, word, Number(BigInt.asIntN(32, amount >> BigInt(32 * word))));
+        }
+        if (row % KEPT_AT_ONCE === 0) yield;
+      }
+    }
+    table.keep(keeper);
+    for (let row = 0; keeper.isReading && row < table.count; row++) {
+      let amount = 0n;
+      for (let word = WORDS - 1; word >= 0; word--) amount = (amount << 32n) | BigInt(table.get(row, word) >>> 0);
+      this.#table.push(amount);
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
   }
 
   /** Gives back what growth left over. */

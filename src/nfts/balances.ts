@@ -331,9 +331,9 @@ export class BalanceHistory {
   }
 
   /** Hands on all balances, or takes them over. */
-  keep(keeper: Keeper): void {
-    const parts = [this.#lists, this.#bringers, this.#index, this.#after, this.#holders, this.#emptied];
-    for (const part of parts) part.keep(keeper);
+  *keeping(keeper: Keeper): Generator<void> {
+    yield* this.#lists.keeping(keeper);
+    for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.keep(keeper);
     const { liveTokens, liveHoldings } = keeper.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
     this.liveTokens = liveTokens;
     this.liveHoldings = liveHoldings;

@@ -211,8 +211,9 @@ export class EntryLists {
   }
 
   /** Hands on all entries, or takes them over. */
-  keep(keeper: Keeper): void {
-    for (const part of [this.#table, this.#amounts, this.#kept, this.#keptPrev]) part.keep(keeper);
+  *keeping(keeper: Keeper): Generator<void> {
+    for (const table of [this.#table, this.#keptPrev]) table.keep(keeper);
+    for (const column of [this.#amounts, this.#kept]) yield* column.keeping(keeper);
   }
 
   /** Gives back what growth left over. */

@@ -3,66 +3,115 @@
  * without walking it. Rows are counted in chunks; a chunk remembers how many gaps it had after each block in which that
  * changed, so a collection pays for its burns only.
  */
-import { type Keeper, keepNumbers } from "./keep.ts";
+import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
+import { WordTable } from "./word-table.ts";
 
 /** Rows of a chunk: what is walked to find an entry. */
 export const CHUNK_ROWS = 512;
 
-/** Blocks in which a number of gaps changed, in order, and the number after each change. */
-interface Changes {
-  readonly blocks: number[];
-  readonly gaps: number[];
-}
+/** Words of a change: its block, and the number of gaps after it. */
+const BLOCK = 0;
+const GAPS = 1;
+const WIDTH = 2;
+/** Changes there is room for at first. */
+const FIRST_CHANGES = 4;
+/** Of a change among those of its chunk, with slack; of a chunk with its entries of list and map, in JavaScriptCore. */
+const CHANGE_BYTES = 10;
+const CHUNK_BYTES = 256;
 
-interface Chunk extends Changes {
+interface Chunk {
   readonly number: number;
+  /** Place among all chunks, in order of their first gaps. */
+  readonly index: number;
+  /** Changes in order of blocks, as many as are in use. */
+  words: Int32Array;
+  count: number;
 }
 
 export class RowGaps {
-  #chunks = new Map<number, Chunk>();
-  /** Chunks that ever had a gap, in order of rows. */
+  readonly #byNumber = new Map<number, Chunk>();
+  /** Chunks that ever had a gap, as they came, and in order of rows, which may pass 2^42. */
+  readonly #chunks: Chunk[] = [];
   #order: Chunk[] = [];
-  /** Which chunk each change was of, in order of time: what a reorg takes back. Rows may pass 2^42. */
-  #history: number[] = [];
-  #all: Changes = { blocks: [], gaps: [] };
+  /** Which chunk each change was of, in order of time: what a reorg takes back. */
+  readonly #history = new WordTable(1);
+  /** The changes of all rows together. */
+  readonly #all = new WordTable(WIDTH);
 
   get bytes(): number {
-    return this.#history.length * 40 + this.#order.length * 128;
+    const changes = this.#history.count * CHANGE_BYTES + this.#chunks.length * CHUNK_BYTES;
+    return changes + this.#history.bytes + this.#all.bytes;
   }
 
   /** Hands on all changes, or takes them over. */
-  keep(keeper: Keeper): void {
-    const keep = (list: readonly number[]): number[] => keepNumbers(keeper, list);
-    const order = this.#order;
-    const numbers = keep(order.map(({ number }) => number));
-    const lengths = keep(order.map((chunk) => chunk.blocks.length));
-    const blocks = keep(order.flatMap((chunk) => chunk.blocks));
-    const gaps = keep(order.flatMap((chunk) => chunk.gaps));
-    let at = 0;
-    this.#order = numbers.map((number, i) => {
-      const from = at;
-      at += lengths[i] as number;
-      return { number, blocks: blocks.slice(from, at), gaps: gaps.slice(from, at) };
-    });
-    this.#chunks = new Map(this.#order.map((chunk) => [chunk.number, chunk]));
-    this.#history = keep(this.#history);
-    this.#all = { blocks: keep(this.#all.blocks), gaps: keep(this.#all.gaps) };
+  *keeping(keeper: Keeper): Generator<void> {
+    for (const table of [this.#history, this.#all]) table.keep(keeper);
+    // By chunk: its number in two words, how many changes it has, and the chunk that stands in its place in order of rows.
+    const chunks = new WordTable(4);
+    const changes = new WordTable(WIDTH);
+    if (!keeper.isReading) yield* this.#putInto(chunks, changes);
+    for (const table of [chunks, changes]) table.keep(keeper);
+    if (keeper.isReading) yield* this.#takeFrom(chunks, changes);
+  }
+
+  *#putInto(chunks: WordTable, changes: WordTable): Generator<void> {
+    for (const { number, index, words, count } of this.#chunks) {
+      const row = chunks.add();
+      chunks.set(row, 0, number % 2 ** 32);
+      chunks.set(row, 1, number / 2 ** 32);
+      chunks.set(row, 2, count);
+      chunks.set(row, 3, (this.#order[index] as Chunk).index);
+      if (row % KEPT_AT_ONCE === 0) yield;
+      for (let at = 0; at < count; at++) {
+        const change = changes.add();
+        changes.set(change, BLOCK, words[at * WIDTH + BLOCK] as number);
+        changes.set(change, GAPS, words[at * WIDTH + GAPS] as number);
+        if (change % KEPT_AT_ONCE === 0) yield;
+      }
+    }
+  }
+
+  *#takeFrom(chunks: WordTable, changes: WordTable): Generator<void> {
+    let change = 0;
+    for (let index = 0; index < chunks.count; index++) {
+      const number = (chunks.get(index, 0) >>> 0) + chunks.get(index, 1) * 2 ** 32;
+      const count = chunks.get(index, 2);
+      const words = new Int32Array(count * WIDTH);
+      for (let at = 0; at < count; at++, change++) {
+        words[at * WIDTH + BLOCK] = changes.get(change, BLOCK);
+        words[at * WIDTH + GAPS] = changes.get(change, GAPS);
+        if (change % KEPT_AT_ONCE === 0) yield;
+      }
+      const chunk = { number, index, words, count };
+      this.#chunks.push(chunk);
+      this.#byNumber.set(number, chunk);
+      if (index % KEPT_AT_ONCE === 0) yield;
+    }
+    for (let place = 0; place < chunks.count; place++) {
+      this.#order.push(this.#chunks[chunks.get(place, 3)] as Chunk);
+      if (place % KEPT_AT_ONCE === 0) yield;
+    }
   }
 
   /** A row became a gap (1) or an entry again (-1); called in chain order. */
   change(row: number, block: number, by: 1 | -1): void {
     const number = Math.floor(row / CHUNK_ROWS);
-    let chunk = this.#chunks.get(number);
-    if (chunk === undefined) {
-      chunk = { number, blocks: [], gaps: [] };
-      this.#chunks.set(number, chunk);
-      this.#order.splice(this.#position(number), 0, chunk);
-    }
-    for (const { blocks, gaps } of [chunk, this.#all]) {
-      gaps.push((gaps.at(-1) ?? 0) + by);
-      blocks.push(block);
-    }
-    this.#history.push(number);
+    const chunk = this.#byNumber.get(number) ?? this.#addChunk(number);
+    const all = this.#all;
+    const gaps = all.count === 0 ? 0 : all.get(all.count - 1, GAPS);
+    const change = all.add();
+    all.set(change, BLOCK, block);
+    all.set(change, GAPS, gaps + by);
+    push(chunk, block, by);
+    this.#history.set(this.#history.add(), 0, chunk.index);
+  }
+
+  #addChunk(number: number): Chunk {
+    const chunk = { number, index: this.#chunks.length, words: new Int32Array(FIRST_CHANGES * WIDTH), count: 0 };
+    this.#chunks.push(chunk);
+    this.#byNumber.set(number, chunk);
+    this.#order.splice(this.#position(number), 0, chunk);
+    return chunk;
   }
 
   /** How many chunks of the order lie before this one. */
@@ -79,20 +128,18 @@ export class RowGaps {
 
   /** Takes back everything above `block`: a reorg. */
   revert(block: number): void {
-    for (let last = this.#history.at(-1); last !== undefined; last = this.#history.at(-1)) {
-      const chunk = this.#chunks.get(last) as Chunk;
-      if ((chunk.blocks.at(-1) as number) <= block) return;
-      for (const { blocks, gaps } of [chunk, this.#all]) {
-        gaps.pop();
-        blocks.pop();
-      }
-      this.#history.pop();
+    const left = this.#all.upperBound(BLOCK, block);
+    for (let change = this.#history.count - 1; change >= left; change--) {
+      (this.#chunks[this.#history.get(change, 0)] as Chunk).count--;
     }
+    this.#history.count = left;
+    this.#all.count = left;
   }
 
   /** How many gaps there were after `block`. */
   countAt(block: number): number {
-    return gapsAt(this.#all, block);
+    const changes = this.#all.upperBound(BLOCK, block);
+    return changes === 0 ? 0 : this.#all.get(changes - 1, GAPS);
   }
 
   /** Visits the chunks that had gaps after `block`, by first row and number of gaps, until `visit` returns false. */
@@ -106,23 +153,36 @@ export class RowGaps {
   /** The first row at or after `row`, which starts a chunk, whose chunk was not all gaps after `block`. */
   passFull(row: number, block: number): number {
     let number = row / CHUNK_ROWS;
-    for (let chunk = this.#chunks.get(number); chunk !== undefined; chunk = this.#chunks.get(++number)) {
+    for (let chunk = this.#byNumber.get(number); chunk !== undefined; chunk = this.#byNumber.get(++number)) {
       if (gapsAt(chunk, block) < CHUNK_ROWS) break;
     }
     return number * CHUNK_ROWS;
   }
 }
 
+function push(chunk: Chunk, block: number, by: 1 | -1): void {
+  const { words, count } = chunk;
+  const at = count * WIDTH;
+  if (at === words.length) {
+    chunk.words = new Int32Array(Math.ceil((count + FIRST_CHANGES) * 1.5) * WIDTH);
+    chunk.words.set(words);
+  }
+  chunk.words[at + BLOCK] = block;
+  chunk.words[at + GAPS] = (count === 0 ? 0 : (words[at - WIDTH + GAPS] as number)) + by;
+  chunk.count++;
+}
+
 /** The number after the last change at or before `block`. */
-function gapsAt({ blocks, gaps }: Changes, block: number): number {
+function gapsAt({ words, count }: Chunk, block: number): number {
+  const blockAt = (at: number): number => (words[at * WIDTH + BLOCK] as number) >>> 0;
   let low = 0;
-  let high = blocks.length;
+  let high = count;
   // Most are asked for the newest block.
-  if (high > 0 && (blocks[high - 1] as number) <= block) return gaps[high - 1] as number;
+  if (high > 0 && blockAt(high - 1) <= block) return words[(high - 1) * WIDTH + GAPS] as number;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((blocks[middle] as number) <= block) low = middle + 1;
+    if (blockAt(middle) <= block) low = middle + 1;
     else high = middle;
   }
-  return low === 0 ? 0 : (gaps[low - 1] as number);
+  return low === 0 ? 0 : (words[(low - 1) * WIDTH + GAPS] as number);
 }

@@ -2,18 +2,24 @@
  * A ledger as arrays and facts, to be written down and read back. Each part of it has one method that hands all it is made
  * of to a keeper, in one order; the keeper that writes looks at what it is handed, the one that reads gives back what takes
  * its place. What the one forgets the other forgets as well, so that a test of either is a test of both.
+ *
+ * Tables of words are handed on as they lie. What is kept in another form is put into such tables for the keeper, and taken
+ * out of them again, a slice at a time: those parts have a method `keeping` that yields where others may have their turn.
  */
 import { InvariantError } from "../core/errors.ts";
 
 export interface Keeper {
+  /** Whether parts are taken over; else they are handed on, and must stay as they are until the last one was. */
+  readonly isReading: boolean;
   /** An array; the caller goes on with what is returned. */
   words(array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer>;
-  /** Anything that JSON can say; the caller goes on with what is returned. */
+  /** Anything that JSON can say, in short; the caller goes on with what is returned. */
   facts<T>(value: T): T;
 }
 
 /** Takes note of all parts, as they are at that moment: arrays are not copied. */
 export class Writer implements Keeper {
+  readonly isReading = false;
   readonly arrays: Int32Array<ArrayBuffer>[] = [];
   readonly said: unknown[] = [];
 
@@ -28,8 +34,12 @@ export class Writer implements Keeper {
   }
 }
 
+/** Values put into words, or made of them, in one go: half a millisecond to a whole one. */
+export const KEPT_AT_ONCE = 2_048;
+
 /** Gives back what a writer took note of, in its order. @throws InvariantError when there is less */
 export class Reader implements Keeper {
+  readonly isReading = true;
   readonly #arrays: readonly Int32Array<ArrayBuffer>[];
   readonly #said: readonly unknown[];
   #array = 0;
@@ -64,12 +74,6 @@ export function keepList(
 ): (Int32Array<ArrayBuffer> | undefined)[] {
   const there = keeper.facts(list.map((array) => array !== undefined));
   return there.map((isThere, i) => (isThere ? keeper.words(list[i] ?? EMPTY) : undefined));
-}
-
-/** A long list of numbers: as JSON it would keep the request thread. */
-export function keepNumbers(keeper: Keeper, list: readonly number[]): number[] {
-  const { buffer, byteOffset, byteLength } = keeper.words(new Int32Array(Float64Array.from(list).buffer));
-  return Array.from(new Float64Array(buffer, byteOffset, byteLength / 8));
 }
 
 const EMPTY = new Int32Array(0);

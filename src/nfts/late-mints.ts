@@ -2,7 +2,8 @@
  * First mints of the tokens whose first transfer was none: such contracts exist, and a token is minted by its mint. What
  * the first transfer of a token says needs no place here, so this is empty for nearly all collections.
  */
-import type { Keeper } from "./keep.ts";
+import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
+import { WordTable } from "./word-table.ts";
 
 const NO_MINT_YET = -1;
 /** Of an entry of a map, in JavaScriptCore. */
@@ -17,8 +18,21 @@ export class LateMints {
   }
 
   /** Hands on all of them, or takes them over. */
-  keep(keeper: Keeper): void {
-    this.#entries = new Map(keeper.facts([...this.#entries]));
+  *keeping(keeper: Keeper): Generator<void> {
+    const table = new WordTable(2);
+    if (!keeper.isReading) {
+      for (const [slot, entry] of this.#entries) {
+        const row = table.add();
+        table.set(row, 0, slot);
+        table.set(row, 1, entry);
+        if (row % KEPT_AT_ONCE === 0) yield;
+      }
+    }
+    table.keep(keeper);
+    for (let row = 0; keeper.isReading && row < table.count; row++) {
+      this.#entries.set(table.get(row, 0), table.get(row, 1));
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
   }
 
   /** A transfer of a token, in chain order. */

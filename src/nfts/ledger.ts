@@ -351,12 +351,16 @@ export class Ledger {
     return late !== undefined && this.#blockOf(slot, late) <= block ? late : first;
   }
 
-  /** Hands on all there is to a keeper, or takes over what it gives back. */
-  keep(keeper: Keeper): void {
+  /**
+   * Hands on all there is to a keeper, or takes over what it gives back, in slices. Between them the ledger must not change:
+   * `changes` tells.
+   */
+  *keeping(keeper: Keeper): Generator<void> {
     const { addresses, tokens, links, owners, balances, rows, gaps } = this;
-    const budgets = [this.#expansions, this.#searches];
-    for (const part of [addresses, tokens, links, owners, balances, rows, gaps, this.#lateMints, ...budgets]) {
-      part.keep(keeper);
+    for (const part of [addresses, tokens, links, owners, this.#expansions, this.#searches]) part.keep(keeper);
+    for (const part of [balances, rows, gaps, this.#lateMints]) {
+      yield;
+      yield* part.keeping(keeper);
     }
     const { liveSingles, anomalies } = this;
     const facts = keeper.facts({ liveSingles, anomalies, newestBlock: this.#newestBlock });

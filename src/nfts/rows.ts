@@ -4,7 +4,13 @@
  */
 
 import { CHUNK_ROWS } from "./gaps.ts";
-import type { Keeper } from "./keep.ts";
+import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
+import { bigIntToId, type IdWords, idToBigInt } from "./tokens.ts";
+import { WordTable } from "./word-table.ts";
+
+/** Words of a range that is written down: its id, and what its segment does not say. */
+const ID_WORDS = 8;
+const RANGE_WORDS = ID_WORDS + 3;
 
 /** `count` ids from `id` on, minted to `to` by one event. */
 export interface IdRange {
@@ -43,14 +49,61 @@ export class RowOrder {
   }
 
   /** Hands on all rows, or takes them over. */
-  keep(keeper: Keeper): void {
-    const ranges = keeper.facts(this.ranges.map((range) => ({ ...range, id: String(range.id) })));
-    const { segments, byId, count } = keeper.facts({ segments: this.#segments, byId: this.#byId, count: this.count });
-    this.ranges = ranges.map((range) => ({ ...range, id: BigInt(range.id) }));
-    this.#segments = segments;
-    this.#runs = segments.filter((segment) => segment.kind === "slots");
-    this.#byId = byId;
-    this.count = count;
+  *keeping(keeper: Keeper): Generator<void> {
+    const ranges = new WordTable(RANGE_WORDS);
+    // By segment: its first slot, or ~range; how many rows it has, in two words.
+    const segments = new WordTable(3);
+    const byId = new WordTable(1);
+    if (!keeper.isReading) yield* this.#putInto(ranges, segments, byId);
+    for (const table of [ranges, segments, byId]) table.keep(keeper);
+    if (keeper.isReading) yield* this.#takeFrom(ranges, segments, byId);
+  }
+
+  *#putInto(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
+    const words: IdWords = new Uint32Array(ID_WORDS);
+    for (const { id, block, to, entryAt } of this.ranges) {
+      const row = ranges.add();
+      bigIntToId(id, words);
+      for (let word = 0; word < ID_WORDS; word++) ranges.set(row, word, words[word] as number);
+      for (const [word, value] of [block, to, entryAt].entries()) ranges.set(row, ID_WORDS + word, value);
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
+    for (const segment of this.#segments) {
+      const row = segments.add();
+      segments.set(row, 0, segment.kind === "range" ? ~segment.range : segment.firstSlot);
+      segments.set(row, 1, segment.count % 2 ** 32);
+      segments.set(row, 2, segment.count / 2 ** 32);
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
+    for (const index of this.#byId) {
+      const row = byId.add();
+      byId.set(row, 0, index);
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
+  }
+
+  *#takeFrom(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
+    const words: IdWords = new Uint32Array(ID_WORDS);
+    const word = (row: number, at: number): number => ranges.get(row, ID_WORDS + at);
+    for (let row = 0; row < segments.count; row++) {
+      const first = segments.get(row, 0);
+      const count = (segments.get(row, 1) >>> 0) + segments.get(row, 2) * 2 ** 32;
+      const firstRow = this.count;
+      if (first >= 0) this.addSlots(first, count);
+      else {
+        const range = ~first;
+        for (let at = 0; at < ID_WORDS; at++) words[at] = ranges.get(range, at);
+        const [block, to, entryAt] = [word(range, 0) >>> 0, word(range, 1), word(range, 2)];
+        this.ranges.push({ id: idToBigInt(words), count, block, to, entryAt, firstRow });
+        this.#segments.push({ kind: "range", firstRow, range, count });
+        this.count += count;
+      }
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
+    for (let row = 0; row < byId.count; row++) {
+      this.#byId.push(byId.get(row, 0));
+      if (row % KEPT_AT_ONCE === 0) yield;
+    }
   }
 
   /** Rows for `count` slots from `slot` on. */

@@ -7,8 +7,8 @@
  * to eight bytes, so that arrays are used where they lie.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
@@ -64,7 +64,8 @@ export class Snapshots {
   }
 
   /**
-   * Writes a collection down, slice by slice; false when it changed meanwhile, and nothing was written.
+   * Writes a collection down, slice by slice: what it is made of is put into arrays, those into a file. False when it changed
+   * meanwhile, and nothing was written.
    * @param isOver whether to leave it half-way
    */
   async save(stream: StreamName, collection: Collection, isOver: () => boolean): Promise<boolean> {
@@ -75,7 +76,11 @@ export class Snapshots {
     if (event === undefined || !isSame()) return false;
     const { ledger: _, ...rest } = collection;
     const writer = new Writer();
-    ledger.keep(writer);
+    for (const _slice of ledger.keeping(writer)) {
+      await otherWork();
+      // Nothing more is handed on once it has changed: what was before would be of another state.
+      if (!isSame()) return false;
+    }
     const { said, arrays } = writer;
     const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), said };
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
@@ -87,11 +92,12 @@ export class Snapshots {
       const head = (hash: string) =>
         headOf({ code: this.#code, stream, version, event, factsBytes: json.length, hash });
       if (!(await writeParts(temporary, [json, ...arrays.map(bytesOf)], isSame, head))) return false;
-      renameSync(temporary, path);
+      // Not on this thread, nor is any other file deleted there: to free the blocks of a large one takes its time.
+      await rename(temporary, path);
     } finally {
-      rmSync(temporary, { force: true });
+      await rm(temporary, { force: true });
     }
-    this.#prune(path);
+    await this.#prune(path);
     return true;
   }
 
@@ -131,7 +137,7 @@ export class Snapshots {
   }
 
   /** Deletes the oldest files beyond the bound, never the one just written, and what a crash left half-written. */
-  #prune(written: string): void {
+  async #prune(written: string): Promise<void> {
     const { folder, maxBytes } = this.#options;
     const files = readdirSync(folder).flatMap((name) => {
       const path = join(folder, name);
@@ -146,7 +152,7 @@ export class Snapshots {
       const isWhole = path.endsWith(SUFFIX);
       if (isWhole) total += size;
       const isOver = isWhole ? total > maxBytes && path !== written : now - ms > ABANDONED_MS;
-      if (isOver) rmSync(path, { force: true });
+      if (isOver) await rm(path, { force: true });
     }
   }
 }
@@ -228,7 +234,7 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
   if (String(found) !== hash || at !== bytes.byteLength) throw new Error("its hash is another");
   const reader = new Reader(arrays, facts.said);
   const collection: Collection = { ...initialState(), ...facts.collection };
-  collection.ledger.keep(reader);
+  for (const _ of collection.ledger.keeping(reader)) await otherWork();
   if (!reader.isDone) throw new Error("it has more than a collection is made of");
   return collection;
 }

@@ -26,14 +26,17 @@ export function loadId(column: WordColumn, index: number, target: IdWords): void
 }
 
 export function idToBigInt(words: IdWords): bigint {
-  let value = 0n;
-  for (let w = WORDS - 1; w >= 0; w--) value = (value << 32n) | BigInt(words[w] as number);
+  let highest = WORDS - 1;
+  while (highest > 0 && words[highest] === 0) highest--;
+  let value = BigInt(words[highest] as number);
+  for (let w = highest - 1; w >= 0; w--) value = (value << 32n) | BigInt(words[w] as number);
   return value;
 }
 
 export function bigIntToId(value: bigint, target: IdWords): void {
   let rest = value;
-  for (let w = 0; w < WORDS; w++) {
+  target.fill(0);
+  for (let w = 0; w < WORDS && rest !== 0n; w++) {
     target[w] = Number(rest & 0xffff_ffffn);
     rest >>= 32n;
   }

@@ -45,9 +45,9 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   ledger.revert(1);
   expect(ledger.owners.count).toBe(600_000);
   const writer = new Writer();
-  ledger.keep(writer);
+  for (const _ of ledger.keeping(writer));
   const restored = new Ledger();
-  restored.keep(new Reader(writer.arrays, JSON.parse(JSON.stringify(writer.said))));
+  for (const _ of restored.keeping(new Reader(writer.arrays, JSON.parse(JSON.stringify(writer.said)))));
   restored.apply(toAndFro(2, 9));
   expect(restored.owners.count).toBe(1_000_000);
 });

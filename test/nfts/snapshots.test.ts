@@ -10,15 +10,19 @@ import fc from "fast-check";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
 import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
+import { KEPT_AT_ONCE, Reader, Writer } from "../../src/nfts/keep.ts";
+import { Ledger } from "../../src/nfts/ledger.ts";
 import { readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries } from "../../src/nfts/places.ts";
+import { countEntries, positionAfter } from "../../src/nfts/places.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Snapshots } from "../../src/nfts/snapshots.ts";
 import { multi, play, range, single, stepOf } from "./histories.ts";
+import { columnsOf, type ModelTransfer } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(60_000);
@@ -83,6 +87,116 @@ test("what is read back is what was written, and goes on like it", async () => {
     expect(shown(fold(rest, restored))).toEqual(shown(fold(rest, whole)));
   });
   await fc.assert(property, { numRuns: 150 });
+});
+
+describe("what is kept in other forms than words", () => {
+  const { erc721, erc1155, range } = TransferKind;
+  const COUNT = 20_000;
+  const PER_BLOCK = 100;
+  /** Of `COUNT` things each, in order. */
+  const shapes: { readonly [what: string]: (n: number) => Omit<ModelTransfer, "block">[] } = {
+    "burned tokens": (n) => [
+      { kind: erc721, from: 0, to: 1, id: BigInt(n), amount: 1n },
+      ...(n % 3 > 0 ? [{ kind: erc721, from: 1, to: 0, id: BigInt(n), amount: 1n }] : []),
+    ],
+    "burned tokens far apart in a range without an end": (n) => [
+      ...(n === 0 ? [{ kind: range, from: 0, to: 1, id: 0n, amount: 2n ** 40n }] : []),
+      { kind: erc721, from: 1, to: 0, id: 2n ** 40n - 1n - BigInt(n) * 40_000_000n, amount: 1n },
+    ],
+    "id ranges": (n) => [{ kind: range, from: 0, to: 1 + (n % 7), id: 2n ** 255n - 10n * BigInt(n), amount: 3n }],
+    "tokens whose mint is not known, or came late": (n) => [
+      { kind: erc721, from: 1, to: 2, id: BigInt(n), amount: 1n },
+      ...(n % 2 > 0 ? [{ kind: erc721, from: 0, to: 3, id: BigInt(n), amount: 1n }] : []),
+    ],
+    "amounts beyond all words": (n) => [{ kind: erc1155, from: 0, to: 1, id: BigInt(n % 9), amount: 2n ** 256n - 1n }],
+  };
+
+  function folded(what: string): Ledger {
+    const ledger = new Ledger();
+    const make = shapes[what] as (n: number) => Omit<ModelTransfer, "block">[];
+    for (let n = 0; n < COUNT; n += PER_BLOCK) {
+      const made = Array.from({ length: PER_BLOCK }, (_, i) => make(n + i)).flat();
+      ledger.apply(decodeTransfers(columnsOf(made.map((one) => ({ ...one, block: n / PER_BLOCK })))));
+    }
+    return ledger;
+  }
+
+  function pagesOf(ledger: Ledger) {
+    return [0, 57, COUNT / PER_BLOCK - 1].map((block) => {
+      const count = countEntries(ledger, block, false);
+      const places = [0, 0.2, 0.7, 1].map((part) => Math.floor(part * (count - 5)));
+      const pages = places.map((skip) => {
+        const from = positionAfter(ledger, block, false, Math.max(0, skip));
+        return from && readSlice(ledger, { block, holders: false, from, limit: 40 }).entries;
+      });
+      return { count, pages };
+    });
+  }
+
+  test.each(Object.keys(shapes))("%s: is put into words and taken out of them in slices", (what) => {
+    const ledger = folded(what);
+    const writer = new Writer();
+    const slicesOf = (work: Generator<void>) => [...work].length;
+    expect(slicesOf(ledger.keeping(writer))).toBeGreaterThanOrEqual(COUNT / 2 / KEPT_AT_ONCE);
+    // What is said beside the words does not grow with what there is.
+    const said = JSON.stringify(writer.said);
+    expect(said.length).toBeLessThan(2_500);
+    const restored = new Ledger();
+    // Copies, as those in a file are: both go on.
+    const arrays = writer.arrays.map((array) => array.slice());
+    const reader = new Reader(arrays, JSON.parse(said));
+    expect(slicesOf(restored.keeping(reader))).toBeGreaterThanOrEqual(COUNT / 2 / KEPT_AT_ONCE);
+    expect([reader.isDone, restored.bytes]).toEqual([true, ledger.bytes]);
+    expect(pagesOf(restored)).toEqual(pagesOf(ledger));
+    for (const one of [restored, ledger]) {
+      one.revert(70);
+      const more = { kind: erc721, from: 1, to: 0, id: 3n, amount: 1n, block: 80 };
+      one.apply(decodeTransfers(columnsOf([more, { ...more, from: 0, to: 4, block: 81 }])));
+    }
+    expect(pagesOf(restored)).toEqual(pagesOf(ledger));
+  });
+
+  test("is saved and read back between what others do, and given up where it changes in between", async () => {
+    const log = await freshLog();
+    const folder = join(root, "slices");
+    const snapshots = new Snapshots({ folder, maxBytes: 1e9, log, logger: silentLogger });
+    const stream = nftStream(CHAIN_ID, addressOf(77));
+    await log.append({ stream, events: play([{ transfers: [] }]).events, expectedVersion: 0 });
+    const collection: Collection = { ...initialState(), version: 1, ledger: folded("burned tokens") };
+    let looks = 0;
+    const counted = (): boolean => ++looks < 0;
+    const turnsOf = async (work: Promise<unknown>) => {
+      let [turns, isOver] = [0, false];
+      const end = () => {
+        isOver = true;
+      };
+      work.then(end, end);
+      for (; !isOver; turns++) await new Promise<void>((resolve) => setImmediate(resolve));
+      return turns;
+    };
+    const saving = snapshots.save(stream, collection, counted);
+    expect(await turnsOf(saving)).toBeGreaterThan(COUNT / 2 / KEPT_AT_ONCE);
+    expect(await saving).toBe(true);
+    const loading = snapshots.load(stream);
+    expect(await turnsOf(loading)).toBeGreaterThan(COUNT / 2 / KEPT_AT_ONCE);
+    expect(pagesOf((await loading)?.ledger as Ledger)).toEqual(pagesOf(collection.ledger));
+    rmSync(folder, { recursive: true });
+
+    // A transfer at each of the moments that a save looks up.
+    const all = looks;
+    for (let moment = 1; moment < all; moment++) {
+      looks = 0;
+      const changing = (): boolean => {
+        const block = COUNT + moment;
+        const transfer = { kind: erc721, block, from: 1, to: 0, id: 3n * BigInt(moment), amount: 1n };
+        if (++looks === moment) collection.ledger.apply(decodeTransfers(columnsOf([transfer])));
+        return false;
+      };
+      expect([moment, await snapshots.save(stream, collection, changing)]).toEqual([moment, false]);
+      expect(looks).toBeLessThanOrEqual(moment + 1);
+      expect(readdirSync(root).includes("slices") ? readdirSync(folder) : []).toEqual([]);
+    }
+  });
 });
 
 describe("what cannot be believed", () => {

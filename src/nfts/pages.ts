@@ -111,6 +111,10 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
 }
 
+/** How many of `count` entries lie before a range. */
+export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
+  Math.floor((range * count) / totalRanges);
+
 function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, first: FirstPage): Walk | undefined {
   if (at === undefined) return undefined;
   const { number: block, hash } = at;
@@ -119,8 +123,8 @@ function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, fi
   const total = first.withTotal ? count : undefined;
   const common = { block, hash, chainVersion, page: 0, limit, hex, holders, total };
   if (part === undefined || count === undefined) return { ...common, position: START, left: undefined };
-  const from = Math.floor((part.range * count) / part.totalRanges);
-  const to = Math.floor(((part.range + 1) * count) / part.totalRanges);
+  const from = beginningOf(part, count);
+  const to = beginningOf({ ...part, range: part.range + 1 }, count);
   const position = to > from ? positionAfter(ledger, block, holders, from) : undefined;
   return { ...common, position, left: to - from };
 }

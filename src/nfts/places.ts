@@ -7,29 +7,35 @@ import type { Ledger } from "./ledger.ts";
 import { type FoundRow, type Position, scanTokens } from "./listing.ts";
 import { hasPairIndex, pairAfter, pairIndexAt } from "./pairs.ts";
 
-/** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked. */
-function rowAfter(ledger: Ledger, block: number, skip: number): number | undefined {
+/** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked, in slices. */
+export function* findingRow(ledger: Ledger, block: number, skip: number): Generator<void, number | undefined> {
   const rows = ledger.rowsAt(block);
   let gapsBefore = 0;
-  let found: number | undefined;
+  let chunk: number | undefined;
   ledger.gaps.scan(block, (firstRow, gaps) => {
     if (skip < firstRow - gapsBefore) return false;
     const end = Math.min(firstRow + CHUNK_ROWS, rows);
     if (skip < end - gapsBefore - gaps) {
-      let left = skip - (firstRow - gapsBefore);
-      const visit = ({ row }: FoundRow): boolean => {
-        found = row;
-        return left-- > 0;
-      };
-      for (let from: number | undefined = firstRow; from !== undefined; ) from = scanTokens(ledger, block, from, visit);
+      chunk = firstRow;
       return false;
     }
     gapsBefore += gaps;
     return true;
   });
-  if (found !== undefined) return found;
-  const row = skip + gapsBefore;
-  return row < rows ? row : undefined;
+  if (chunk === undefined) {
+    const row = skip + gapsBefore;
+    return row < rows ? row : undefined;
+  }
+  let found: number | undefined;
+  let left = skip - (chunk - gapsBefore);
+  const visit = ({ row }: FoundRow): boolean => {
+    found = row;
+    return left-- > 0;
+  };
+  for (let from: number | undefined = chunk; ; yield) {
+    from = scanTokens(ledger, block, from, visit);
+    if (from === undefined) return found;
+  }
 }
 
 /** Whether nothing was transferred after `block`. */
@@ -60,6 +66,8 @@ export function countEntries(ledger: Ledger, block: number, holders: boolean): n
 /** The position of the entry with `skip` entries before it; undefined when there are no more. */
 export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
   if (holders) return pairAfter(ledger, block, skip);
-  const row = rowAfter(ledger, block, skip);
-  return row === undefined ? undefined : [row, 0, 0, 0];
+  for (const work = findingRow(ledger, block, skip); ; ) {
+    const { done, value: row } = work.next();
+    if (done === true) return row === undefined ? undefined : [row, 0, 0, 0];
+  }
 }

@@ -10,6 +10,7 @@ import { currentCollection, type ShownChain } from "./current.ts";
 import type { Ledger } from "./ledger.ts";
 import { reading, type Slice } from "./listing.ts";
 import {
+  beginningOf,
   type FirstPage,
   fillPage,
   isStillTrue,
@@ -22,7 +23,7 @@ import {
   startPage,
 } from "./pages.ts";
 import { makePairIndexSoon } from "./pairs.ts";
-import { areHoldersReady } from "./places.ts";
+import { areHoldersReady, countEntries, findingRow } from "./places.ts";
 import type { CollectionProjections } from "./projections.ts";
 
 export interface PlanSource {
@@ -42,6 +43,8 @@ const MAX_BEGINNINGS = 4;
 export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;
   if (holders) return planInSlices(source, collection, from);
+  if (findingRange(source.chain, collection, from)?.next().done === false)
+    return planInSlices(source, collection, from);
   const start = startPage(collection, source.chain, from);
   const work = readingPage(start);
   const { done, value } = work.next();
@@ -80,16 +83,38 @@ async function beginPage(source: PlanSource, collection: Collection, from: PageF
   return start && { start, work: readingPage(start) };
 }
 
+/**
+ * Walks to where a range of tokens begins as of a block, and leaves marks on the way by which a page finds it at once. As of
+ * the newest block nothing has to be walked.
+ */
+function findingRange(chain: ShownChain, collection: Collection, from: PageFrom): Generator<void, unknown> | undefined {
+  if ("cursor" in from) return undefined;
+  const { part, asOfBlock } = from.first;
+  if (part === undefined || asOfBlock === undefined) return undefined;
+  const { ledger } = collection;
+  const block = snapshotOf(collection, chain, asOfBlock).block?.number;
+  if (block === undefined) return undefined;
+  return findingRow(ledger, block, beginningOf(part, countEntries(ledger, block, false)));
+}
+
 /** The snapshot, and where in it the page begins; undefined when the block changed while its pairs were counted. */
 async function startInSlices(
   { chain }: PlanSource,
   collection: Collection,
   from: PageFrom,
 ): Promise<PageStart | undefined> {
-  if ("cursor" in from || !from.first.holders) return startPage(collection, chain, from);
+  if ("cursor" in from) return startPage(collection, chain, from);
   const { first } = from;
   const { ledger } = collection;
   const snapshot = snapshotOf(collection, chain, first.asOfBlock);
+  if (!first.holders) {
+    const work = findingRange(chain, collection, from);
+    while (work?.next().done === false) {
+      await otherWork();
+      if (!isStillTrue(snapshot, collection, chain)) return undefined;
+    }
+    return startPage(collection, chain, from, snapshot);
+  }
   const block = snapshot.block?.number;
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await makePairIndexSoon(ledger, block);

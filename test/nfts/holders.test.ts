@@ -402,6 +402,14 @@ describe("a page of tokens with a long history, as of long ago", () => {
     const truth = modelListing(minted, 1, false);
     expect(readable(collection, (await asked).entries)).toEqual(truth);
     expect(await turnsUntil(planOf(source, { holders: false, asOfBlock: 1 }))).toBeLessThan(2);
+    const later = planOf(source, { holders: false, asOfBlock: 40, part: { range: 1, totalRanges: 2 } });
+    expect(await turnsUntil(later)).toBeLessThan(2);
+    const half = modelListing(
+      transfers.filter(({ block }) => block <= 40),
+      40,
+      false,
+    );
+    expect(readable(collection, (await later).entries)).toEqual(half.slice(20));
     // Those that nobody transferred are there at once in any case.
     expect(await turnsUntil(planOf(source, { holders: false }))).toBeLessThan(2);
 
@@ -434,6 +442,34 @@ describe("a page of tokens with a long history, as of long ago", () => {
     const { walk, entries } = await again;
     expect(walk?.hash).toBe(forked(1, 1));
     expect(readable(collection, entries)).toEqual(modelListing(fresh, 1, false));
+  });
+});
+
+describe("a range of tokens with a long history, as of long ago", () => {
+  /** One token that goes to and fro, among some of which a few were burned: where a range begins is looked for. */
+  const minted = Array.from({ length: 40 }, (_, i): ModelTransfer[] => [
+    { kind: erc721, block: 1, from: 0, to: 1, id: BigInt(i), amount: 1n },
+    ...(i % 5 === 4 ? [{ kind: erc721, block: 1, from: 1, to: 0, id: BigInt(i), amount: 1n }] : []),
+  ]).flat();
+  const moves = Array.from({ length: 200_000 }, (_, i): ModelTransfer => {
+    const [from, to] = i % 2 === 0 ? [1, 2] : [2, 1];
+    return { kind: erc721, block: 2 + Math.floor(i / 1_000), from, to, id: 1n, amount: 1n };
+  });
+
+  test("begins in turns, and at once the second time", async () => {
+    const source = sourceOf(replay([...minted, ...moves]), branchOf(0));
+    const truth = modelListing(minted, 1, false);
+    const ask = () => planOf(source, { holders: false, asOfBlock: 1, part: { range: 1, totalRanges: 2 } });
+    const [first, steps] = [ask(), source.collection.ledger.steps];
+    let [most, before] = [0, steps.count];
+    const turns = await turnsUntil(first, () => {
+      most = Math.max(most, steps.count - before);
+      before = steps.count;
+    });
+    expect(turns).toBeGreaterThan(5);
+    expect(most).toBeLessThan(moves.length / 4);
+    expect(readable(source.collection, (await first).entries)).toEqual(truth.slice(16));
+    expect(await turnsUntil(ask())).toBeLessThan(2);
   });
 });
 

@@ -38,7 +38,8 @@ export class MetadataBooks {
   constructor({ log, logger, maxBytes }: BooksOptions) {
     this.#log = log;
     this.#logger = logger;
-    this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (book) => book.bytes });
+    // One larger than all the room there is takes all of it: a cache that refused it would have it read anew each time.
+    this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (book) => Math.min(maxBytes, book.bytes) });
     this.#unsubscribe = log.subscribe((stream, version) => {
       const book = stream.startsWith("metadata/") ? this.#hot.peek(stream) : undefined;
       if (book === undefined || book.version >= version) return;
@@ -112,6 +113,8 @@ export class MetadataBooks {
       await otherWork();
     }
     // A stream nobody wrote is kept too: its wake-up must find a book to move. It costs little and is evicted first.
+    // Taken out first: what is stored in its own place keeps the size it had there.
+    this.#hot.delete(stream);
     this.#hot.set(stream, book);
     return book;
   }

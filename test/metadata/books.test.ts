@@ -1,8 +1,10 @@
 /** Many books asked for at once: so many are read at a time, each once, and what is in memory waits for none of them. */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import type { Address } from "../../src/core/hex.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
-import { metadataStream, type Recorded, type StreamName } from "../../src/events/types.ts";
+import { TransferKind } from "../../src/events/columns.ts";
+import { encodeTokens } from "../../src/events/tokens.ts";
+import { type MetadataResolved, metadataStream, type Recorded, type StreamName } from "../../src/events/types.ts";
 import { MetadataBooks } from "../../src/metadata/books.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { eventually } from "../support/service.ts";
@@ -55,4 +57,30 @@ test("a hundred cold books", async () => {
   // Once for the event, once to see that there is no more.
   expect(log.begun).toHaveLength(2 * COLD);
   books.close();
+});
+
+test("a book counts with what it has grown to, and one larger than all the room there is is held", async () => {
+  const log = new MemoryLog();
+  const stream = metadataStream(1, HOT);
+  const resolved = (from: number): MetadataResolved => {
+    const tokens = Array.from({ length: 1_000 }, (_, i) => ({
+      kind: TransferKind.erc721,
+      id: BigInt(from + i),
+      hash: `0x${"a".repeat(64)}` as Hash,
+    }));
+    return { type: "MetadataResolved", since: 1, count: tokens.length, bytes: 1, tokens: encodeTokens(tokens) };
+  };
+  await log.append({ stream, events: [resolved(0)], expectedVersion: 0 });
+  const books = new MetadataBooks({ log, logger: createLogger("silent"), maxBytes: 2 ** 24 });
+  await books.get(1, HOT);
+  const before = books.bytes;
+  await log.append({ stream, events: [resolved(1_000), resolved(2_000), resolved(3_000)], expectedVersion: 1 });
+  await books.current(1, HOT);
+  expect(books.bytes).toBeGreaterThan(2 * before);
+  books.close();
+
+  const narrow = new MetadataBooks({ log, logger: createLogger("silent"), maxBytes: 100 });
+  const book = await narrow.get(1, HOT);
+  expect(narrow.peek(1, HOT)).toBe(book);
+  narrow.close();
 });

@@ -171,7 +171,10 @@ export class IndexingJobs {
   /** Not before the job is over, its lease given back: until then its stream is taken. */
   async #goOn(stream: StreamName, next: Next | undefined): Promise<void> {
     if (next === undefined) {
-      if (this.#grown.has(stream)) this.offer(await this.#options.log.head(stream));
+      if (!this.#grown.has(stream)) return;
+      const head = await this.#options.log.head(stream).catch(() => undefined);
+      if (head === undefined) this.#later(stream, LEASE_RETRY_MS);
+      else this.offer(head);
     } else if ("lane" in next) this.#enqueue(stream, next.lane);
     else this.#later(stream, next.inMs);
   }

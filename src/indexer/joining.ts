@@ -7,7 +7,6 @@ import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/port.ts";
-import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
@@ -19,8 +18,8 @@ import { presentHeaders } from "./present-headers.ts";
 import { SeenHeaders } from "./seen-headers.ts";
 
 interface Joining extends Followed {
-  /** Of the append that leaves it ready to join, while that is under way. */
-  readonly appended?: Promise<StreamHead>;
+  /** Of the append that leaves it ready to join, until that is known to be in. */
+  appended?: Promise<StreamHead> | undefined;
 }
 
 export interface JoiningOptions {
@@ -62,10 +61,13 @@ export class JoiningCollections {
   expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
     const joining: Joining = { address, version: 0, state, appended };
     this.#waiting.set(address, joining);
-    appended.catch(() => {
-      // Who appends it goes on from what the log says.
-      if (this.#waiting.get(address) === joining) this.#waiting.delete(address);
-    });
+    // Who appends it goes on from what the log says.
+    appended.catch(() => this.#remove(joining));
+  }
+
+  /** Whether it still waited: it may have been given up meanwhile, or stand there anew. */
+  #remove(joining: Joining): boolean {
+    return this.#waiting.get(joining.address) === joining && this.#waiting.delete(joining.address);
   }
 
   /** The follower was given these, and follows them. */
@@ -83,17 +85,16 @@ export class JoiningCollections {
       if (joining.state.retryAt > clock.now()) continue;
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
-        if (isOver) this.#waiting.delete(joining.address);
+        if (isOver) this.#remove(joining);
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
         if (!isOwn) {
           // The others first, the next time: it may be this one alone that cannot be read.
-          this.#waiting.delete(joining.address);
-          this.#waiting.set(joining.address, joining);
+          if (this.#remove(joining)) this.#waiting.set(joining.address, joining);
           throw error;
         }
         // Another worker moved it on: what the log says now decides.
-        this.#waiting.delete(joining.address);
+        this.#remove(joining);
         await onMovedOn(joining.address);
       }
     }
@@ -117,7 +118,7 @@ export class JoiningCollections {
     try {
       logs = await this.#missed(joining, head, headerOf);
     } catch (error) {
-      if (isRetryable(error) || error instanceof RpcError || error instanceof ForkedAnswersError) throw error;
+      if (isRetryable(error) || error instanceof ForkedAnswersError) throw error;
       await this.#failed(joining, error);
       return false;
     }
@@ -194,6 +195,7 @@ async function isIn(joining: Joining): Promise<boolean> {
   if (joining.appended === undefined) return true;
   try {
     joining.version = (await joining.appended).version;
+    joining.appended = undefined;
     return true;
   } catch {
     return false;

@@ -70,16 +70,28 @@ export class PostgresConnections {
   }
 
   /** @throws AppError `log_unavailable` */
-  query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
-    return this.#slots.run(async () => {
+  async query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
+    const waiting = new AbortController();
+    const cancel = this.#options.clock.after(QUERY_MS, () =>
+      waiting.abort(new SilentError(`no connection was free within ${QUERY_MS} ms`)),
+    );
+    const ask = async (): Promise<T[]> => {
+      cancel();
       const sql = this.#sql;
       try {
         return await this.#inTime<T[]>(sql.unsafe(text, parameters));
       } catch (error) {
         if (error instanceof SilentError) this.#replace(sql);
-        throw postgresError(error, meta);
+        throw error;
       }
-    });
+    };
+    try {
+      return await this.#slots.run(ask, waiting.signal);
+    } catch (error) {
+      throw postgresError(error, meta);
+    } finally {
+      cancel();
+    }
   }
 
   /** Without a bound on its time: a migration takes what it takes. @throws AppError `log_unavailable` */

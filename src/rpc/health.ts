@@ -12,6 +12,10 @@ const BENCH_MAX_MS = 60_000;
 const LIAR_BENCH_MS = 300_000;
 /** A node that lags by a block has caught up by then; one that is stuck is looked at this often. */
 const BEHIND_MS = 30_000;
+/** A failure may pass within so long; who has failed oftener is not waited for where another has answered, if with no. */
+const SHORT_REST_MS = 1_000;
+/** Single blocks refused in a row that say that it is not their size. */
+const FEW = 3;
 /** What a node has pruned does not come back; that another one takes larger answers may be over sooner. */
 const LACKS_HISTORY_MS = 300_000;
 
@@ -21,19 +25,26 @@ export class Health {
   /** Smoothed ms of an answer. */
   latency = 0;
   readonly window = new Window();
-  span = new SpanController();
+  readonly span = new SpanController();
   /** For failures: over with the first success. */
   #benchedUntil = 0;
   /** For what it says, however well it answers. */
   #outUntil = 0;
   #isBehind = false;
   #lacksHistoryUntil = 0;
+  /** Single blocks that it refused, and others had, since it last gave history. */
+  #refusedBlocks = 0;
   /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
   #heldUntil = 0;
 
   /** Until when others are asked by preference; in the past when it is free. */
   get restsUntil(): number {
     return Math.max(this.#benchedUntil, this.#outUntil);
+  }
+
+  /** Whether it may be asked what another one has refused: not if what it says is in doubt, or it is down. */
+  standsIn(now: number): boolean {
+    return this.#outUntil <= now && this.#heldUntil <= now && this.#benchedUntil - now <= SHORT_REST_MS;
   }
 
   /** Until when history is asked of others by preference. */
@@ -79,10 +90,18 @@ export class Health {
     this.#isBehind = true;
   }
 
-  /** It refused history that another endpoint has: that said nothing of how many blocks it takes. */
-  lackedHistory(now: number): void {
+  /** It gave so many logs of so many blocks. */
+  gaveHistory(blocks: number, logs: number): void {
+    this.#refusedBlocks = 0;
+    this.span.succeeded(blocks, logs);
+  }
+
+  /** It refused history that another endpoint has. One block alone may be more than it answers; it says so of some. */
+  lackedHistory(now: number, isOfSize: boolean): void {
+    if (isOfSize && ++this.#refusedBlocks < FEW) return;
+    this.#refusedBlocks = 0;
     this.#lacksHistoryUntil = now + LACKS_HISTORY_MS;
-    this.span = new SpanController();
+    this.span.restart();
   }
 
   /** Nobody has newer blocks. */

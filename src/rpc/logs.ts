@@ -3,7 +3,7 @@
  * in doubt settled by their receipts. What is returned is verified, in chain order, and of the asked contracts only.
  */
 import { AppError } from "../core/errors.ts";
-import { type Address, quantity } from "../core/hex.ts";
+import { type Address, type Hash, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -50,17 +50,18 @@ export class LogReader {
   /** The logs of the first blocks of a range: of as many as `span` has learned that are answered at once. */
   async firstLogs(filter: LogFilter, span: SpanController, { reaching, signal }: FirstLogsOptions): Promise<FirstLogs> {
     const { fromBlock } = filter;
+    const sources = new Sources();
     for (;;) {
       const toBlock = Math.min(filter.toBlock, fromBlock + span.span - 1);
-      const some = { ...filter, toBlock };
-      if (toBlock === fromBlock) return { logs: (await this.#read({ ...some, reaching })).logs, toBlock };
+      const some = { ...filter, toBlock, reaching };
       const blocks = toBlock - fromBlock + 1;
       try {
-        const logs = await this.#ask({ ...some, reaching }, new Sources(), signal);
+        const logs = await this.#ask(some, sources, signal);
         span.succeeded(blocks, logs.length);
         return { logs, toBlock };
       } catch (error) {
         if (!(error instanceof RpcError && error.kind === "range")) throw error;
+        if (blocks === 1) return { logs: await this.#largeBlock(some, error, sources), toBlock };
         span.refused(blocks, error.hint);
       }
     }
@@ -76,7 +77,7 @@ export class LogReader {
     { strict = false, reaching }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
     const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
-    const headers = given.filter(({ number }) => !sources.settled.has(number));
+    const headers = given.filter((header) => !sources.isSettled(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
     const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
     const lenient = headers.filter((header) => !isStrict(header));
@@ -226,7 +227,7 @@ export class LogReader {
     const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
     const found = header === undefined ? undefined : await this.#byReceipts(header, watched);
     if (found !== undefined) {
-      sources.settled.add(block);
+      sources.settled.set(block, { hash: header!.hash, addresses: watched.addresses.length });
       return found;
     }
     sources.pieced.add(block);
@@ -292,12 +293,18 @@ async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): 
 class Sources {
   /** Blocks put together from answers to parts of the filter: that some of a contract's logs came says nothing there. */
   readonly pieced = new Set<number>();
-  /** Blocks read from their receipts: nothing is in doubt there. */
-  readonly settled = new Set<number>();
+  /** Blocks read from their receipts, and how many of the addresses were looked for. */
+  readonly settled = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
   readonly #ranges: { from: number; to: number; endpoint: Endpoint }[] = [];
 
   add(from: number, to: number, endpoint: Endpoint): void {
     this.#ranges.push({ from, to, endpoint });
+  }
+
+  /** Whether nothing is in doubt in a block: its own receipts were read, for all addresses. */
+  isSettled({ number, hash }: BlockHeader, addresses: number): boolean {
+    const settled = this.settled.get(number);
+    return settled?.hash === hash && settled.addresses === addresses;
   }
 
   get(block: number): Endpoint | undefined {

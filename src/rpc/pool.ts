@@ -68,7 +68,7 @@ export class EndpointPool {
 
   /** Blocks to ask of the endpoint that is likely next. */
   get span(): number {
-    return this.#of(this.#ranked(this.#historians(NOBODY))[0] ?? this.#pick(NOBODY)).span.span;
+    return this.#of(this.#pick(this.#historians(this.endpoints))).span.span;
   }
 
   /**
@@ -78,19 +78,21 @@ export class EndpointPool {
   run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
     const { failover = "lacking", signal } = options;
     const refusals = new Refusals();
-    return this.#retrying(async () => {
-      for (;;) {
-        const endpoint = this.#pick(refusals.by);
-        await this.#released(endpoint, signal);
-        try {
-          return await this.#hedged(endpoint, operation, refusals, signal);
-        } catch (error) {
-          if (!isOwnRefusal(error, failover)) throw error;
-          refusals.add(endpoint, error);
-          if (refusals.by.size === this.endpoints.length) throw refusals.error;
+    return this.#retrying(
+      async () => {
+        for (;;) {
+          const endpoint = this.#pick(this.#left(refusals));
+          await this.#released(endpoint, signal);
+          try {
+            return await this.#hedged(endpoint, operation, refusals, signal);
+          } catch (error) {
+            if (!isOwnRefusal(error, failover)) throw error;
+            refusals.add(endpoint, error);
+          }
         }
-      }
-    }, options);
+      },
+      { ...options, refusals },
+    );
   }
 
   /**
@@ -100,25 +102,29 @@ export class EndpointPool {
   bulk<T>(operation: BulkOperation<T>, blocks: number, options: RunOptions = {}): Promise<T> {
     const { signal } = options;
     const refusals = new Refusals();
-    return this.#retrying(async () => {
-      for (;;) {
-        const endpoint = await this.#admitted(refusals.by, signal);
-        try {
-          await this.#released(endpoint, signal);
-          const value = await this.#asMany(endpoint, operation, { blocks, refusals, signal });
-          // What somebody else has is not there for the asking where it was refused.
-          for (const one of refusals.by) this.#of(one).lackedHistory(this.#clock.monotonic());
-          return value;
-        } catch (error) {
-          if (!isOwnRefusal(error, "any")) throw error;
-          refusals.add(endpoint, error);
-          if (refusals.by.size === this.endpoints.length) throw refusals.error;
-        } finally {
-          this.#of(endpoint).window.inFlight--;
-          this.#waiting.shift()?.();
+    return this.#retrying(
+      async () => {
+        for (;;) {
+          const endpoint = await this.#admitted(refusals, signal);
+          try {
+            await this.#released(endpoint, signal);
+            const value = await this.#asMany(endpoint, operation, { blocks, refusals, signal });
+            for (const [one, error] of refusals.all) {
+              this.#of(one).lackedHistory(this.#clock.monotonic(), error.kind === "range");
+            }
+            return value;
+          } catch (error) {
+            if (!isOwnRefusal(error, "any")) throw error;
+            refusals.add(endpoint, error);
+          } finally {
+            this.#of(endpoint).window.inFlight--;
+            // All of them: the first in the queue may not be able to use this very room.
+            for (const wake of this.#waiting.splice(0)) wake();
+          }
         }
-      }
-    }, options);
+      },
+      { ...options, refusals },
+    );
   }
 
   /** As many blocks as the endpoint answers. @throws RpcError `range` when that is not even one */
@@ -142,13 +148,15 @@ export class EndpointPool {
 
   /** An answer of so many logs to a request for so many blocks. */
   answered(endpoint: Endpoint, blocks: number, logs: number): void {
-    this.#of(endpoint).span.succeeded(blocks, logs);
+    this.#of(endpoint).gaveHistory(blocks, logs);
   }
 
-  /** A second opinion: an endpoint other than `than`, and none of `refused`, that is not benched. */
-  other(than: Endpoint, refused = NOBODY): Endpoint | undefined {
+  /** A second opinion: an endpoint other than `than`, and none that has refused, that is not benched. */
+  other(than: Endpoint, refusals?: Refusals): Endpoint | undefined {
     const now = this.#clock.monotonic();
-    return this.endpoints.find((one) => one !== than && !refused.has(one) && this.#of(one).restsUntil <= now);
+    return this.endpoints.find(
+      (one) => one !== than && refusals?.all.has(one) !== true && this.#of(one).restsUntil <= now,
+    );
   }
 
   /** A second opinion where nothing goes without one: from an endpoint that rests, too, when no other is left. */
@@ -189,7 +197,7 @@ export class EndpointPool {
     }
   }
 
-  async #retrying<T>(once: () => Promise<T>, options: RunOptions): Promise<T> {
+  async #retrying<T>(once: () => Promise<T>, options: RunOptions & { readonly refusals: Refusals }): Promise<T> {
     const attempts = options.attempts ?? 4;
     try {
       return await retry(once, {
@@ -202,6 +210,8 @@ export class EndpointPool {
       });
     } catch (error) {
       if (error instanceof RpcError && error.retryable) {
+        // One has answered, if with a refusal; that the others cannot be had is no reason to ask it again.
+        if (options.refusals.error !== undefined) throw options.refusals.error;
         const { chain } = this.#options;
         throw new AppError(`no endpoint of ${chain} gives a usable answer: ${error.message}`, {
           code: "chain_unavailable",
@@ -225,15 +235,11 @@ export class EndpointPool {
   }
 
   /** Waits until an endpoint that is not resting has room for one more bulk request. */
-  async #admitted(refused: ReadonlySet<Endpoint>, signal: AbortSignal | undefined): Promise<Endpoint> {
+  async #admitted(refusals: Refusals, signal: AbortSignal | undefined): Promise<Endpoint> {
     for (;;) {
-      if (signal?.aborted) {
-        // The room this one was woken for is the next one's.
-        this.#waiting.shift()?.();
-        throw signal.reason;
-      }
+      signal?.throwIfAborted();
       const now = this.#clock.monotonic();
-      const able = this.#historians(refused);
+      const able = this.#historians(this.#left(refusals));
       const free = this.#ranked(able).filter((one) => this.#of(one).window.hasRoom);
       const endpoint =
         free.find((one) => this.#of(one).restsUntil <= now) ?? (this.#restUntil(able) > now ? free[0] : undefined);
@@ -245,10 +251,18 @@ export class EndpointPool {
     }
   }
 
-  /** Those that history is asked of: not who refused this, nor who lacked some of late while another one is there. */
-  #historians(refused: ReadonlySet<Endpoint>): Endpoint[] {
+  /** Who may still be asked: once somebody has refused, only who can stand in. @throws the refusal when nobody can */
+  #left(refusals: Refusals): readonly Endpoint[] {
+    if (refusals.error === undefined) return this.endpoints;
     const now = this.#clock.monotonic();
-    const able = this.endpoints.filter((one) => !refused.has(one));
+    const left = this.endpoints.filter((one) => !refusals.all.has(one) && this.#of(one).standsIn(now));
+    if (left.length === 0) throw refusals.error;
+    return left;
+  }
+
+  /** Of these those that history is asked of: not who lacked some of late, while another one is there. */
+  #historians(able: readonly Endpoint[]): readonly Endpoint[] {
+    const now = this.#clock.monotonic();
     const having = able.filter((one) => this.#of(one).lacksHistoryUntil <= now);
     return having.some((one) => this.#of(one).restsUntil <= now) ? having : able;
   }
@@ -278,7 +292,7 @@ export class EndpointPool {
     try {
       const early = await Promise.race([first.then((value) => ({ value })), straggling]);
       if (early !== undefined) return early.value;
-      const second = this.other(endpoint, refusals.by);
+      const second = this.other(endpoint, refusals);
       if (second === undefined) return await first;
       this.#options.onHedge?.();
       return await firstOf(first, this.#once(second, operation, both));
@@ -317,8 +331,8 @@ export class EndpointPool {
     });
   }
 
-  #pick(refused: ReadonlySet<Endpoint>): Endpoint {
-    const [best] = this.#ranked(this.endpoints.filter((one) => !refused.has(one)));
+  #pick(endpoints: readonly Endpoint[]): Endpoint {
+    const [best] = this.#ranked(endpoints);
     if (best === undefined) throw new AppError("the chain has no endpoint", { code: "chain_unavailable" });
     return best;
   }
@@ -340,21 +354,19 @@ export class EndpointPool {
 }
 
 const NEVER = new AbortController().signal;
-const NOBODY: ReadonlySet<Endpoint> = new Set();
 
 /** Who has refused one request for a reason that another endpoint need not have: it is not asked again. */
 class Refusals {
-  readonly by = new Set<Endpoint>();
-  #error: RpcError | undefined;
+  readonly all = new Map<Endpoint, RpcError>();
 
   add(endpoint: Endpoint, error: RpcError): void {
-    this.by.add(endpoint);
-    if (this.#error === undefined || error.kind === "range") this.#error = error;
+    this.all.set(endpoint, error);
   }
 
-  /** What is thrown when everybody has: one of size if there is any, for less can be asked for then. */
+  /** What is thrown when nobody else answers: one of size if there is any, for less can be asked for then. */
   get error(): RpcError | undefined {
-    return this.#error;
+    const errors = [...this.all.values()];
+    return errors.find(({ kind }) => kind === "range") ?? errors[0];
   }
 }
 

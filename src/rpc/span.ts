@@ -38,6 +38,11 @@ export class SpanController {
     if (this.#span > this.#limit) this.#span = this.#limit;
   }
 
+  /** What was refused was refused for another reason. */
+  restart(): void {
+    this.#span = Math.min(FIRST_SPAN, this.#limit);
+  }
+
   /** A request for `blocks` blocks was too large; returns the number of blocks to ask for instead. */
   refused(blocks: number, hint: RangeHint | undefined): number {
     this.#quiet = 0;

@@ -62,6 +62,9 @@ class HttpTransport implements Transport {
 /** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
 const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","params":["newHeads"]}';
 
+/** An answer of this size is parsed where its id is not at either end. */
+const MAX_PARSED = 64 * 1024;
+
 interface Waiting {
   readonly resolve: (bytes: Uint8Array) => void;
   readonly reject: (error: Error) => void;
@@ -169,8 +172,9 @@ class SocketTransport implements Transport {
       this.#options.onHead?.();
       return;
     }
-    let id = idAt(head) ?? idAt(buffer.subarray(-200).toString("latin1"));
-    if (head.trimStart().startsWith("[") && !this.#waiting.has(id ?? Number.NaN)) id = this.#idOfBatch(buffer);
+    const ends = [head, buffer.subarray(-200).toString("latin1")];
+    const isOddOne = buffer.length <= MAX_PARSED || head.trimStart().startsWith("[");
+    const id = ends.map(idAt).find((one) => this.#waiting.has(one)) ?? (isOddOne ? this.#idIn(buffer) : undefined);
     if (id === undefined) return;
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
@@ -178,10 +182,11 @@ class SocketTransport implements Transport {
     waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
   }
 
-  /** A batch's answers come in any order. */
-  #idOfBatch(buffer: Buffer): number | undefined {
+  /** Read whole: a batch's answers come in any order, and a small one may say its id in any way. */
+  #idIn(buffer: Buffer): number | undefined {
     try {
-      const answers = JSON.parse(buffer.toString("utf8")) as readonly { id?: unknown }[];
+      const said: unknown = JSON.parse(buffer.toString("utf8"));
+      const answers = [said].flat() as readonly { id?: unknown }[];
       return answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
     } catch {
       return undefined;
@@ -194,7 +199,4 @@ class SocketTransport implements Transport {
   }
 }
 
-function idAt(text: string): number | undefined {
-  const digits = /"id"\s*:\s*(\d+)/.exec(text)?.[1];
-  return digits === undefined ? undefined : Number(digits);
-}
+const idAt = (text: string): number => Number(/"id"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN);

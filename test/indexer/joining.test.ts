@@ -10,6 +10,8 @@ import { type Followed, FollowedStreams } from "../../src/indexer/followed.ts";
 import { REQUESTED } from "../../src/indexer/headline.ts";
 import { JoiningCollections } from "../../src/indexer/joining.ts";
 import { openLog } from "../../src/log/open.ts";
+import type { StreamHead } from "../../src/log/port.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../src/rpc/port.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 import { temporaryLogUrl } from "../support/service.ts";
@@ -51,7 +53,7 @@ interface Lies {
   readonly headers: boolean;
   readonly logs: boolean;
   /** The error of reading this collection's logs. */
-  readonly failing?: (address: Address | undefined) => Error | undefined;
+  readonly failing?: (address: Address | undefined) => Error | undefined | Promise<Error | undefined>;
 }
 
 /** What answers is stuck on the losing branch as far as that goes, with its headers or with its logs. */
@@ -64,7 +66,7 @@ function joining(lies: Lies) {
     headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
     completeLogs: async ({ addresses }: LogFilter, _headers: unknown, { reaching }: CompleteLogsOptions) => {
       wanted.push(reaching);
-      const failure = lies.failing?.(addresses[0]);
+      const failure = await lies.failing?.(addresses[0]);
       if (failure !== undefined) throw failure;
       return [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)];
     },
@@ -165,4 +167,54 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
   pass(5_000);
   await join();
   expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
+});
+
+test("one that could not be read joins when it can, whatever became of the append that it waited for", async () => {
+  const [failing, given] = ["5", "6"].map((digit) => `0x${digit.repeat(40)}` as Address) as [Address, Address];
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
+  const headOf = async (address: Address) => {
+    const stream = nftStream(1, address);
+    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+    return log.head(stream);
+  };
+  let failure: Error | undefined = new RpcError("state_unavailable", "pruned history unavailable");
+  const reading = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  let isHeld = true;
+  const { collections, streams, joined, failed, pass } = joining({
+    headers: false,
+    logs: false,
+    failing: async (of) => {
+      if (of === given && isHeld) {
+        begun.resolve();
+        await reading.promise;
+        return new AppError("no answer", { code: "x", retryable: true });
+      }
+      return of === failing ? failure : undefined;
+    },
+  });
+  streams.chainVersion = (await log.head(chainStream(1))).version;
+  const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+  // A refusal for good is the collection's own, and its next attempt goes by the version that it left.
+  collections.expect(failing, state, headOf(failing));
+  expect(await join()).toBeUndefined();
+  expect(failed).toEqual([failing]);
+  failure = undefined;
+  pass(5_000);
+  expect(await join()).toBeUndefined();
+  expect(joined.map(({ address }) => address)).toEqual([failing]);
+  // The append fails while logs are read, and the next attempt's comes before they are.
+  const append = Promise.withResolvers<StreamHead>();
+  collections.expect(given, state, append.promise);
+  const first = join();
+  await begun.promise;
+  append.reject(new Error("the append failed"));
+  await append.promise.catch(() => undefined);
+  collections.expect(given, state, headOf(given));
+  reading.resolve();
+  expect(await first).toMatchObject({ retryable: true });
+  isHeld = false;
+  expect(await join()).toBeUndefined();
+  expect(joined.map(({ address }) => address)).toEqual([failing, given]);
 });

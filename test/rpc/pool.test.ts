@@ -154,14 +154,24 @@ describe("a refusal that is the endpoint's own", () => {
     expect(asked).toEqual(["eth#1", "eth#2", "eth#2"]);
   });
 
-  test("is not final while who could answer rests", async () => {
-    const { pool, endpoints, settle } = world(2);
-    pool.benchLiar(endpoints[1] as Endpoint);
-    const answer = pool.run(async ({ label }) => {
-      if (label === "eth#1") throw lacking();
-      return label;
-    });
-    expect(await settle(answer)).toBe("eth#2");
+  test("is final where the others are down, lie or are behind, and they are hardly asked", async () => {
+    for (const state of ["down", "lying", "behind"]) {
+      const { pool, endpoints, settle } = world(2);
+      const [, other] = endpoints as [Endpoint, Endpoint];
+      if (state === "lying") pool.benchLiar(other);
+      if (state === "behind") pool.passOver(other, true);
+      let asked = 0;
+      for (let question = 0; question < 25; question++) {
+        const refused = pool.run(async ({ label }) => {
+          if (label === "eth#1") throw lacking();
+          asked++;
+          if (state === "down") throw new RpcError("transient", "no connection");
+        });
+        const failure = await settle(refused.catch((error: unknown) => error));
+        expect([state, failure]).toMatchObject([state, { kind: "state_unavailable" }]);
+      }
+      expect(asked).toBeLessThan(state === "down" ? 12 : 1);
+    }
   });
 
   test("is not what is thrown where another one only wants less", async () => {
@@ -278,9 +288,40 @@ describe("bulk reading", () => {
         }, blocks);
         next += await settle(read);
       }
-      expect(asked["eth#1"]).toBeLessThanOrEqual(10);
+      expect(asked["eth#1"]).toBeLessThanOrEqual(15);
       expect(asked["eth#2"]).toBeLessThan(230);
     }
+  });
+
+  test("one block that is more than an endpoint answers costs it nothing else", async () => {
+    const { pool, settle } = world(2);
+    const served = { "eth#1": 0, "eth#2": 0 };
+    for (let block = 0; block < 40; block++) {
+      const read = pool.bulk(async (endpoint, span) => {
+        if (endpoint.label === "eth#1" && block === 7) throw new RpcError("range", "more than 10000 results");
+        pool.answered(endpoint, span, 5_000);
+        served[endpoint.label as keyof typeof served]++;
+        return span;
+      }, 1);
+      await settle(read);
+    }
+    expect(served).toEqual({ "eth#1": 39, "eth#2": 1 });
+  });
+
+  test("room at one endpoint is used though the first who waits has been refused there", async () => {
+    const { pool, settle, clock, scheduler } = world(2);
+    const ends: number[] = [];
+    /** The first four are refused by the quick one, and fill the slow one; the others would be served by the quick one. */
+    const read = (isRefused: boolean) =>
+      pool
+        .bulk(async ({ label }) => {
+          await clock.sleep(label === "eth#1" ? 100 : 5_000);
+          if (label === "eth#1" && isRefused) throw new RpcError("unsupported", "no");
+        }, 1)
+        .then(() => ends.push(scheduler.time));
+    const all = Array.from({ length: 24 }, (_, i) => read(i < 12));
+    await settle(Promise.all(all));
+    expect(ends.filter((time) => time < 5_000).length).toBe(12);
   });
 
   test("one block alone that is refused is the caller's to split", async () => {

@@ -193,6 +193,52 @@ test("a block that is refused whole is asked for in pieces until one of them is,
   }
 });
 
+test("a block that was settled for some of the addresses is in doubt for the others", async () => {
+  const many = Array.from({ length: 1_500 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
+  const [first, last] = [many[4]!, many.at(-1)!];
+  const logs = [transferOf(first, 0), transferOf(last, 1)];
+  const logsBloom = `0x${bloomOf(logs as unknown as ChainLog[])
+    .toString(16)
+    .padStart(512, "0")}`;
+  const one = node("eth#1", 9);
+  const endpoint: Endpoint = {
+    ...one,
+    request: async (method, params) => {
+      if (method === "eth_getBlockReceipts") return [{ logs, logsBloom }];
+      if (method !== "eth_getLogs") return { ...((await one.request(method, params)) as object), logsBloom };
+      const { address } = params[0] as { address: string[] };
+      // The first thousand are too much; of the others the endpoint leaves one out.
+      if (address.includes(first))
+        throw classifyRpcError({ code: -32_005, message: "more than 10000 results" }, method, {});
+      return [];
+    },
+  };
+  const header = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
+  const filter = { addresses: many, topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+  const found = await readerOf(endpoint).completeLogs(filter, [header], { strict: true });
+  expect(found.map(({ address }) => address)).toEqual([first, last]);
+});
+
+test("a search that was refused down to single blocks asks for more again", async () => {
+  const one = node("eth#1", 100_000);
+  let asked = 0;
+  const endpoint: Endpoint = {
+    ...one,
+    request: async (method, params) => {
+      if (method !== "eth_getLogs") return one.request(method, params);
+      if (++asked <= 9) throw classifyRpcError({ code: -32_603, message: "Internal error" }, method, {});
+      return [];
+    },
+  };
+  const [reader, span] = [readerOf(endpoint), new SpanController()];
+  const { signal } = new AbortController();
+  for (let from = 0; from < 20_000; ) {
+    const filter = { addresses: [`0x${"a".repeat(40)}` as Address], topics: [], fromBlock: from, toBlock: 20_000 };
+    from = (await reader.firstLogs(filter, span, { signal })).toBlock + 1;
+  }
+  expect(asked).toBeLessThan(40);
+});
+
 test("a refusal of the finalised tag is not for ever, and who rests for being behind is not asked for it", async () => {
   let isStarting = true;
   const young = (label: string, canSay: boolean): Endpoint => {

@@ -28,7 +28,9 @@ function startNode(): { port: number; sockets: () => number } {
       open: () => void sockets++,
       message: (socket, text) => {
         const { id, method } = JSON.parse(String(text)) as Asked;
-        if (method === "idLast") socket.send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
+        if (method === "idOdd") socket.send(JSON.stringify({ error: { code: 1, data: { id: 42 } }, id: String(id) }));
+        else if (method === "idLast")
+          socket.send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
         else if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
       },
     },
@@ -114,6 +116,7 @@ describe("over a WebSocket", () => {
     });
     started.push({ stop: () => node.stop(true) });
     expect(await ask(transportTo(`ws://127.0.0.1:${startNode().port}`, 5_000), "idLast")).toStartWith("0x11");
+    expect(await ask(transportTo(`ws://127.0.0.1:${startNode().port}`, 5_000), "idOdd")).toBeUndefined();
     const batch = [{ id: 5 }, { id: 6 }, { id: 7 }];
     const bytes = await transportTo(`ws://127.0.0.1:${node.port}`, 5_000).send(JSON.stringify(batch), [5, 6, 7]);
     expect(JSON.parse(new TextDecoder().decode(bytes))).toHaveLength(3);

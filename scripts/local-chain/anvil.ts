@@ -2,7 +2,9 @@
  * A local EVM node for tests and demos: starts the platform's anvil binary on a free port, speaks JSON-RPC to it and
  * stops it. In: chain options. Out: an `Anvil` handle. It deploys nothing: see contracts.ts and mainnet.ts.
  */
-import { chmodSync, statSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { guardChild } from "./guard.ts";
 
 export interface AnvilOptions {
@@ -58,17 +60,21 @@ export class AnvilError extends Error {
 /** Starts anvil and resolves once it listens. It dies with this process, however this process ends. */
 export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
   const chainId = options.chainId ?? 1;
-  const child = Bun.spawn([anvilBinary(), ...anvilArguments(chainId, options)], {
+  // Old states, some hundred megabytes: by default they stay under the user's home when the node is killed.
+  const states = mkdtempSync(join(tmpdir(), "anvil-"));
+  const child = Bun.spawn([anvilBinary(), ...anvilArguments(chainId, options), "--cache-path", states], {
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
   });
-  const guard = guardChild({ pid: child.pid, signal: "KILL" });
+  const guard = guardChild({ pid: child.pid, signal: "KILL", removeAfterwards: states });
+  const removeStates = () => rmSync(states, { recursive: true, force: true });
   // Both pipes are read to their end: a full pipe would block the node.
   const errors = new Response(child.stderr).text();
   const port = await listeningPort(child.stdout).catch(async (cause: unknown) => {
     child.kill("SIGKILL");
     guard.dismiss();
+    removeStates();
     throw new Error(`anvil did not start: ${(await errors).trim()}`, { cause });
   });
 
@@ -78,6 +84,7 @@ export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
     child.kill("SIGKILL");
     await child.exited;
     guard.dismiss();
+    removeStates();
   };
   const accounts = (await send("eth_accounts")) as string[];
   return {

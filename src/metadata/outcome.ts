@@ -56,7 +56,9 @@ export function documentOf(uri: string, text: string, body: Hash): OutcomeDocume
 
 /** The URI as the contract gave it. */
 export function wholeUri({ uri, inline }: OutcomeDocument, body: Uint8Array | undefined): string | null {
-  if (uri === null || inline === undefined || body === undefined) return uri;
+  if (uri === null || inline === undefined) return uri;
+  // Half of it would be taken for what the contract said.
+  if (body === undefined) return null;
   return uri + (inline === "text" ? decoder.decode(body) : Buffer.from(body).toString("base64"));
 }
 

@@ -94,7 +94,8 @@ export class TokenTexts {
       }
       const { bytes, words } = (body && found.get(body)) ?? { bytes: undefined, words: wordsOfImage(image ?? null) };
       const text = textOf(JSON.stringify(wholeUri(document, bytes)), words);
-      this.#cache.set(hash, text);
+      // A body that is not there may come yet.
+      if (body === undefined || bytes !== undefined) this.#cache.set(hash, text);
       texts.set(hash, text);
       characters += text.uri.length + text.metadata.length;
       if (slices.isOver(text.uri.length)) await otherWork();

@@ -29,6 +29,8 @@ export const START: Position = [0, 0, 0, 0];
 
 export interface Slice {
   readonly entries: Entry[];
+  /** Where each of them stands; as a row where that says it all. */
+  readonly starts: readonly (number | Position)[];
   /** Where the next page starts; undefined when nothing follows. */
   readonly next: Position | undefined;
 }
@@ -230,7 +232,8 @@ export function scanHolders(
     const known = seen.walked.get(slot);
     if (known !== undefined) return known;
     const at = owners.find(tail, block);
-    if (at !== PAUSED) seen.walked.set(slot, at);
+    // An entry that old keeps the slot its token's; without one a reorg may give the slot to another.
+    if (at >= 0) seen.walked.set(slot, at);
     return at;
   };
   /** Whether an entry is the first by which its receiver came to hold its token; undefined when that is not known yet. */
@@ -333,6 +336,7 @@ interface SliceOptions {
  */
 export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
+  const starts: Position[] = [];
   const seen = nothingSeen();
   let next: Position | undefined;
   const visit: Visit = (position, entry) => {
@@ -340,12 +344,13 @@ export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOpt
       next = position;
       return false;
     }
+    starts.push(position);
     entries.push(entry());
     return true;
   };
   for (let at: Position | undefined = from; ; ) {
     at = scanHolders(ledger, block, at, visit, { seen, most: HOLDERS_AT_ONCE });
-    if (at === undefined) return { entries, next };
+    if (at === undefined) return { entries, starts, next };
     yield;
   }
 }
@@ -353,6 +358,7 @@ export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOpt
 /** As `readingHolders`, one entry a token. */
 export function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
+  const starts: number[] = [];
   let next: Position | undefined;
   const visit = (found: FoundRow): boolean | undefined => {
     if (entries.length === limit) {
@@ -360,13 +366,15 @@ export function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOpti
       return false;
     }
     const entry = entryOf(ledger, found, block);
-    if (entry !== undefined) entries.push(entry);
-    return entry === undefined ? undefined : true;
+    if (entry === undefined) return undefined;
+    starts.push(found.row);
+    entries.push(entry);
+    return true;
   };
   touchAhead(ledger, from[0], limit);
   for (let row: number | undefined = from[0]; ; ) {
     row = scanTokens(ledger, block, row, visit);
-    if (row === undefined) return { entries, next };
+    if (row === undefined) return { entries, starts, next };
     yield;
   }
 }

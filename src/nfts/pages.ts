@@ -3,7 +3,7 @@
  * second puts in what is known of the tokens beside it and signs the cursor. Both read memory only.
  */
 import { ByteText } from "../core/byte-text.ts";
-import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
@@ -164,12 +164,11 @@ export interface PagePlan {
   readonly status: Collection["status"];
   readonly version: number;
   readonly chainVersion: number;
-  /** Of the ledger, when the entries were read. */
-  readonly changes: number;
   readonly limit: number;
   readonly withTotal: boolean;
   readonly walk: Walk | undefined;
   readonly entries: readonly Entry[];
+  readonly starts: Slice["starts"];
   /** Where the walk goes on; undefined when nothing follows. */
   readonly next: Position | undefined;
   readonly finalized: boolean;
@@ -179,7 +178,7 @@ export interface PagePlan {
 export type PageFrom = { readonly cursor: Cursor } | { readonly first: FirstPage };
 
 /** A page before its entries are read: the snapshot and the walk through it. */
-export type PageStart = Omit<PagePlan, "changes" | "entries" | "next">;
+export type PageStart = Omit<PagePlan, keyof Slice>;
 
 /**
  * What the page is true of.
@@ -205,14 +204,15 @@ export function sliceOf({ walk }: PageStart): { block: number; from: Position; l
   return { block: walk.block, from: walk.position, limit };
 }
 
+/** The slice of a page that has no entries in any case. */
+export const NOTHING: Slice = { entries: [], starts: [], next: undefined };
+
 /** The page with its entries, as the ledger has them now unless they were read before. */
 export function fillPage(start: PageStart, read?: Slice): PagePlan {
-  const { ledger } = start.collection;
+  if (read !== undefined) return { ...start, ...read };
   const options = sliceOf(start);
-  const holders = start.walk?.holders === true;
-  const slice =
-    read ?? (options === undefined ? { entries: [], next: undefined } : readSlice(ledger, { ...options, holders }));
-  return { ...start, ...slice, changes: ledger.changes };
+  if (options === undefined) return { ...start, ...NOTHING };
+  return { ...start, ...readSlice(start.collection.ledger, { ...options, holders: start.walk?.holders === true }) };
 }
 
 /** What the page holds and what it is true of. @throws ApiError */
@@ -222,19 +222,16 @@ export function planPage(collection: Collection, chain: PageChain, from: PageFro
 
 /** The plan cut after its first `count` entries: a page may be shorter than its limit, never its walk. */
 function cutPlan(plan: PagePlan, count: number): PagePlan {
-  const { walk, collection } = plan;
-  if (walk?.position === undefined || count >= plan.entries.length) return plan;
-  if (collection.ledger.changes !== plan.changes) {
-    throw new AppError("the collection moved while its page was made", { code: "chain_moved", retryable: true });
-  }
-  const { block, holders, position: from } = walk;
-  return { ...plan, ...readSlice(collection.ledger, { block, holders, from, limit: count }) };
+  const start = plan.starts[count];
+  if (start === undefined) return plan;
+  const next: Position = typeof start === "number" ? [start, 0, 0, 0] : start;
+  return { ...plan, entries: plan.entries.slice(0, count), next };
 }
 
 /** Where pages are written: one after the other, none while another is. */
 const out = new ByteText();
 
-/** The page's body, with as many records as there are facts. @throws AppError `chain_moved`, to be tried again */
+/** The page's body, with as many records as there are facts. */
 export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], options: PageOptions): Page {
   const plan = cutPlan(whole, facts.length);
   const { collection, limit, walk, entries, next, finalized } = plan;

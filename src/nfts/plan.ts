@@ -14,6 +14,7 @@ import {
   type FirstPage,
   fillPage,
   isStillTrue,
+  NOTHING,
   type PageFrom,
   type PagePlan,
   type PageStart,
@@ -130,7 +131,7 @@ function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: Fir
 
 function* readingPage(start: PageStart): Generator<void, Slice> {
   const options = sliceOf(start);
-  if (start.walk === undefined || options === undefined) return { entries: [], next: undefined };
+  if (start.walk === undefined || options === undefined) return NOTHING;
   return yield* reading(start.collection.ledger, { ...options, holders: start.walk.holders });
 }
 

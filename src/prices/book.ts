@@ -52,6 +52,8 @@ export interface TokenBook {
   searchedMs: number;
   /** The last token they were asked for with, where there are more; undefined once it was all of them. */
   searchedTo: Address | undefined;
+  /** The round of its search that is under way. */
+  round?: Promise<Pool[]> | undefined;
   /** `Clock.monotonic` of the last request. */
   askedMs: number;
 }

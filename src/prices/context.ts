@@ -2,6 +2,7 @@
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
+import type { Slots } from "../core/slots.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
@@ -19,6 +20,8 @@ export interface PricesContext {
   readonly journal: Journal;
   readonly books: Books;
   readonly origins: Origins;
+  /** Rounds of searches through the log's tokens: thousands of calls each. */
+  readonly searching: Slots;
   /** Factories of the chain's exchanges, in the contract's order. */
   readonly venues: readonly Venue[];
   /** Wrapped native, stablecoins, connectors. */

@@ -29,7 +29,7 @@ import { addVia, hold, loadBook, readTransit, release } from "./memory.ts";
 import { type Observation, otherToken, type Pool } from "./pools.ts";
 import { unfit } from "./quote.ts";
 import { recordReads } from "./recording.ts";
-import { maySearch, near, nextRound, planLinks, REDISCOVER_MS } from "./search.ts";
+import { maySearch, near, nextRound, planLinks, REDISCOVER_MS, searched } from "./search.ts";
 import { linked, worthwhile } from "./through.ts";
 
 /**
@@ -83,19 +83,21 @@ export class Markets {
   }
 
   /**
-   * Asks the factories again about a token that has no price, followed or not, and about its pools with all other tokens
-   * of the log: it may know some since that the token can go through, and of pools with those the follower was not told.
-   * Undefined when nothing was found, or it was asked lately.
+   * Asks the factories again about a token that was refused a price, followed or not; with `everywhere`, where it has none
+   * at all, also about its pools with all other tokens of the log: it may know some since that the token can go through,
+   * and of pools with those the follower was not told. Undefined when nothing was found, or it was asked lately.
    */
-  async rediscover(token: Address): Promise<Subject | undefined> {
+  async rediscover(token: Address, { everywhere }: { everywhere: boolean }): Promise<Subject | undefined> {
     const { books, clock } = this.#context;
     const book = books.get(token);
-    if (book === undefined || !maySearch(this.#context, book)) return undefined;
+    if (book === undefined) return undefined;
+    const isFresh = clock.monotonic() - book.discoveredMs < REDISCOVER_MS;
+    if (everywhere ? !maySearch(this.#context, book) : isFresh) return undefined;
     const known = [book.pools.size, book.via.length];
-    const fresh = clock.monotonic() - book.discoveredMs < REDISCOVER_MS ? this.known(token) : undefined;
+    const fresh = isFresh ? this.known(token) : undefined;
     const subject =
       fresh === undefined
-        ? await this.#ask(token, undefined, { everywhere: true })
+        ? await this.#ask(token, undefined, { everywhere })
         : withRead(fresh, await this.#goThrough(fresh, await nextRound(this.#context, fresh.book)));
     const found = [subject.book.pools.size, subject.book.via.length];
     return found.some((count, index) => count > known[index]!) ? subject : undefined;
@@ -107,7 +109,7 @@ export class Markets {
     const reference = context.books.reference;
     const isOwn = isReference(context.chain, token);
     const logged = isOwn ? reference : await this.#bookOf(token);
-    const others = isOwn ? [] : await near(context, logged);
+    const { others, areAll } = isOwn ? { others: [], areAll: false } : await near(context, logged);
     const referencePlan = both(
       planPairs(this.#isDiscovered(reference) ? [] : venues, pairsAmong(context.chain, references)),
       together(this.#isDiscovered(reference) ? [] : references.map(planToken)),
@@ -134,6 +136,7 @@ export class Markets {
     if (!isOwn) {
       book.facts = new Map([[token, facts]]);
       addPools(book, tokenPools);
+      if (areAll) searched(book, context.clock.monotonic());
     }
     // A pool of a listed factory is that one's, whoever else lends it.
     const own = new Set(this.#hotPools(book).map((hot) => hot.pool.address));
@@ -189,7 +192,10 @@ export class Markets {
     const candidates = loaded.filter((entry) => entry !== undefined);
     const via = [...book.via, ...candidates];
     const pools = unique([...this.#hotPools(book, via).map((hot) => hot.pool), ...links, ...subject.extra]);
-    const read = await this.readHead(subject, pools, asked);
+    const read = await this.readHead(subject, pools, asked).catch((error: unknown) => {
+      for (const candidate of candidates) release(context, candidate);
+      throw error;
+    });
     const states = observedIn(read);
     const seen = { block: read.header, pools: read.reads.map((entry) => entry.pool), states, isPast: false };
     const own = [...book.pools.values()].map((hot) => hot.pool).filter(isHeld);

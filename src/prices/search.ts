@@ -32,39 +32,48 @@ export const planLinks = ({ venues }: PricesContext, token: Address, others: rea
 
 /**
  * The tokens to ask about first: those the book goes through already, whose pools may have become more, then those last
- * asked about. Where the log knows no others, that was the search.
+ * asked about; and whether the log knows no others, so that to ask about them is the search.
  */
-export async function near(context: PricesContext, book: TokenBook): Promise<Address[]> {
-  const { books, journal, chain, references, clock } = context;
+export async function near(
+  context: PricesContext,
+  book: TokenBook,
+): Promise<{ readonly others: readonly Address[]; readonly areAll: boolean }> {
+  const { books, journal, chain, references } = context;
   const limit = MAX_NEAR + references.length + 2;
   const logged = await journal.tokens(chain.chainId, { limit });
   const known = [...book.via.map((via) => via.address), ...books.tokens(), ...logged];
-  const found = othersOf(context, book, known).slice(0, MAX_NEAR);
-  if (logged.length < limit && othersOf(context, book, logged).every((address) => found.includes(address))) {
-    book.searchedMs = clock.monotonic();
-    book.searchedTo = undefined;
-  }
-  return found;
+  const others = othersOf(context, book, known).slice(0, MAX_NEAR);
+  const isAmong = (address: Address): boolean => others.includes(address);
+  return { others, areAll: logged.length < limit && othersOf(context, book, logged).every(isAmong) };
+}
+
+/** All tokens of the log were asked about. */
+export function searched(book: TokenBook, nowMs: number): void {
+  book.searchedMs = nowMs;
+  book.searchedTo = undefined;
 }
 
 /** Pools of a book's token with the next tokens of the log, in one round trip; none before it is time. */
 export async function nextRound(context: PricesContext, book: TokenBook): Promise<Pool[]> {
+  if (book.round === undefined && !maySearch(context, book)) return [];
+  // Whoever asks meanwhile shares it.
+  book.round ??= context.searching
+    .run(() => askRound(context, book))
+    .finally(() => {
+      book.round = undefined;
+    });
+  return book.round;
+}
+
+async function askRound(context: PricesContext, book: TokenBook): Promise<Pool[]> {
   const { journal, chain, clock, reader } = context;
-  if (!maySearch(context, book)) return [];
-  const { searchedMs, searchedTo } = book;
-  // Whoever asks meanwhile need not search too.
+  const page = await journal.tokens(chain.chainId, { after: book.searchedTo, limit: ROUND });
+  const plan = planLinks(context, book.address, othersOf(context, book, page));
+  // Of no block in particular: the pools' states are read at one, and a pool that is missed is found the next time.
+  const results = await reader.calls(plan.calls, "latest");
   book.searchedMs = clock.monotonic();
-  try {
-    const page = await journal.tokens(chain.chainId, { after: searchedTo, limit: ROUND });
-    const plan = planLinks(context, book.address, othersOf(context, book, page));
-    // Of no block in particular: the pools' states are read at one, and a pool that is missed is found the next time.
-    const results = await reader.calls(plan.calls, "latest");
-    book.searchedTo = page.length < ROUND ? undefined : page.at(-1);
-    return plan.read(results);
-  } catch (error) {
-    book.searchedMs = searchedMs;
-    throw error;
-  }
+  book.searchedTo = page.length < ROUND ? undefined : page.at(-1);
+  return plan.read(results);
 }
 
 /** Each once, without the book's own token and the reference tokens. */

@@ -11,6 +11,7 @@ import { isReference, referenceTokens } from "../chains/tokens.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { Slots } from "../core/slots.ts";
 import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
@@ -171,6 +172,7 @@ class PriceService {
       clock,
       journal,
       books,
+      searching: new Slots(2),
       origins: new Origins(),
       venues,
       references: referenceTokens(chain).map((token) => token.address),
@@ -288,7 +290,9 @@ class PriceService {
     const isFirst = request.toBlock === undefined && this.#markets.known(request.address) === undefined;
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
-      const search = isRefused ? this.#markets.rediscover(request.address) : undefined;
+      // Refused for its exchange, its floor or its block, it may well have a price.
+      const everywhere = request.toBlock === undefined && request.exchange === undefined && !request.minLiquidityUsd;
+      const search = isRefused ? this.#markets.rediscover(request.address, { everywhere }) : undefined;
       if (isFirst) {
         // Three round trips are what a first answer takes. What is found after that is the next one's.
         search?.catch(() => undefined);

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Reader, Writer } from "../../src/nfts/keep.ts";
 import { Ledger } from "../../src/nfts/ledger.ts";
+import { readingHolders, readSlice, START } from "../../src/nfts/listing.ts";
 import { countEntries } from "../../src/nfts/places.ts";
 import { columnsOf } from "./model.ts";
 
@@ -84,4 +85,24 @@ test("of many the newest are taken back, whatever the order of their ids", () =>
   for (const id of [0, count - 10_001, count - 10_000]) {
     expect(ledger.rows.overlaps(BigInt(id) * 10n, 5)).toBe(id < count - 10_000);
   }
+});
+
+test("a page that is read in slices holds an id whose slot was another's before a reorg above its block", () => {
+  const ledger = new Ledger();
+  const moved = (id: bigint, from: number) =>
+    decodeTransfers(columnsOf([{ kind: TransferKind.erc721, block: 10, from, to: 3, id, amount: 1n }]));
+  const ranges = [1, 2].map((to, index) => {
+    return { kind: TransferKind.range, block: 1, from: 0, to, id: BigInt(index) * 10_000n, amount: 5_000n };
+  });
+  ledger.apply(decodeTransfers(columnsOf(ranges)));
+  ledger.apply(moved(5n, 1));
+  const options = { block: 5, from: START, limit: 20_000 };
+  const work = readingHolders(ledger, options);
+  for (let slice = 0; slice < 3; slice++) expect(work.next().done).toBe(false);
+  ledger.revert(5);
+  ledger.apply(moved(10_005n, 2));
+  let read = work.next();
+  while (read.done !== true) read = work.next();
+  expect(read.value).toEqual(readSlice(ledger, { ...options, holders: true }));
+  expect(read.value.entries).toHaveLength(10_000);
 });

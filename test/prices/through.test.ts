@@ -417,6 +417,20 @@ describe("a way through one of many tokens in the log", () => {
     expect(answers).toEqual(["no_pool", "no_pool", 10, 10]);
   });
 
+  test("is not looked for where a token that has a price is refused one for its exchange, its floor or its block", async () => {
+    const { world, step } = await crowd(40);
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    for (const query of [{ exchange: "sushiswapv2" }, { min_liquidity_usd: "1000000000" }]) {
+      const refused = world.price(TOKEN, query).catch((error: unknown) => error);
+      expect(await refused).toMatchObject({ status: 404 });
+    }
+    expect(world.chain.requests).toEqual([]);
+  });
+
   test("is looked for once in ten minutes where there is none", async () => {
     const { world, step } = await crowd(40);
     expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });

@@ -22,6 +22,7 @@ import type { EventLog, StreamHead } from "../src/log/port.ts";
 import { MetadataBook } from "../src/metadata/book.ts";
 import type { MediaDocument } from "../src/metadata/media.ts";
 import { hashOf, type OutcomeDocument } from "../src/metadata/outcome.ts";
+import { blobsOf } from "../src/metadata/slices.ts";
 import { type Collection, evolve, initialState } from "../src/nfts/collection.ts";
 import { type Position, readSlice, START } from "../src/nfts/listing.ts";
 import { evolve as evolvePrice, initialState as initialPriceState } from "../src/prices/projection.ts";
@@ -120,15 +121,10 @@ function namesOf(tokens: Uint8Array): Hash[] {
 }
 
 async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: Uint8Array) => void): Promise<void> {
-  for (let at = 0; at < hashes.length; ) {
-    const { blobs, read } = await log.getBlobs(hashes.slice(at));
-    for (const hash of hashes.slice(at, at + read)) {
-      const bytes = blobs.get(hash);
-      if (bytes === undefined) throw new Error(`blob ${hash} is missing`);
-      if (hashOf(bytes) !== hash) throw new Error(`blob ${hash} is not what its name says`);
-      visit(bytes);
-    }
-    at += read;
+  for await (const [hash, bytes] of blobsOf(log, hashes)) {
+    if (bytes === undefined) throw new Error(`blob ${hash} is missing`);
+    if (hashOf(bytes) !== hash) throw new Error(`blob ${hash} is not what its name says`);
+    visit(bytes);
   }
 }
 

@@ -356,7 +356,7 @@ export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOpt
 }
 
 /** As `readingHolders`, one entry a token. */
-export function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
+function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
   const starts: number[] = [];
   let next: Position | undefined;

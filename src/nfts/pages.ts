@@ -205,13 +205,13 @@ export function sliceOf({ walk }: PageStart): { block: number; from: Position; l
 }
 
 /** The slice of a page that has no entries in any case. */
-export const NOTHING: Slice = { entries: [], starts: [], next: undefined };
+export const EMPTY_SLICE: Slice = { entries: [], starts: [], next: undefined };
 
 /** The page with its entries, as the ledger has them now unless they were read before. */
 export function fillPage(start: PageStart, read?: Slice): PagePlan {
   if (read !== undefined) return { ...start, ...read };
   const options = sliceOf(start);
-  if (options === undefined) return { ...start, ...NOTHING };
+  if (options === undefined) return { ...start, ...EMPTY_SLICE };
   return { ...start, ...readSlice(start.collection.ledger, { ...options, holders: start.walk?.holders === true }) };
 }
 

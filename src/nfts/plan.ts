@@ -11,10 +11,10 @@ import type { Ledger } from "./ledger.ts";
 import { reading, type Slice } from "./listing.ts";
 import {
   beginningOf,
+  EMPTY_SLICE,
   type FirstPage,
   fillPage,
   isStillTrue,
-  NOTHING,
   type PageFrom,
   type PagePlan,
   type PageStart,
@@ -131,7 +131,7 @@ function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: Fir
 
 function* readingPage(start: PageStart): Generator<void, Slice> {
   const options = sliceOf(start);
-  if (start.walk === undefined || options === undefined) return NOTHING;
+  if (start.walk === undefined || options === undefined) return EMPTY_SLICE;
   return yield* reading(start.collection.ledger, { ...options, holders: start.walk.holders });
 }
 

@@ -16,7 +16,7 @@ const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
 const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
 
 /** The bits an address or topic (hex with 0x, lower case) sets. */
-export const bloomBits = (hex: string): Bits => bitsIn(mentionedBits, hex);
+const bloomBits = (hex: string): Bits => bitsIn(mentionedBits, hex);
 
 /** As `bloomBits`, of an address that is asked about block after block. */
 export const watchedBloomBits = (address: string): Bits => bitsIn(watchedBits, address);

@@ -225,9 +225,9 @@ export class LogReader {
     const { fromBlock: block, only } = filter;
     const header = await this.#pool.run((endpoint) => headerBy(endpoint, block), { meta: { block } });
     const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
-    const found = header === undefined ? undefined : await this.#byReceipts(header, watched);
-    if (found !== undefined) {
-      sources.settled.set(block, { hash: header!.hash, addresses: watched.addresses.length });
+    const found = header && (await this.#byReceipts(header, watched));
+    if (header !== undefined && found !== undefined) {
+      sources.settled.set(block, { hash: header.hash, addresses: watched.addresses.length });
       return found;
     }
     sources.pieced.add(block);

@@ -30,7 +30,7 @@ export interface ModelEntry {
 }
 
 /** Entries of a listing as the model has them. */
-export function readable({ ledger }: Collection, entries: readonly Entry[]): ModelEntry[] {
+export function readable({ ledger }: Pick<Collection, "ledger">, entries: readonly Entry[]): ModelEntry[] {
   const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
   return entries.map((entry) => ({
     ...entry,

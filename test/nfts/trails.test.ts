@@ -6,9 +6,9 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/nfts/ledger.ts";
-import { type Entry, HOLDERS_AT_ONCE, reading, readSlice, START, TOKENS_AT_ONCE } from "../../src/nfts/listing.ts";
+import { HOLDERS_AT_ONCE, reading, readSlice, START, TOKENS_AT_ONCE } from "../../src/nfts/listing.ts";
 import { FAR, NEAR, Trails } from "../../src/nfts/trails.ts";
-import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -21,17 +21,6 @@ function fold(ledger: Ledger, transfers: readonly ModelTransfer[]): void {
   }
 }
 
-function shown(ledger: Ledger, entries: readonly Entry[]) {
-  const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
-  return entries.map((entry) => ({
-    ...entry,
-    id: entry.id.toString(),
-    owner: name(entry.owner),
-    minter: name(entry.minter),
-    amount: entry.amount.toString(),
-  }));
-}
-
 /** A page, with the steps of the longest of its slices and of all. */
 function read(ledger: Ledger, block: number, holders: boolean) {
   let [most, before] = [0, ledger.steps.count];
@@ -40,7 +29,7 @@ function read(ledger: Ledger, block: number, holders: boolean) {
     const { done, value } = work.next();
     most = Math.max(most, ledger.steps.count - before);
     before = ledger.steps.count;
-    if (done === true) return { entries: shown(ledger, value.entries), most, all: before - start };
+    if (done === true) return { entries: readable({ ledger }, value.entries), most, all: before - start };
   }
 }
 

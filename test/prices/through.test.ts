@@ -46,6 +46,15 @@ async function askedTooEarly(): Promise<ReturnType<typeof scene>> {
   return { world, step };
 }
 
+/** Two blocks later TOKEN's price comes from memory. */
+async function expectFollowed({ world, step }: ReturnType<typeof scene>): Promise<void> {
+  await step();
+  await step();
+  world.chain.requests.length = 0;
+  expect((await world.price(TOKEN)).usdPrice).toBe(10);
+  expect(world.chain.requests).toEqual([]);
+}
+
 const usd = async (prices: Prices, address: typeof TOKEN, query: RawQuery = {}): Promise<number> =>
   (await prices.price({ address, ...parsePriceQuery(query) })).usdPrice;
 
@@ -62,11 +71,7 @@ describe("a token that was asked about before the one it goes through", () => {
     world.clock.ms += TEN_MINUTES / 10;
     await step();
     expect((await world.price(TOKEN)).usdPrice).toBe(10);
-    await step();
-    await step();
-    world.chain.requests.length = 0;
-    expect((await world.price(TOKEN)).usdPrice).toBe(10);
-    expect(world.chain.requests).toEqual([]);
+    await expectFollowed({ world, step });
   });
 
   test("is so at a past block too", async () => {
@@ -358,11 +363,7 @@ describe("a way through one of many tokens in the log", () => {
     world.chain.requests.length = 0;
     expect((await world.price(TOKEN)).usdPrice).toBe(10);
     expect(world.chain.requests).toEqual(["callsAtHead", "calls@latest", `calls@${number}`, "header"]);
-    await step();
-    await step();
-    world.chain.requests.length = 0;
-    expect((await world.price(TOKEN)).usdPrice).toBe(10);
-    expect(world.chain.requests).toEqual([]);
+    await expectFollowed({ world, step });
   });
 
   test("is looked for where the token's own pool has no price, after a first answer of three round trips", async () => {

@@ -109,8 +109,11 @@ export class FollowedCollections implements BlockConsumer {
     if (!this.#followed.has(address)) this.#joining.expect(address, state, appended);
   }
 
-  /** Completes those that wait, at the followed head; the unfinalised headers are what their logs must agree with. */
-  join(head: HeaderRef, headerOf: HeaderOf): Promise<void> {
+  /**
+   * Completes those that wait, at the followed head; the unfinalised headers are what their logs must agree with. False
+   * where that head is not enough for all of them.
+   */
+  join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     return this.#joining.join(head, headerOf);
   }
 

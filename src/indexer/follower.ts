@@ -21,6 +21,7 @@ import type { BlockConsumer } from "./consumer.ts";
 import { FinalityViolation, findParting, orphanedAbove, ViolationWatch } from "./fork.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { type Lease, withLease } from "./lease.ts";
+import { Looks } from "./looks.ts";
 import type { IndexingObserver } from "./observer.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
@@ -56,36 +57,38 @@ export interface FollowerOptions {
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #stream: StreamName;
-  #wake: (() => void) | undefined;
-  #nudged = false;
-  #polledMs = 0;
+  readonly #looks: Looks;
   /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
   #writing = false;
   readonly #heads: HeadWatch;
   readonly #violations: ViolationWatch;
-  /** Cancels the poll that an announced block has set for later. */
-  #announced: (() => void) | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
     const { chain, reader, clock } = options;
+    this.#looks = new Looks(clock, this.#minPoll);
     this.#heads = new HeadWatch({ chain, reader, clock, minPollMs: this.#minPoll });
     this.#violations = new ViolationWatch(reader, clock);
   }
 
-  /** Polls now instead of when the next block is due: somebody waits to join. */
+  /** Polls now instead of when the next block is due. */
   nudge(): void {
-    this.#nudged = true;
-    this.#wake?.();
+    this.#looks.want();
+  }
+
+  /**
+   * Somebody is ready to join. Who asked for a collection may know of any block up to then: one that was `seen` since is
+   * new enough to join at, and needs no other look at the chain.
+   */
+  readied(seen: number | undefined): void {
+    if (seen === undefined) this.#looks.want();
+    else this.#looks.readied(seen);
   }
 
   /** A node announced a block: polls soon, but no more often than the least wait allows. */
   headSeen(): void {
-    const { clock } = this.#options;
-    const wait = this.#polledMs + this.#minPoll - clock.monotonic();
-    if (wait <= 0) this.nudge();
-    else this.#announced ??= clock.after(wait, () => this.nudge());
+    this.#looks.headSeen();
   }
 
   /** Follows whenever the lease can be had, until stopped or until finality is violated. */
@@ -125,20 +128,15 @@ export class Follower {
     if (tip !== undefined && finalized !== undefined) {
       await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
     }
+    const { clock } = this.#options;
     for (let failures = 0; ; ) {
       lease.assertHeld();
       let wait: number;
-      this.#announced?.();
-      this.#announced = undefined;
       this.#writing = false;
-      this.#polledMs = this.#options.clock.monotonic();
+      const isOnlyToJoin = this.#looks.isOnlyToJoin(state.head);
       try {
-        await this.#flag();
-        const tips = await this.#heads.tips(state);
-        await this.#advance(state, tips, lease);
-        this.#violations.clear();
-        await this.#join(state);
-        wait = this.#heads.waitAfter(state, tips.head);
+        if (isOnlyToJoin && failures === 0) wait = (await this.#joinAsHeld(state)) ? this.#looks.dueIn : 0;
+        else wait = await this.#look(state, lease);
         failures = 0;
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
@@ -152,26 +150,27 @@ export class Follower {
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
         // Who answers from another branch may be stuck on it, and the quickest to answer the next time, too.
         if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
-        wait = backoffMs(this.#options.clock, failures, this.#minPoll, RETRY_MAX_MS);
+        wait = backoffMs(clock, failures, this.#minPoll, RETRY_MAX_MS);
       }
-      await this.#pause(wait, lease.signal);
+      await this.#looks.pause(wait, lease.signal);
     }
+  }
+
+  /** Looks at the chain, follows it, and has join who waits; returns in how many ms to look again. */
+  async #look(state: ChainState, lease: Lease): Promise<number> {
+    this.#looks.begin();
+    await this.#flag();
+    const tips = await this.#heads.tips(state);
+    await this.#advance(state, tips, lease);
+    this.#violations.clear();
+    await this.#join(state);
+    const wait = this.#heads.waitAfter(state, tips.head);
+    this.#looks.dueIn = wait;
+    return wait;
   }
 
   get #minPoll(): number {
     return this.#options.minPollMs ?? MIN_POLL_MS;
-  }
-
-  async #pause(ms: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (!this.#nudged) {
-      const woken = new AbortController();
-      this.#wake = () => woken.abort();
-      await this.#options.clock.sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
-      this.#wake = undefined;
-    }
-    this.#nudged = false;
-    signal.throwIfAborted();
   }
 
   /** Needs no node: what the operator lists is shown while none answers, too. */
@@ -181,9 +180,19 @@ export class Follower {
     this.#writing = false;
   }
 
-  async #join(state: ChainState): Promise<void> {
-    const { head } = state;
-    if (head !== undefined) await this.#options.collections.join(head, (number) => state.headers.get(number));
+  /** Has join who waits; whether the followed head was enough for all of them. */
+  async #join({ head, headers }: ChainState): Promise<boolean> {
+    return head === undefined || this.#options.collections.join(head, (number) => headers.get(number));
+  }
+
+  /** As `#join`, without a look before: the chain may have gone elsewhere meanwhile, which is for a look to say. */
+  async #joinAsHeld(state: ChainState): Promise<boolean> {
+    try {
+      return await this.#join(state);
+    } catch (error) {
+      if (error instanceof ForkedAnswersError) return false;
+      throw error;
+    }
   }
 
   /**
@@ -220,7 +229,7 @@ export class Follower {
     const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
     if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedAnswersError(final.number);
     await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
-    if (isStep) this.#nudged = true;
+    if (isStep) this.#looks.want();
   }
 
   /** The first block whose header is read on the way to `target`: final ones need not be, unless all are checked. */
@@ -239,7 +248,7 @@ export class Follower {
   ): Promise<void> {
     const wentBack = await this.#resolveFork(state, from, lease);
     if (!wentBack) return;
-    if (hasGoneBack) this.#nudged = true;
+    if (hasGoneBack) this.#looks.want();
     else await this.#advance(state, tips, lease, true);
   }
 

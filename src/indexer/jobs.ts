@@ -72,9 +72,10 @@ class Lane {
   }
 }
 
-/** Where a backfill ends, and who has shown that. */
+/** Where a backfill ends, who has shown that, and the newest block that was shown with it. */
 interface FinalBlock extends BlockRef {
   readonly shownBy: Endpoint | undefined;
+  readonly head: number;
 }
 
 /** How a collection goes on after a job: at once in some lane, or after a while. */
@@ -264,19 +265,22 @@ export class IndexingJobs {
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
     writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
-    if (status === "joining") this.#handOver(writer, address);
+    if (status === "joining") this.#handOver(writer, address, final.head);
     return final;
   }
 
   async #finalBlock(): Promise<FinalBlock> {
-    const { finalized, shownBy } = await this.#options.reader.tips();
-    return { number: finalized.number, hash: finalized.hash, shownBy };
+    const { finalized, head, shownBy } = await this.#options.reader.tips();
+    return { number: finalized.number, hash: finalized.hash, shownBy, head: head.number };
   }
 
-  /** Has the follower take over, which reads on while the last of the history is still being appended. */
-  #handOver(writer: StreamWriter, address: Address): void {
+  /**
+   * Has the follower take over, which reads on while the last of the history is still being appended.
+   * @param seen the newest block that was shown since the collection was asked for; without it, whatever is newest
+   */
+  #handOver(writer: StreamWriter, address: Address, seen?: number): void {
     this.#options.collections.expect(address, writer.state, writer.settled());
-    this.#options.follower.nudge();
+    this.#options.follower.readied(seen);
   }
 
   async #backfill(writer: StreamWriter, address: Address, final: FinalBlock, signal: AbortSignal): Promise<void> {
@@ -317,7 +321,7 @@ export class IndexingJobs {
       const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       const progress = { block: end, target, transfers };
       writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
-      if (status === "joining") this.#handOver(writer, address);
+      if (status === "joining") this.#handOver(writer, address, final.head);
     }
   }
 }

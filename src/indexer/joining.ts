@@ -77,15 +77,17 @@ export class JoiningCollections {
 
   /**
    * Completes those that wait: reads from their end to the followed head and appends `IndexingCompleted`. `headerOf` gives
-   * the unfinalised headers, which the logs must agree with.
+   * the unfinalised headers, which the logs must agree with. False where that head is not enough for all of them.
    */
-  async join(head: HeaderRef, headerOf: HeaderOf): Promise<void> {
+  async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     const { streams, onMovedOn, clock } = this.#options;
+    let isEnough = true;
     for (const joining of [...this.#waiting.values()]) {
       if (joining.state.retryAt > clock.now()) continue;
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
         if (isOver) this.#remove(joining);
+        else isEnough = false;
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
         if (!isOwn) {
@@ -98,6 +100,7 @@ export class JoiningCollections {
         await onMovedOn(joining.address);
       }
     }
+    return isEnough;
   }
 
   /** Whether it is done with: false while the follower is behind it, and when it was not ready after all. */

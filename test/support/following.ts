@@ -1,0 +1,72 @@
+/** A follower of chain 1 on a log, with the chain as a test would have it. */
+import { CHAINS } from "../../src/chains/chains.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Hash } from "../../src/core/hex.ts";
+import type { Lifecycle } from "../../src/core/lifecycle.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream } from "../../src/events/types.ts";
+import { FollowedCollections } from "../../src/indexer/collections.ts";
+import { CollectionFlags } from "../../src/indexer/flags.ts";
+import { Follower } from "../../src/indexer/follower.ts";
+import type { IndexingObserver } from "../../src/indexer/observer.ts";
+import type { EventLog } from "../../src/log/port.ts";
+import { NO_LISTS } from "../../src/nfts/flags.ts";
+import type { BlockHeader } from "../../src/rpc/port.ts";
+import type { RpcChainReader } from "../../src/rpc/reader.ts";
+
+const chain = CHAINS.find(({ chainId }) => chainId === 1)!;
+const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
+
+/** A block's header on the one branch there is; blooms of blocks without a log. */
+export const headerOf = (number: number): BlockHeader => ({
+  number,
+  hash: word(number + 1),
+  parentHash: word(number),
+  timestamp: 1_700_000_000 + number * 12,
+  logsBloom: `0x${"0".repeat(512)}`,
+});
+
+export interface FollowingOptions {
+  readonly log: EventLog;
+  readonly lifecycle: Lifecycle;
+  readonly head: () => number;
+  /** Logs as the chain gives them, and whatever else differs from `headerOf`. */
+  readonly reader: Pick<RpcChainReader, "completeLogs"> & Partial<RpcChainReader>;
+  readonly minPollMs: number;
+}
+
+/** Starts one that follows until the lifecycle ends. */
+export function startFollower({ log, lifecycle, head, reader: given, minPollMs }: FollowingOptions): {
+  follower: Follower;
+  collections: FollowedCollections;
+} {
+  const reader = {
+    tips: async () => ({ head: headerOf(head()), finalized: headerOf(head() - 64) }),
+    header: async (number: number) => headerOf(number),
+    headers: async (numbers: readonly number[]) => numbers.map(headerOf),
+    passOverLaggards: async () => false,
+    ...given,
+  } as unknown as RpcChainReader;
+  const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
+  const flags = new CollectionFlags({
+    chainId: 1,
+    log,
+    logger: silentLogger,
+    lifecycle,
+    lists: () => NO_LISTS,
+    shapeOf: undefined as never,
+    onFound: () => undefined,
+  });
+  const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
+  const collections = new FollowedCollections({ ...parts, flags });
+  const follower = new Follower({ ...parts, collections, consumers: [collections], holder: "test", minPollMs });
+  lifecycle.run("follower", (signal) => follower.run(signal));
+  return { follower, collections };
+}
+
+/** The followed head, as far as there is one. */
+export async function followedHead(log: EventLog): Promise<number | undefined> {
+  const newest = await log.readBackwards(chainStream(1), { limit: 20 });
+  for (const { event } of newest) if (event.type === "HeadAdvanced") return event.headers.at(-1)?.number;
+  return undefined;
+}

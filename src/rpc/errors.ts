@@ -9,7 +9,9 @@ export type RpcErrorKind =
   | "range"
   /** Too many requests: the same again, later. */
   | "rate"
-  /** Time-out, lost socket, 5xx, cut-off or nonsensical answer, lagging backend: the same again, maybe elsewhere. */
+  /** No answer in time, from the node or from who stands before it: the same again, or less where that is too much. */
+  | "late"
+  /** Lost socket, 5xx, cut-off or nonsensical answer, lagging backend: the same again, maybe elsewhere. */
   | "transient"
   /** The node does not hold the state or the block asked for. */
   | "state_unavailable"
@@ -41,7 +43,7 @@ export class RpcError extends AppError {
   ) {
     super(message, {
       code: kind === "state_unavailable" ? "state_unavailable" : `rpc_${kind}`,
-      retryable: kind === "rate" || kind === "transient" || kind === "lie",
+      retryable: kind === "rate" || kind === "late" || kind === "transient" || kind === "lie",
       ...(options.meta === undefined ? {} : { meta: options.meta }),
       ...(options.cause === undefined ? {} : { cause: options.cause }),
     });
@@ -50,6 +52,11 @@ export class RpcError extends AppError {
     this.retryAfterMs = options.retryAfterMs;
     this.data = options.data;
   }
+}
+
+/** Whether nobody has answered in time, however often it was asked: less may be answered. */
+export function isLate(error: unknown): boolean {
+  return error instanceof AppError && error.cause instanceof RpcError && error.cause.kind === "late";
 }
 
 /** System errors of a connection, in words. */
@@ -171,6 +178,9 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   return make("transient");
 }
 
+/** Request and gateway time-outs, and the one of a large proxy. */
+const LATE_STATUS: readonly number[] = [408, 504, 524];
+
 /** The error of an HTTP answer other than 200. */
 export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
@@ -178,5 +188,6 @@ export function classifyHttpStatus(status: number, retryAfter: string | null, me
   const located = { ...meta, status };
   if (status === 429) return new RpcError("rate", "the endpoint answered 429", { meta: located, ...wait });
   if (status === 413) return new RpcError("range", "the endpoint answered 413", { meta: located });
-  return new RpcError("transient", `the endpoint answered HTTP ${status}`, { meta: located, ...wait });
+  const kind = LATE_STATUS.includes(status) ? "late" : "transient";
+  return new RpcError(kind, `the endpoint answered HTTP ${status}`, { meta: located, ...wait });
 }

@@ -19,6 +19,8 @@ const FEW = 3;
 /** What a node has pruned does not come back; that another one takes larger answers may be over sooner. */
 const LACKS_HISTORY_MS = 300_000;
 
+const smoothed = (before: number, ms: number): number => before * 0.8 + ms * 0.2;
+
 export class Health {
   /** In a row. */
   failures = 0;
@@ -65,8 +67,15 @@ export class Health {
   succeeded(ms: number): void {
     this.failures = 0;
     this.#benchedUntil = 0;
-    this.latency = this.latency * 0.8 + ms * 0.2;
+    this.latency = smoothed(this.latency, ms);
     this.window.succeeded();
+  }
+
+  /** Another one has answered before it what it was asked `ms` ago, logs of so many blocks. */
+  outrun(ms: number, blocks: number): void {
+    this.latency = smoothed(this.latency, ms);
+    this.window.overloaded();
+    this.span.tookTooLong(blocks);
   }
 
   failed({ retryAfterMs }: RpcError, now: number): void {

@@ -15,7 +15,7 @@ export interface HttpTarget {
   readonly maxBytes: number;
 }
 
-/** The bytes of the answer to a payload. @throws RpcError `transient`, `rate` or `range` */
+/** The bytes of the answer to a payload. @throws RpcError `transient`, `late`, `rate` or `range` */
 export async function post(target: HttpTarget, payload: string, signal?: AbortSignal): Promise<Uint8Array> {
   const { url, label, timeoutMs, maxBytes } = target;
   const timeout = AbortSignal.timeout(timeoutMs);
@@ -35,9 +35,12 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     if (error instanceof RpcError) throw error;
-    const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : connectionFault(error);
+    const isLate = timeout.aborted;
+    const reason = isLate ? `no answer within ${timeoutMs} ms` : connectionFault(error);
     // The cause is left out on purpose: its text carries the URL.
-    throw new RpcError("transient", `the endpoint could not be reached: ${reason}`, { meta: { endpoint: label } });
+    throw new RpcError(isLate ? "late" : "transient", `the endpoint could not be reached: ${reason}`, {
+      meta: { endpoint: label },
+    });
   }
   if (bytes.length > maxBytes) {
     throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: bytes.length } });

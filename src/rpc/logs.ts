@@ -7,12 +7,12 @@ import { type Address, type Hash, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { RpcError } from "./errors.ts";
+import { isLate, RpcError } from "./errors.ts";
 import { headerBy } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
-import type { SpanController } from "./span.ts";
+import { MAX_SPAN, SpanController } from "./span.ts";
 import { verifyLogs } from "./verify.ts";
 
 /** Addresses in one filter; providers refuse longer lists. */
@@ -35,6 +35,8 @@ export interface LogWatch {
 export class LogReader {
   readonly #pool: EndpointPool;
   readonly #watch: LogWatch;
+  /** Blocks of a gap to ask for at once: all, as long as that is answered in time. */
+  readonly #span = new SpanController(MAX_SPAN);
   /** How often an endpoint said in a row that it knows no receipts of blocks. */
   readonly #refusals = new Map<Endpoint, number>();
 
@@ -60,6 +62,10 @@ export class LogReader {
         span.succeeded(blocks, logs.length);
         return { logs, toBlock };
       } catch (error) {
+        if (isLate(error) && blocks > 1) {
+          span.tookTooLong(blocks);
+          continue;
+        }
         if (!(error instanceof RpcError && error.kind === "range")) throw error;
         if (blocks === 1) return { logs: await this.#largeBlock(some, error, sources), toBlock };
         span.refused(blocks, error.hint);
@@ -172,14 +178,14 @@ export class LogReader {
   async #read(filter: Reading): Promise<{ logs: ChainLog[]; sources: Sources }> {
     const sources = new Sources();
     const { addresses } = filter;
-    if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#split(filter, sources), sources };
+    if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#inTime(filter, sources), sources };
     let logs: ChainLog[];
     if (addresses.length > ADDRESS_CHUNK * MAX_CHUNKS) {
-      logs = await this.#split({ ...filter, addresses: [], only: new Set(addresses) }, sources);
+      logs = await this.#inTime({ ...filter, addresses: [], only: new Set(addresses) }, sources);
     } else {
       const chunks: Address[][] = [];
       for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) chunks.push(addresses.slice(i, i + ADDRESS_CHUNK));
-      const parts = await Promise.all(chunks.map((chunk) => this.#split({ ...filter, addresses: chunk }, sources)));
+      const parts = await Promise.all(chunks.map((chunk) => this.#inTime({ ...filter, addresses: chunk }, sources)));
       logs = parts.flat().sort(inChainOrder);
     }
     return { logs, sources };
@@ -201,13 +207,28 @@ export class LogReader {
     return this.#pool.run(ask, { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) });
   }
 
+  /** In parts that are answered in time; where one is not, it is smaller the next time: who reads has others to read for. */
+  async #inTime(filter: Reading, sources: Sources): Promise<ChainLog[]> {
+    const parts: ChainLog[][] = [];
+    for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
+      const toBlock = Math.min(filter.toBlock, fromBlock + this.#span.span - 1);
+      parts.push(await this.#split({ ...filter, fromBlock, toBlock }, sources));
+      fromBlock = toBlock + 1;
+    }
+    return parts.flat();
+  }
+
   /** Halves a range until its answers are small enough. */
   async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock, toBlock } = filter;
-    if (fromBlock > toBlock) return [];
+    const blocks = toBlock - fromBlock + 1;
     try {
-      return await this.#ask(filter, sources);
+      const logs = await this.#ask(filter, sources);
+      // Too many logs are refused: it is for the time they take that fewer blocks are asked for.
+      this.#span.succeeded(blocks, 0);
+      return logs;
     } catch (error) {
+      if (isLate(error)) this.#span.tookTooLong(blocks);
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
       if (fromBlock === toBlock) return this.#largeBlock(filter, error, sources);
       const middle = Math.floor((fromBlock + toBlock) / 2);

@@ -84,7 +84,7 @@ export class EndpointPool {
           const endpoint = this.#pick(this.#left(refusals));
           await this.#released(endpoint, signal);
           try {
-            return await this.#hedged(endpoint, operation, refusals, signal);
+            return (await this.#hedged(endpoint, operation, refusals, signal)).value;
           } catch (error) {
             if (!isOwnRefusal(error, failover)) throw error;
             refusals.add(endpoint, error);
@@ -133,14 +133,21 @@ export class EndpointPool {
     operation: BulkOperation<T>,
     { blocks, refusals, signal }: { blocks: number; refusals: Refusals; signal: AbortSignal | undefined },
   ): Promise<T> {
-    const { span } = this.#of(endpoint);
+    const health = this.#of(endpoint);
+    const { span } = health;
     for (;;) {
       const asked = Math.min(blocks, span.span);
+      const started = this.#clock.monotonic();
       const ask = (one: Endpoint, abandoned: AbortSignal) => operation(one, asked, abandoned);
       try {
-        return await this.#hedged(endpoint, ask, refusals, signal);
+        const { value, by } = await this.#hedged(endpoint, ask, refusals, signal);
+        // What it would have said in the end, it was not given the time to.
+        if (by !== endpoint) health.outrun(this.#clock.monotonic() - started, asked);
+        return value;
       } catch (error) {
-        if (!(error instanceof RpcError && error.kind === "range" && asked > 1)) throw error;
+        if (!(error instanceof RpcError)) throw error;
+        if (error.kind === "late") span.tookTooLong(asked);
+        if (error.kind !== "range" || asked === 1) throw error;
         span.refused(asked, error.hint);
       }
     }
@@ -272,13 +279,13 @@ export class EndpointPool {
     return Math.min(...endpoints.map((one) => this.#of(one).restsUntil));
   }
 
-  /** One attempt, and a second endpoint's beside it when the first takes too long. */
+  /** One attempt, and a second endpoint's beside it when the first takes too long; whose answer it is. */
   async #hedged<T>(
     endpoint: Endpoint,
     operation: Operation<T>,
     refusals: Refusals,
     signal: AbortSignal | undefined,
-  ): Promise<T> {
+  ): Promise<{ value: T; by: Endpoint }> {
     // What one part of an attempt has failed for, or another endpoint has answered first, is not asked for any more.
     const over = new AbortController();
     const both = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
@@ -288,14 +295,15 @@ export class EndpointPool {
     });
     const patience = Math.max(HEDGE_MIN_MS, this.#of(endpoint).latency * HEDGE_FACTOR);
     const cancel = this.endpoints.length === 1 ? () => undefined : this.#clock.after(patience, () => late());
-    const first = this.#once(endpoint, operation, both);
+    const ask = async (by: Endpoint) => ({ value: await this.#once(by, operation, both), by });
+    const first = ask(endpoint);
     try {
-      const early = await Promise.race([first.then((value) => ({ value })), straggling]);
-      if (early !== undefined) return early.value;
+      const early = await Promise.race([first, straggling]);
+      if (early !== undefined) return early;
       const second = this.other(endpoint, refusals);
       if (second === undefined) return await first;
       this.#options.onHedge?.();
-      return await firstOf(first, this.#once(second, operation, both));
+      return await firstOf(first, ask(second));
     } finally {
       cancel();
       over.abort(new DOMException("the attempt is over", "AbortError"));

@@ -7,16 +7,21 @@ import type { RangeHint } from "./errors.ts";
 /** Logs wanted in one answer: about 6 MB of JSON. */
 const TARGET_LOGS = 10_000;
 const FIRST_SPAN = 1_000;
-const MAX_SPAN = 5_000_000;
+export const MAX_SPAN = 5_000_000;
 /** How far one answer lets the next request grow: further where it held enough logs to know how dense they lie. */
 const [GROWTH, KNOWN_GROWTH, KNOWN_LOGS] = [4, 16, 50] as const;
 /** After so many answers without a refusal the limit learned is tried again, a little above. */
 const PATIENCE = 50;
 
 export class SpanController {
-  #span = FIRST_SPAN;
+  #span: number;
   #limit = MAX_SPAN;
   #quiet = 0;
+
+  /** @param first how many blocks to ask for at first */
+  constructor(first: number = FIRST_SPAN) {
+    this.#span = first;
+  }
 
   /** Blocks to ask for next. */
   get span(): number {
@@ -41,6 +46,14 @@ export class SpanController {
   /** What was refused was refused for another reason. */
   restart(): void {
     this.#span = Math.min(FIRST_SPAN, this.#limit);
+  }
+
+  /** A request for `blocks` blocks was not answered in time: not soon is so much tried again, which would cost that time. */
+  tookTooLong(blocks: number): void {
+    // One cut short by its range's end says little about larger ones.
+    const isWhole = blocks >= this.#span;
+    const next = this.refused(blocks, undefined);
+    if (isWhole) this.#limit = Math.min(this.#limit, next);
   }
 
   /** A request for `blocks` blocks was too large; returns the number of blocks to ask for instead. */

@@ -11,7 +11,7 @@ import { type HttpTarget, post } from "./http.ts";
 export interface Transport {
   /** Where another thread may send to itself; undefined over a socket, which is this thread's. */
   readonly http: HttpTarget | undefined;
-  /** @param payload JSON text. @throws RpcError `transient` or `rate` */
+  /** @param payload JSON text. @throws RpcError `transient`, `late` or `rate` */
   send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
   close(): void;
 }
@@ -103,7 +103,7 @@ class SocketTransport implements Transport {
       const onAbort = () => settle(() => reject(signal?.reason));
       const cancelTimeout = clock.after(timeoutMs, () => {
         const reason = `no answer within ${timeoutMs} ms`;
-        settle(() => reject(this.#lost(reason)));
+        settle(() => reject(this.#lost(reason, "late")));
         // A connection can die without a word, and stays open here then for ever. Where others were answered it lives.
         if (this.#answers === answersBefore) this.#fail(socket, reason);
       });
@@ -116,8 +116,8 @@ class SocketTransport implements Transport {
     });
   }
 
-  #lost(reason: string): RpcError {
-    return new RpcError("transient", `the endpoint's socket failed: ${reason}`, {
+  #lost(reason: string, kind: "transient" | "late" = "transient"): RpcError {
+    return new RpcError(kind, `the endpoint's socket failed: ${reason}`, {
       meta: { endpoint: this.#options.label },
     });
   }

@@ -134,7 +134,7 @@ test("nobody there, and nobody who answers in time", async () => {
   expect([(refused as RpcError).kind, refused.message.includes(KEY)]).toEqual(["transient", false]);
   const late = await failureOf(ask(target("hang", { timeoutMs: 50 })));
   expect([(late as RpcError).kind, late.message]).toEqual([
-    "transient",
+    "late",
     "the endpoint could not be reached: no answer within 50 ms",
   ]);
 });

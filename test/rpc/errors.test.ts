@@ -75,9 +75,10 @@ describe("other refusals", () => {
     });
   }
 
-  test("HTTP status: 429 with its wait, 5xx transient", () => {
+  test("HTTP status: 429 with its wait, 5xx transient, a gateway's time-out late", () => {
     expect(classifyHttpStatus(429, "7", {})).toMatchObject({ kind: "rate", retryAfterMs: 7_000 });
     expect(classifyHttpStatus(503, null, {}).kind).toBe("transient");
+    expect(classifyHttpStatus(504, null, {})).toMatchObject({ kind: "late", retryable: true });
     expect(classifyHttpStatus(413, null, {}).kind).toBe("range");
   });
 

@@ -66,7 +66,7 @@ describe("over a WebSocket", () => {
     expect(await ask(transport)).toBe("0x1");
     relay.silence();
     const [first, second] = await Promise.all([ask(transport), ask(transport)]);
-    for (const failure of [first, second]) expect(failure).toMatchObject({ code: "rpc_transient", retryable: true });
+    expect([first, second]).toMatchObject([{ code: "rpc_late" }, { code: "rpc_transient" }]);
     expect(await ask(transport)).toBe("0x1");
     expect(relay.accepted).toBe(2);
   });
@@ -80,7 +80,7 @@ describe("over a WebSocket", () => {
       isOver = true;
     });
     while (!isOver) expect(await ask(transport)).toBe("0x1");
-    expect(await unanswered).toMatchObject({ code: "rpc_transient" });
+    expect(await unanswered).toMatchObject({ code: "rpc_late", retryable: true });
     expect(await ask(transport)).toBe("0x1");
     expect(node.sockets()).toBe(1);
   });
@@ -94,7 +94,7 @@ describe("over a WebSocket", () => {
       expect(await ask(transport)).toBe("0x1");
       relay.silence();
       // The next is asked for in the very turn in which the last one failed: the old socket's `close` is yet to come.
-      expect(await ask(transport)).toMatchObject({ code: "rpc_transient" });
+      expect(await ask(transport)).toMatchObject({ code: "rpc_late" });
       expect(await Promise.all([ask(transport), ask(transport)])).toEqual(["0x1", "0x1"]);
       expect(relay.accepted).toBe(round + 1);
     }

@@ -187,7 +187,7 @@ export class SimEndpoint implements Endpoint {
     await this.#clock.sleep(2 + this.#random.below(80) + far);
     if (this.#strikes("time-out", 0.2)) {
       await this.#clock.sleep(30_000);
-      throw new RpcError("transient", "no answer within 30000 ms", { meta: this.#meta() });
+      throw new RpcError("late", "no answer within 30000 ms", { meta: this.#meta() });
     }
     if (this.#strikes("dropped connection", 0.4)) {
       throw new RpcError("transient", "the endpoint could not be reached: closed", { meta: this.#meta() });

@@ -5,6 +5,14 @@ import { RpcError } from "./errors.ts";
 import type { BlockHeader } from "./port.ts";
 
 const NO_BLOOM = `0x${"0".repeat(512)}`;
+const BLOOM = /^0x[0-9a-f]{512}$/;
+
+/** The newest block of this very endpoint. @throws RpcError, `transient` when it shows none */
+export async function newestBy(endpoint: Endpoint): Promise<BlockHeader> {
+  const header = await headerBy(endpoint, "latest");
+  if (header !== undefined) return header;
+  throw new RpcError("transient", "the endpoint has no newest block", { meta: { endpoint: endpoint.label } });
+}
 
 /** The header that this very endpoint has; undefined above its head. @throws RpcError */
 export async function headerBy(
@@ -28,7 +36,7 @@ function parseHeader(wire: unknown, asked: number | string, endpoint: string): B
       hash: toHash(String(fields["hash"])),
       parentHash: toHash(String(fields["parentHash"])),
       timestamp: parseQuantity(fields["timestamp"]),
-      logsBloom: typeof fields["logsBloom"] === "string" ? fields["logsBloom"].toLowerCase() : NO_BLOOM,
+      logsBloom: bloomIn(fields["logsBloom"]),
     };
     if (typeof asked === "number" && header.number !== asked) throw new TypeError("another block than asked");
     return header;
@@ -38,4 +46,10 @@ function parseHeader(wire: unknown, asked: number | string, endpoint: string): B
       cause: error,
     });
   }
+}
+
+/** Whoever has none, or what is none, vouches for no log by it. */
+function bloomIn(field: unknown): string {
+  const bloom = String(field).toLowerCase();
+  return BLOOM.test(bloom) ? bloom : NO_BLOOM;
 }

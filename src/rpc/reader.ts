@@ -9,7 +9,7 @@ import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
-import { headerBy } from "./header.ts";
+import { headerBy, newestBy } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import { aggregateCalls, aggregatedResults } from "./multicall.ts";
@@ -40,6 +40,8 @@ const MULTICALL_MAX = 500;
 
 /** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
 const LOOKS_WITHOUT_TAG = 100;
+
+const WORD = /^0x[0-9a-f]{64}$/i;
 
 const UNWATCHED: LogWatch = { missed: () => undefined, settled: () => undefined };
 
@@ -76,13 +78,13 @@ export class RpcChainReader implements ChainReader {
   }
 
   async head(): Promise<BlockHeader> {
-    return present(await this.#run((endpoint) => headerBy(endpoint, "latest")));
+    return this.#run(newestBy);
   }
 
   async tips(): Promise<Tips> {
     const tagged = await this.#byTag(async (endpoint) => {
-      const [head, finalized] = await Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, "finalized")]);
-      return { head: present(head), finalized, shownBy: endpoint };
+      const [head, finalized] = await Promise.all([newestBy(endpoint), headerBy(endpoint, "finalized")]);
+      return { head, finalized, shownBy: endpoint };
     });
     const head = tagged?.head ?? (await this.head());
     const finalized = tagged?.finalized;
@@ -116,8 +118,8 @@ export class RpcChainReader implements ChainReader {
     if (number === head.number) return head;
     // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
     const header = await this.#run(async (endpoint) => {
-      const [newest, deep] = await Promise.all([headerBy(endpoint, "latest"), headerBy(endpoint, number)]);
-      if ((newest?.number ?? -1) < head.number) {
+      const [newest, deep] = await Promise.all([newestBy(endpoint), headerBy(endpoint, number)]);
+      if (newest.number < head.number) {
         throw new RpcError("transient", "the endpoint lags behind the head", { meta: { block: head.number } });
       }
       return deep;
@@ -183,14 +185,14 @@ export class RpcChainReader implements ChainReader {
   /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
   async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
     const data = aggregateCalls(calls);
-    let returned: unknown;
+    let returned: string;
     try {
-      returned = await endpoint.request("eth_call", [{ to: this.#options.multicall, data }, tag]);
+      returned = await asked(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textOf);
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return undefined;
       throw error;
     }
-    if (typeof returned !== "string" || returned === "0x") {
+    if (returned === "0x") {
       // Only the newest block tells that the contract is not on the chain at all.
       if (tag === "latest") this.#multicallMissing = true;
       return undefined;
@@ -207,8 +209,8 @@ export class RpcChainReader implements ChainReader {
 
   async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     try {
-      const data = await endpoint.request("eth_call", [{ to: call.to, data: call.data }, tag]);
-      return { ok: true, data: typeof data === "string" ? data : "0x" };
+      const data = await asked(endpoint, "eth_call", [{ to: call.to, data: call.data }, tag], textOf);
+      return { ok: true, data };
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
       throw error;
@@ -238,12 +240,12 @@ export class RpcChainReader implements ChainReader {
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall, data: BLOCK_NUMBER };
     const [header, results] = await Promise.all([
-      headerBy(endpoint, "latest"),
+      newestBy(endpoint),
       this.#aggregate(endpoint, [number, ...calls], "latest"),
     ]);
     const answered = results?.[0];
-    if (results === undefined || answered?.ok !== true || header === undefined) return undefined;
-    const block = Number(BigInt(answered.data));
+    if (results === undefined || answered?.ok !== true || !WORD.test(answered.data)) return undefined;
+    const block = Number(answered.data);
     // The head moved between the two: rare, and one more request settles it.
     const exact = block === header.number ? header : await headerBy(endpoint, block);
     if (exact === undefined) return undefined;
@@ -252,8 +254,8 @@ export class RpcChainReader implements ChainReader {
 
   async code(address: Address, block: BlockTag): Promise<string> {
     const tag = block === "latest" ? block : quantity(block);
-    const code = await this.#run((endpoint) => endpoint.request("eth_getCode", [address, tag]), { meta: { block } });
-    return typeof code === "string" ? code.toLowerCase() : "0x";
+    const ask = (endpoint: Endpoint) => asked(endpoint, "eth_getCode", [address, tag], textOf);
+    return (await this.#run(ask, { meta: { block } })).toLowerCase();
   }
 
   /** The endpoint was caught contradicting itself: others are asked for a while. */
@@ -262,9 +264,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   async transactionCount(address: Address): Promise<number> {
-    return parseQuantity(
-      await this.#run((endpoint) => endpoint.request("eth_getTransactionCount", [address, "latest"])),
-    );
+    return this.#run((endpoint) => asked(endpoint, "eth_getTransactionCount", [address, "latest"], parseQuantity));
   }
 
   async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
@@ -286,9 +286,7 @@ export class RpcChainReader implements ChainReader {
   async passOverLaggards(known: BlockRef): Promise<boolean> {
     if (this.#pool.endpoints.length === 1) return false;
     const shown: { endpoint: Endpoint; head: BlockHeader }[] = [];
-    for (const { endpoint, value } of await this.#pool.all((endpoint) => headerBy(endpoint, "latest"))) {
-      if (value !== undefined) shown.push({ endpoint, head: value });
-    }
+    for (const { endpoint, value } of await this.#pool.all(newestBy)) shown.push({ endpoint, head: value });
     const behind = laggards(shown, known);
     for (const one of shown) this.#pool.passOver(one.endpoint, behind.includes(one));
     return behind.length > 0;
@@ -342,9 +340,19 @@ export class RpcChainReader implements ChainReader {
   }
 }
 
-function present(header: BlockHeader | undefined): BlockHeader {
-  if (header === undefined) throw new AppError("the chain has no newest block", { code: "chain_unavailable" });
-  return header;
+/** What an endpoint says, as `read` takes it. @throws RpcError, `transient` when it is nothing of the kind */
+async function asked<T>(endpoint: Endpoint, method: string, params: unknown[], read: (said: unknown) => T): Promise<T> {
+  const said = await endpoint.request(method, params);
+  try {
+    return read(said);
+  } catch (cause) {
+    throw new RpcError("transient", `the answer to ${method} is none`, { meta: { endpoint: endpoint.label }, cause });
+  }
+}
+
+function textOf(said: unknown): string {
+  if (typeof said !== "string") throw new TypeError("not a text");
+  return said;
 }
 
 /** Whose transfers of which forms, and in which blocks. */

@@ -1,0 +1,84 @@
+/** An endpoint that is quick to answer what is no answer, beside a sound one: what it says is its own fault, and no fact. */
+import { expect, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { bloomOf } from "../../src/rpc/bloom.ts";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import type { BlockHeader } from "../../src/rpc/port.ts";
+import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+
+const ADDRESS = `0x${"a".repeat(40)}` as Address;
+const MULTICALL = `0x${"c".repeat(40)}` as Address;
+const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
+const topics = [TRANSFER, hashOf(0), hashOf(1), hashOf(2)] as Hash[];
+const logsBloom = `0x${bloomOf([{ address: ADDRESS, topics }])
+  .toString(16)
+  .padStart(512, "0")}`;
+
+type Answers = Readonly<Record<string, (params: unknown[]) => unknown>>;
+
+const HEADER = { number: "0x8", hash: hashOf(8), parentHash: hashOf(7), timestamp: "0x60", logsBloom };
+
+/** What a sound node says of block 8, in which the contract has one transfer. */
+const SOUND: Answers = {
+  eth_getBlockByNumber: () => HEADER,
+  eth_getCode: () => "0x6001",
+  eth_getTransactionCount: () => "0x7",
+  eth_call: ([call]) => ((call as { to: string }).to === ADDRESS ? "0x1234" : "0x"),
+  eth_getLogs: () => [],
+  eth_getBlockReceipts: () => [{ logs: [log], logsBloom }],
+};
+
+const log = {
+  address: ADDRESS,
+  topics,
+  data: "0x",
+  blockNumber: "0x8",
+  blockHash: hashOf(8),
+  transactionHash: hashOf(1),
+  logIndex: "0x0",
+};
+
+function readerOf(...nodes: Answers[]): RpcChainReader {
+  const endpoints = nodes.map(
+    (answers, index): Endpoint => ({
+      label: `eth#${index + 1}`,
+      request: async (method, params) => answers[method]?.(params),
+      transfers: () => Promise.reject(new Error("not asked")),
+      destroy: () => undefined,
+    }),
+  );
+  const pool = new EndpointPool({ chain: "eth", endpoints, clock: systemClock });
+  return new RpcChainReader({ chainId: 1, pool, multicall: MULTICALL, finalityDepth: 5, depthIsSet: true });
+}
+
+/** Of one that answers one method with nonsense, and of a sound one. */
+const besideSound = (method: string, answer: unknown) => readerOf({ ...SOUND, [method]: () => answer }, SOUND);
+
+test("a newest block that is none is asked of the others", async () => {
+  const reader = besideSound("eth_getBlockByNumber", null);
+  expect((await reader.head()).number).toBe(8);
+});
+
+test("code, a count or an answer that is none is not taken for that there is nothing", async () => {
+  for (const answer of [null, 7, {}]) {
+    expect(await besideSound("eth_getCode", answer).code(ADDRESS, 8)).toBe("0x6001");
+    expect(await besideSound("eth_getTransactionCount", answer).transactionCount(ADDRESS)).toBe(7);
+    const called = await besideSound("eth_call", answer).calls([{ to: ADDRESS, data: "0x" }], 8);
+    expect(called).toEqual([{ ok: true, data: "0x1234" }]);
+  }
+});
+
+test("receipts or a bloom that are none do not keep a block in doubt", async () => {
+  const filter = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+  const header = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
+  for (const receipts of [[null], [7], [{ logs: [null] }], null]) {
+    const found = await besideSound("eth_getBlockReceipts", receipts).completeLogs(filter, [header]);
+    expect([receipts, found.length]).toEqual([receipts, 1]);
+  }
+  const odd = besideSound("eth_getBlockByNumber", { ...HEADER, logsBloom: `0x${"v".repeat(512)}` });
+  const shown = (await odd.header(8)) as BlockHeader;
+  expect(await odd.completeLogs(filter, [shown])).toBeArray();
+});

@@ -40,6 +40,8 @@ const MULTICALL_MAX = 500;
 
 /** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
 const LOOKS_WITHOUT_TAG = 100;
+/** As a node does whose newest block is from before Multicall3. */
+const LOOKS_WITHOUT_MULTICALL = 100;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
 
@@ -62,7 +64,8 @@ export class RpcChainReader implements ChainReader {
   readonly #options: ReaderOptions;
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;
-  #multicallMissing = false;
+  /** Multicall3 is not asked this often from now on. */
+  #looksWithoutMulticall = 0;
   /** The finalised tag is not asked for this often from now on. */
   #looksWithoutTag = 0;
 
@@ -171,7 +174,7 @@ export class RpcChainReader implements ChainReader {
 
   async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
-    if (!this.#multicallMissing && calls.length > 1) {
+    if (calls.length > 1 && this.#mayAggregate()) {
       const chunks: Promise<CallResult[] | undefined>[] = [];
       for (let i = 0; i < calls.length; i += MULTICALL_MAX) {
         chunks.push(this.#aggregate(endpoint, calls.slice(i, i + MULTICALL_MAX), tag));
@@ -180,6 +183,10 @@ export class RpcChainReader implements ChainReader {
       if (results.every((chunk) => chunk !== undefined)) return results.flat();
     }
     return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
+  }
+
+  #mayAggregate(): boolean {
+    return this.#looksWithoutMulticall-- <= 0;
   }
 
   /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
@@ -194,7 +201,7 @@ export class RpcChainReader implements ChainReader {
     }
     if (returned === "0x") {
       // Only the newest block tells that the contract is not on the chain at all.
-      if (tag === "latest") this.#multicallMissing = true;
+      if (tag === "latest") this.#looksWithoutMulticall = LOOKS_WITHOUT_MULTICALL;
       return undefined;
     }
     try {
@@ -234,7 +241,7 @@ export class RpcChainReader implements ChainReader {
 
   /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
-    if (this.#multicallMissing || calls.length >= MULTICALL_MAX) return undefined;
+    if (calls.length >= MULTICALL_MAX || !this.#mayAggregate()) return undefined;
     const arbitrum = this.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }

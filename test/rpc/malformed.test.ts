@@ -82,3 +82,23 @@ test("receipts or a bloom that are none do not keep a block in doubt", async () 
   const shown = (await odd.header(8)) as BlockHeader;
   expect(await odd.completeLogs(filter, [shown])).toBeArray();
 });
+
+test("a node that has not come to Multicall3 yet does not cost the others theirs for good", async () => {
+  let asked = 0;
+  let isYoung = true;
+  const results = `0x${["20", "14"].map((word) => word.padStart(64, "0")).join("")}`;
+  const eth_call = ([call]: unknown[]) => {
+    asked++;
+    return (call as { to: string }).to === ADDRESS || isYoung ? "0x" : results;
+  };
+  const reader = readerOf({ ...SOUND, eth_call });
+  const calls = Array.from({ length: 20 }, () => ({ to: ADDRESS, data: "0x12345678" }));
+  await reader.calls(calls, "latest");
+  expect(asked).toBe(21);
+  isYoung = false;
+  for (let look = 0; look < 100; look++) await reader.calls(calls, "latest");
+  asked = 0;
+  // Cut off after the number of results: it was asked for them all.
+  await reader.calls(calls, "latest").catch(() => undefined);
+  expect(asked).toBeLessThan(5);
+});

@@ -20,6 +20,8 @@ import { SeenHeaders } from "./seen-headers.ts";
 interface Joining extends Followed {
   /** Of the append that leaves it ready to join, until that is known to be in. */
   appended?: Promise<StreamHead> | undefined;
+  /** Looks in a row at which it could not be read for now. */
+  misses?: number;
 }
 
 export interface JoiningOptions {
@@ -37,6 +39,8 @@ export interface JoiningOptions {
 
 /** Blocks whose logs are checked against their headers when a collection joins: more than any chain leaves unfinalised. */
 const MAX_CHECKED = 512;
+/** What may pass is waited for at so many looks; each that fails makes the chain's next one come later. */
+const MAX_MISSES = 3;
 /** A collection further behind than this goes back to the backfill, which decodes off this thread. */
 const MAX_JOIN_GAP = 10_000;
 
@@ -121,7 +125,10 @@ export class JoiningCollections {
     try {
       logs = await this.#missed(joining, head, headerOf);
     } catch (error) {
-      if (isRetryable(error) || error instanceof ForkedAnswersError) throw error;
+      if (error instanceof ForkedAnswersError) throw error;
+      joining.misses = (joining.misses ?? 0) + 1;
+      if (isRetryable(error) && joining.misses < MAX_MISSES) throw error;
+      joining.misses = 0;
       await this.#failed(joining, error);
       return false;
     }
@@ -154,7 +161,7 @@ export class JoiningCollections {
     return logs;
   }
 
-  /** What nothing but other endpoints or settings would help is this collection's own: the others do not wait for it. */
+  /** What nothing but other endpoints or settings would help, or does not pass, is this collection's own: the others do not wait for it. */
   async #failed(joining: Joining, error: unknown): Promise<void> {
     const { streams, clock, onFailed } = this.#options;
     if (!(await isIn(joining))) return;

@@ -169,6 +169,29 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
   expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
 });
 
+test("one that cannot be read for now, look after look, is left alone for a while, and says so", async () => {
+  const slow = `0x${"7".repeat(40)}` as Address;
+  const { collections, streams, failed, pass } = joining({
+    headers: false,
+    logs: false,
+    failing: () => new AppError("no answer", { code: "chain_unavailable", retryable: true }),
+  });
+  streams.chainVersion = (await log.head(chainStream(1))).version;
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  await log.append({ stream: nftStream(1, slow), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  collections.add({ address: slow, version: 1, state });
+  const join = () => collections.join(header(HEAD), () => undefined).catch((error: unknown) => error);
+  for (let look = 1; look <= 2; look++) expect(await join()).toMatchObject({ retryable: true });
+  expect(await join()).toBeUndefined();
+  expect(failed).toEqual([slow]);
+  // The chain's looks do not fail for it meanwhile.
+  expect(await join()).toBeUndefined();
+  const last = (await log.read(nftStream(1, slow))).at(-1)?.event;
+  expect(last).toMatchObject({ type: "IndexingFailed", attempt: 1, reason: "no answer" });
+  pass(5_000);
+  expect(await join()).toMatchObject({ retryable: true });
+});
+
 test("one that could not be read joins when it can, whatever became of the append that it waited for", async () => {
   const [failing, given] = ["5", "6"].map((digit) => `0x${digit.repeat(40)}` as Address) as [Address, Address];
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };

@@ -18,7 +18,7 @@ import type { BackfillTask } from "./backfill-task.ts";
 import { compareWithSecond, readChecked } from "./checked.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** Ranges read ahead for one collection; how many requests an endpoint takes at once is the pool's to know. */
+/** Ranges read ahead for one collection, and kept until they are appended: some megabytes; how many requests an endpoint takes at once is the pool's to know. */
 const READ_AHEAD = 8;
 /** As long as nothing has come: how dense the logs lie is not known then, and eight too large answers are half a gigabyte. */
 const FIRST_AHEAD = 3;
@@ -41,55 +41,27 @@ interface Reading extends BackfillTask {
 
 /** The history of [fromBlock, toBlock] as lists of events, in order and without a gap. @throws RpcError, AppError */
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted[]> {
-  const queue: ReadAhead<TransfersCommitted>[] = [];
-  let next = task.fromBlock;
-  let ahead = FIRST_AHEAD;
   // Requests are abandoned together when one of them fails for good or the consumer stops.
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
-  const read = task.verify === "sample" ? readRange : readCheckedRange;
-  const { shownBy } = task;
+  const { shownBy, reader, verify, fromBlock, final } = task;
   const sure = new Map(shownBy === undefined ? [] : [[shownBy, Promise.resolve()]]);
+  const reading: Reading = { ...task, signal, sure };
+  const isSampled = verify === "sample";
+  const options = {
+    fromBlock,
+    toBlock: final.number,
+    span: () => (isSampled ? reader.span : CHECKED_SPAN),
+    read: (from: number, to: number) => (isSampled ? readEvent : readVerified)(reading, from, to),
+  };
+  const history = new ReadAhead(options, FIRST_AHEAD);
   try {
-    while (next <= task.final.number || queue.length > 0) {
-      while (next <= task.final.number && queue.length < ahead) {
-        const span = task.verify === "sample" ? task.reader.span : CHECKED_SPAN;
-        const to = Math.min(task.final.number, next + span - 1);
-        queue.push(new ReadAhead(read({ ...task, signal, sure }, next, to)));
-        next = to + 1;
-      }
-      await queue[0]?.more();
-      const ready = takeReady(queue);
-      if (ready.length > 0) yield ready;
-      ahead = READ_AHEAD;
+    while (!history.isOver) {
+      yield await history.take();
+      history.places = READ_AHEAD;
     }
   } finally {
     abandon.abort(new DOMException("the backfill stopped", "AbortError"));
-  }
-}
-
-/** All that has come of the first ranges; those that are over leave the queue. @throws what the first one failed with */
-function takeReady(queue: ReadAhead<TransfersCommitted>[]): TransfersCommitted[] {
-  const ready: TransfersCommitted[] = [];
-  for (let head = queue[0]; head !== undefined; head = queue[0]) {
-    ready.push(...head.take());
-    if (head.failure !== undefined) {
-      // What came before it is appended first.
-      if (ready.length > 0) break;
-      throw head.failure.error;
-    }
-    if (!head.isOver) break;
-    queue.shift();
-  }
-  return ready;
-}
-
-/** One range, in as many parts as the endpoint makes of it; each part becomes an event. */
-async function* readRange(task: Reading, fromBlock: number, toBlock: number): AsyncGenerator<TransfersCommitted> {
-  for (let from = fromBlock; from <= toBlock; ) {
-    const event = await readEvent(task, from, toBlock);
-    yield event;
-    from = event.toBlock + 1;
   }
 }
 
@@ -165,14 +137,6 @@ async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, 
 }
 
 /** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */
-async function* readCheckedRange(
-  task: BackfillTask,
-  fromBlock: number,
-  toBlock: number,
-): AsyncGenerator<TransfersCommitted> {
-  yield await readVerified(task, fromBlock, toBlock);
-}
-
 function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {
   const { clock, signal, reader, address, verify, final } = task;
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };

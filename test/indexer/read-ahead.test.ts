@@ -1,0 +1,86 @@
+/** How far a backfill reads ahead of who appends what it reads, where a history is denser than it looked. */
+import { expect, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import type { TransfersCommitted } from "../../src/events/types.ts";
+import { backfill } from "../../src/indexer/backfill.ts";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import { RpcChainReader } from "../../src/rpc/reader.ts";
+
+const ADDRESS = `0x${"a".repeat(40)}` as Address;
+/** Where the logs begin, after a desert in which ranges grow to millions of blocks, and where the history ends. */
+const [FIRST, FINAL] = [15_000_000, 15_400_000];
+/** Blocks of logs in one answer, at most. */
+const MOST = 1_000;
+
+const hex = (value: number) => `0x${value.toString(16)}`;
+const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A node without a limit but that of an answer's logs; counts its answers with some. */
+class Node implements Endpoint {
+  readonly label = "eth#1";
+  underWay = 0;
+  mostUnderWay = 0;
+  dense = 0;
+
+  async request(_method: string, [tag]: unknown[]): Promise<unknown> {
+    const number = Number(tag);
+    return { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1), timestamp: hex(number) };
+  }
+
+  async transfers(_filter: object, { fromBlock, toBlock }: { fromBlock: number; toBlock: number }) {
+    this.underWay++;
+    if (this.dense > 0) this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
+    await turn();
+    this.underWay--;
+    const blocks = toBlock - Math.max(fromBlock, FIRST) + 1;
+    if (blocks > MOST) throw new RpcError("range", "query returned more than 10000 results");
+    const logs = Math.max(0, blocks) * 10;
+    if (logs > 0) this.dense++;
+    const transfers = new Uint8Array(0);
+    return { transfers, count: logs, malformed: 0, logs, lastBlock: undefined, lastHash: undefined };
+  }
+
+  destroy(): void {}
+}
+
+test("no more than a few ranges are kept until they are appended, and those are read side by side", async () => {
+  const node = new Node();
+  const pool = new EndpointPool({ chain: "eth", endpoints: [node], clock: systemClock });
+  const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
+  const history = backfill({
+    reader,
+    clock: systemClock,
+    verify: "sample",
+    address: ADDRESS,
+    forms: ["erc721"],
+    fromBlock: 0,
+    final: { number: FINAL, hash: hashOf(FINAL) },
+    signal: new AbortController().signal,
+    onMalformed: () => undefined,
+  });
+  const events: TransfersCommitted[] = [];
+  let [taken, most] = [0, 0];
+  for await (const some of history) {
+    events.push(...some);
+    taken += some.filter(({ count }) => count > 0).length;
+    if (taken === 0) continue;
+    // Who appends takes its time: long enough for all that is read without it.
+    for (let idle = 0; idle < 20; idle++) {
+      await turn();
+      if (node.underWay > 0) idle = 0;
+    }
+    most = Math.max(most, node.dense - taken);
+  }
+  expect(most).toBeLessThan(20);
+  expect(node.mostUnderWay).toBeGreaterThanOrEqual(8);
+  let next = 0;
+  for (const { fromBlock, toBlock } of events) {
+    expect(fromBlock).toBe(next);
+    next = toBlock + 1;
+  }
+  expect([next, taken]).toEqual([FINAL + 1, node.dense]);
+});

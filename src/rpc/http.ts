@@ -17,7 +17,7 @@ export interface HttpTarget {
 
 /** The bytes of the answer to a payload. @throws RpcError `transient`, `late`, `rate` or `range` */
 export async function post(target: HttpTarget, payload: string, signal?: AbortSignal): Promise<Uint8Array> {
-  const { url, label, timeoutMs, maxBytes } = target;
+  const { url, label, timeoutMs } = target;
   const timeout = AbortSignal.timeout(timeoutMs);
   let response: Response;
   let bytes: Uint8Array;
@@ -29,9 +29,7 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
       redirect: "error",
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
-    const declared = Number(response.headers.get("content-length") ?? 0);
-    if (declared > maxBytes) throw new RpcError("range", "the answer is too large", { meta: { endpoint: label } });
-    bytes = new Uint8Array(await response.arrayBuffer());
+    bytes = await bodyOf(response, target);
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     if (error instanceof RpcError) throw error;
@@ -42,14 +40,33 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
       meta: { endpoint: label },
     });
   }
-  if (bytes.length > maxBytes) {
-    throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: bytes.length } });
-  }
   // Many providers send a JSON-RPC error with a 4xx status: the body says more than the number.
   if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
     throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
   }
   return bytes;
+}
+
+/**
+ * The answer's bytes; of one that is too large no more than that is read. A length that was said holds, unless it is that
+ * of a compressed form; where none was, the bytes are counted as they come, which costs small answers more.
+ * @throws RpcError `range`
+ */
+async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Promise<Uint8Array> {
+  const { headers, body } = response;
+  const said = headers.has("content-encoding") ? null : headers.get("content-length");
+  let length = Number(said ?? 0);
+  if (said !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of length > maxBytes ? [] : (body ?? [])) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > maxBytes) break;
+  }
+  if (length <= maxBytes) return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks);
+  // Not awaited: whoever goes on sending may not hear of it.
+  body?.cancel().catch(() => undefined);
+  throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: length } });
 }
 
 function looksLikeJsonRpc(bytes: Uint8Array): boolean {

@@ -3,7 +3,7 @@
  * from this thread, nobody waits for what was abandoned, and no URL gets out.
  */
 import { afterAll, expect, test } from "bun:test";
-import { connect } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import type { AppError } from "../../src/core/errors.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
@@ -123,6 +123,35 @@ test.each([
 
 test("what the endpoint asked for comes along", async () => {
   expect(((await failureOf(ask(target("busy")))) as RpcError).retryAfterMs).toBe(7_000);
+});
+
+test("an answer that does not end is not read to its end", async () => {
+  const chunk = Buffer.concat([Buffer.from("10000\r\n"), Buffer.alloc(65_536, " "), Buffer.from("\r\n")]);
+  const ENOUGH = 512;
+  let sent = 0;
+  const closed = Promise.withResolvers<void>();
+  const endless = createServer((socket) => {
+    const send = () => {
+      while (sent < ENOUGH && !socket.destroyed) {
+        sent++;
+        if (!socket.write(chunk)) return;
+      }
+      if (sent === ENOUGH) socket.end("0\r\n\r\n");
+    };
+    socket.on("error", () => undefined).on("close", () => closed.resolve());
+    socket.on("drain", send).once("data", () => {
+      socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+      send();
+    });
+  });
+  await new Promise<void>((resolve) => endless.listen(0, "127.0.0.1", resolve));
+  const { port } = endless.address() as AddressInfo;
+  const failure = await failureOf(ask(target("", { url: `http://127.0.0.1:${port}/` })));
+  expect(failure).toMatchObject({ kind: "range", message: "the answer is too large" });
+  await closed.promise;
+  endless.close();
+  // What the system had taken by then.
+  expect(sent).toBeLessThan(ENOUGH);
 });
 
 test("nobody there, and nobody who answers in time", async () => {

@@ -42,6 +42,8 @@ const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
 /** Logs of so many blocks are asked for alone. */
 const SLOW_BLOCKS = 1_000;
+/** An endpoint that takes no batches says so in the words of one that answers nothing for a moment. */
+const TURNS_WITHOUT_BATCHES = 100;
 /** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -64,7 +66,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   #nextRawId = FIRST_RAW_ID;
   #nextId = 1;
   readonly #queue: Waiting[] = [];
-  #batches = true;
+  /** What is asked in this many turns from now on goes one by one. */
+  #turnsWithoutBatches = 0;
   /** Whether the node has said which chain it is of, and the question under way. */
   #isConfirmed = false;
   #confirming: Promise<void> | undefined;
@@ -128,7 +131,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   #drain(): void {
     const queue = this.#queue.splice(0);
     if (queue.length === 0) return;
-    if (!this.#batches || queue.length === 1) {
+    if (queue.length === 1 || this.#turnsWithoutBatches-- > 0) {
       this.#sendEach(queue);
       return;
     }
@@ -170,7 +173,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         else resolve((answer as JsonRpcResult).result);
       }
     } catch (error) {
-      if (batch.length > 1 && !this.#batches) this.#sendEach(batch);
+      const isTooLarge = error instanceof RpcError && error.kind === "range";
+      if (batch.length > 1 && (isTooLarge || this.#turnsWithoutBatches > 0)) this.#sendEach(batch);
       else for (const { reject } of batch) reject(error);
     }
   }
@@ -191,7 +195,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       if (Array.isArray(payload) && !Array.isArray(parsed)) {
         // A single error for a whole batch: rate limits aside, the endpoint does not take batches.
         const error = classifyRpcError((parsed as { error?: unknown }).error, "batch", { endpoint: this.label });
-        if (error.kind !== "rate" && list.length > 1) this.#batches = false;
+        if (error.kind !== "rate" && list.length > 1) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
         throw error;
       }
       return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
@@ -212,7 +216,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     try {
       return await this.send(method, params);
     } catch (error) {
-      if (error instanceof RpcError) throw error;
+      // Only of logs can less be asked for: whoever says too much, or hears too much, of anything else is not to be used for it.
+      const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
+      if (error instanceof RpcError && !isTooLarge) throw error;
       // What else goes wrong on the way is a fault of the endpoint's.
       throw new RpcError("transient", `${method} failed: ${this.#clean(messageOf(error))}`, {
         meta: { endpoint: this.label },

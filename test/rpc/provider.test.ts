@@ -167,6 +167,34 @@ test("an endpoint that takes no batches is asked one by one from then on", async
   expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1, 1, 1]);
 });
 
+test("a batch that was refused once is tried again later", async () => {
+  const provider = await open();
+  let isDown = true;
+  respond = (calls, isBatch) =>
+    isBatch && isDown
+      ? { jsonrpc: "2.0", id: null, error: { code: -32_000, message: "no backend is available" } }
+      : plainly(calls, isBatch);
+  const two = () => Promise.all([provider.request("a", []), provider.request("b", [])]);
+  await two();
+  isDown = false;
+  for (let turn = 0; turn < 100; turn++) await two();
+  seen = [];
+  await two();
+  expect(seen).toEqual([["a", "b"]]);
+});
+
+test("a batch that is too large is asked one by one; what is too large alone is a failure that another one need not have", async () => {
+  const provider = await open();
+  respond = (calls, isBatch) => {
+    const isLarge = isBatch || calls.some(({ method }) => method === "large");
+    return isLarge ? "x".repeat(2 << 20) : plainly(calls, isBatch);
+  };
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  expect(await failureOf(provider.request("large", []))).toMatchObject({ kind: "transient", retryable: true });
+  respond = () => "x".repeat(2 << 20);
+  expect(await failureOf(provider.request("eth_getLogs", [{}]))).toMatchObject({ kind: "range" });
+});
+
 test("where there are no batches, and for logs of many blocks, nobody waits for another one's answer", async () => {
   const provider = await open();
   const gate = Promise.withResolvers<void>();

@@ -154,9 +154,22 @@ export class JoiningCollections {
     const from = nextBlock(state);
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
     const headers = this.#newestHeaders(from, head, headerOf);
-    const reaching = from < this.#firstChecked(head) ? head : undefined;
-    const logs = await reader.completeLogs(filter, headers, { strict: verify === "receipts", reaching });
-    const linked = new Map((await headers).map((header) => [header.number, header]));
+    const isCovered = from >= this.#firstChecked(head);
+    const options = { strict: verify === "receipts", reaching: isCovered ? undefined : head };
+    const [logs, known, before] = await Promise.all([
+      reader.completeLogs(filter, headers, options),
+      headers,
+      isCovered || state.end < 0 ? undefined : presentHeaders(reader, [state.end]),
+    ]);
+    // What is in was final to who read it; on a chain of which it is no part nothing is put behind it.
+    const endHash = before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined);
+    if (state.endHash !== "" && endHash !== undefined && endHash !== state.endHash) {
+      throw new AppError(`the history ends on a block ${state.end} that is not on the chain that is followed`, {
+        code: "not_canonical",
+        meta: { block: state.end, hash: state.endHash, found: endHash },
+      });
+    }
+    const linked = new Map(known.map((header) => [header.number, header]));
     assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
     return logs;
   }

@@ -169,6 +169,25 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
   expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
 });
 
+test("a history that ends on a block of another branch, final as that was to who read it, is not joined to this one", async () => {
+  const parted = `0x${"8".repeat(40)}` as Address;
+  await log.append({ stream: nftStream(1, parted), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  // With all headers from there on, and with those of the newest blocks only.
+  for (const [version, head] of [
+    [1, HEAD],
+    [2, 700],
+  ] as const) {
+    const { collections, streams, joined, failed } = joining({ headers: false, logs: false });
+    streams.chainVersion = (await log.head(chainStream(1))).version;
+    const state = { ...REQUESTED, status: "joining" as const, end: 9, endHash: hashOf(9, 1) };
+    collections.add({ address: parted, version, state });
+    expect(await collections.join(header(head), () => undefined).catch((error: unknown) => error)).toBeUndefined();
+    expect([joined, failed]).toEqual([[], [parted]]);
+    const last = (await log.read(nftStream(1, parted))).at(-1)?.event;
+    expect(last).toMatchObject({ type: "IndexingFailed", reason: expect.stringContaining("block 9") });
+  }
+});
+
 test("one that cannot be read for now, look after look, is left alone for a while, and says so", async () => {
   const slow = `0x${"7".repeat(40)}` as Address;
   const { collections, streams, failed, pass } = joining({

@@ -11,7 +11,7 @@ import { isNamed } from "./respond.ts";
 const gzipAsync = promisify(gzip);
 /** Below this a compressed body is hardly smaller than its headers. */
 const MIN_COMPRESSED = 1_024;
-/** What an entry costs beside its bodies: headers, key and objects. */
+/** What an entry costs beside its bodies and its key: headers and objects. */
 const ENTRY_BYTES = 2_048;
 
 type Encoding = "zstd" | "gzip";
@@ -54,9 +54,12 @@ export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: numb
 export class ReadyAnswers {
   readonly #kept: LRUCache<string, Kept>;
 
-  /** @param maxBytes of all bodies, compressed ones among them */
+  /** @param maxBytes of all bodies, compressed ones among them, and of what was asked: anything may stand in a query */
   constructor(maxBytes: number) {
-    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ answer }) => bytesOf(answer) });
+    this.#kept = new LRUCache({
+      maxSize: maxBytes,
+      sizeCalculation: ({ answer }, question) => bytesOf(answer) + question.length,
+    });
   }
 
   get bytes(): number {

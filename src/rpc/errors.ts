@@ -9,7 +9,7 @@ export type RpcErrorKind =
   | "range"
   /** Too many requests: the same again, later. */
   | "rate"
-  /** No answer in time, from the node or from who stands before it: the same again, or less where that is too much. */
+  /** No answer in time, or one that its connection cannot take: the same again, or less where that is too much. */
   | "late"
   /** Lost socket, 5xx, cut-off or nonsensical answer, lagging backend: the same again, maybe elsewhere. */
   | "transient"

@@ -62,6 +62,8 @@ class HttpTransport implements Transport {
 /** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
 const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","params":["newHeads"]}';
 
+/** Closes the connection, and nothing says whose answer it was: all who wait are to ask again, for less where they can. */
+const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 /** An answer of this size is parsed where its id is not at either end. */
 const MAX_PARSED = 64 * 1024;
 
@@ -147,19 +149,22 @@ class SocketTransport implements Transport {
       socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => {
         if (this.#current === socket) this.#receive(data);
       });
-      socket.on("error", (error: Error) => this.#fail(socket, connectionFault(error)));
+      socket.on("error", (error: Error) => {
+        if ((error as { code?: unknown }).code !== TOO_LARGE) this.#fail(socket, connectionFault(error));
+        else this.#fail(socket, "an answer is too large", "late");
+      });
       socket.on("close", () => this.#fail(socket, "closed by the endpoint"));
     });
     return this.#opening;
   }
 
   /** Gives a socket up, and with it what waits on it; the next request opens another. */
-  #fail(socket: WebSocket, reason: string): void {
+  #fail(socket: WebSocket, reason: string, kind: "transient" | "late" = "transient"): void {
     if (this.#current !== socket) return;
     this.#current = undefined;
     this.#opening = undefined;
     socket.terminate();
-    const error = this.#lost(reason);
+    const error = this.#lost(reason, kind);
     this.#failOpening(error);
     for (const waiting of [...this.#waiting.values()]) waiting.reject(error);
   }

@@ -29,6 +29,7 @@ function startNode(): { port: number; sockets: () => number } {
       message: (socket, text) => {
         const { id, method } = JSON.parse(String(text)) as Asked;
         if (method === "idOdd") socket.send(JSON.stringify({ error: { code: 1, data: { id: 42 } }, id: String(id) }));
+        else if (method === "large") socket.send(JSON.stringify({ id, result: "1".repeat(1_100_000) }));
         else if (method === "idLast")
           socket.send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
         else if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
@@ -120,6 +121,17 @@ describe("over a WebSocket", () => {
     const batch = [{ id: 5 }, { id: 6 }, { id: 7 }];
     const bytes = await transportTo(`ws://127.0.0.1:${node.port}`, 5_000).send(JSON.stringify(batch), [5, 6, 7]);
     expect(JSON.parse(new TextDecoder().decode(bytes))).toHaveLength(3);
+  });
+
+  test("an answer that is too large says to ask for less, whosever it was", async () => {
+    const node = startNode();
+    const transport = transportTo(`ws://127.0.0.1:${node.port}`, 5_000);
+    const both = await Promise.all([ask(transport, "mute"), ask(transport, "large")]);
+    expect(both).toMatchObject([
+      { kind: "late", retryable: true },
+      { kind: "late", retryable: true },
+    ]);
+    expect(await ask(transport)).toBe("0x1");
   });
 
   test("closing fails what is under way, also what waits for the connection", async () => {

@@ -23,7 +23,8 @@ export function withoutSecrets(url: string): (text: string) => string {
   return (text) => text.replace(pattern, "[redacted]");
 }
 
-function plain(part: string): string {
+/** A part of a URL as it was before it was put into one. */
+export function plain(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {

@@ -7,6 +7,7 @@ import WebSocket from "ws";
 import type { Clock } from "../core/clock.ts";
 import { connectionFault, RpcError } from "./errors.ts";
 import { type HttpTarget, post } from "./http.ts";
+import { plain } from "./secrets.ts";
 
 export interface Transport {
   /** Where another thread may send to itself; undefined over a socket, which is this thread's. */
@@ -128,7 +129,8 @@ class SocketTransport implements Transport {
     if (this.#closed) return Promise.reject(this.#lost("closed"));
     if (this.#current?.readyState === WebSocket.OPEN) return Promise.resolve(this.#current);
     this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
-      const socket = new WebSocket(this.#options.url, { maxPayload: this.#options.maxBytes });
+      const { address, headers } = withLogin(this.#options.url);
+      const socket = new WebSocket(address, { maxPayload: this.#options.maxBytes, headers });
       // One that is closing answers nobody any more.
       if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
       this.#current = socket;
@@ -202,6 +204,17 @@ class SocketTransport implements Transport {
     this.#closed = true;
     if (this.#current !== undefined) this.#fail(this.#current, "closed");
   }
+}
+
+/** Where to connect, and who as: the socket's own reading of a URL says a password with the URL's escapes. */
+function withLogin(url: string): { address: string; headers: Record<string, string> } {
+  const parsed = new URL(url);
+  const { username, password } = parsed;
+  if (username === "" && password === "") return { address: url, headers: {} };
+  parsed.username = "";
+  parsed.password = "";
+  const login = Buffer.from(`${plain(username)}:${plain(password)}`).toString("base64");
+  return { address: parsed.href, headers: { authorization: `Basic ${login}` } };
 }
 
 const idAt = (text: string): number => Number(/"id"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN);

@@ -146,6 +146,27 @@ describe("over a WebSocket", () => {
   });
 });
 
+test("a name and a password in the URL are said as they are, over http and over a WebSocket", async () => {
+  const said: (string | null)[] = [];
+  const node = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request, self) => {
+      said.push(request.headers.get("authorization"));
+      if (self.upgrade(request)) return undefined;
+      return Response.json({ result: "0x1" });
+    },
+    websocket: { message: (socket, text) => void socket.send(String(text).replace("method", "result")) },
+  });
+  started.push({ stop: () => node.stop(true) });
+  for (const scheme of ["http", "ws"]) {
+    await ask(transportTo(`${scheme}://operator:p%40ss%C3%A9@127.0.0.1:${node.port}`, 5_000));
+    await ask(transportTo(`${scheme}://127.0.0.1:${node.port}`, 5_000));
+  }
+  const basic = `Basic ${Buffer.from("operator:p@ssé").toString("base64")}`;
+  expect(said).toEqual([basic, null, basic, null]);
+});
+
 describe("over http", () => {
   test("closing fails what is under way at once, and what is asked afterwards", async () => {
     const relay = await startSilentRelay();

@@ -36,12 +36,15 @@ export class Health {
   #lacksHistoryUntil = 0;
   /** Single blocks that it refused, and others had, since it last gave history. */
   #refusedBlocks = 0;
-  /** Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. */
+  /**
+   * Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. What
+   * was under way then may still be answered, and says nothing against it.
+   */
   #heldUntil = 0;
 
   /** Until when others are asked by preference; in the past when it is free. */
   get restsUntil(): number {
-    return Math.max(this.#benchedUntil, this.#outUntil);
+    return Math.max(this.#benchedUntil, this.#outUntil, this.#heldUntil);
   }
 
   /** Whether it may be asked what another one has refused: not if what it says is in doubt, or it is down. */

@@ -73,6 +73,19 @@ describe("failover", () => {
     expect(scheduler.time - before).toBeLessThan(10_000);
   });
 
+  test("one that asked to be left alone is left alone though an answer of before comes in, and the others are asked", async () => {
+    const { pool, settle, clock, scheduler } = world(2);
+    const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
+    const refused = pool.run(async ({ label }) => {
+      if (label === "eth#1") throw classifyHttpStatus(429, "60", {});
+      return clock.sleep(700).then(() => label);
+    });
+    expect(await settle(Promise.all([answer, refused]))).toEqual(["eth#1", "eth#2"]);
+    expect(await settle(pool.run(async ({ label }) => label))).toBe("eth#2");
+    expect(await settle(pool.bulk(async ({ label }) => label, 1))).toBe("eth#2");
+    expect(scheduler.time).toBeLessThan(5_000);
+  });
+
   test("a liar rests for minutes, whatever it says afterwards", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];

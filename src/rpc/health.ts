@@ -28,6 +28,8 @@ export class Health {
   latency = 0;
   readonly window = new Window();
   readonly span = new SpanController();
+  /** When it failed last. */
+  #failedAt = Number.NEGATIVE_INFINITY;
   /** For failures: over with the first success. */
   #benchedUntil = 0;
   /** For what it says, however well it answers. */
@@ -81,12 +83,16 @@ export class Health {
     this.span.tookTooLong(blocks);
   }
 
-  failed({ retryAfterMs }: RpcError, now: number): void {
-    this.failures++;
+  /** A request that was begun at `started` failed. */
+  failed({ retryAfterMs }: RpcError, started: number, now: number): void {
     this.window.overloaded();
+    if (retryAfterMs !== undefined) this.#heldUntil = Math.max(this.#heldUntil, now + retryAfterMs);
+    // Under way when it last failed: sixteen at once are one fault, which is not to bench it for a minute.
+    if (started < this.#failedAt) return;
+    this.#failedAt = now;
+    this.failures++;
     const doubled = Math.min(BENCH_MAX_MS, BENCH_BASE_MS * 2 ** (this.failures - 1));
     this.#benchedUntil = now + Math.max(doubled, retryAfterMs ?? 0);
-    if (retryAfterMs !== undefined) this.#heldUntil = now + retryAfterMs;
   }
 
   /** It was caught giving a wrong answer. */

@@ -320,7 +320,7 @@ export class EndpointPool {
     } catch (error) {
       if (error instanceof RpcError && error.retryable) {
         if (error.kind === "lie") this.benchLiar(endpoint);
-        else health.failed(error, this.#clock.monotonic());
+        else health.failed(error, started, this.#clock.monotonic());
       }
       throw error;
     }

@@ -86,6 +86,19 @@ describe("failover", () => {
     expect(scheduler.time).toBeLessThan(5_000);
   });
 
+  test("what fails at once is one failure, however much was under way", async () => {
+    const { pool, settle, clock, scheduler } = world(2);
+    const ask = async ({ label }: Endpoint) => {
+      await clock.sleep(label === "eth#1" ? 10 : 50);
+      if (label === "eth#1" && scheduler.time < 100) throw new RpcError("transient", "the connection was lost");
+      return label;
+    };
+    await settle(Promise.all(Array.from({ length: 16 }, () => pool.run(ask))));
+    await settle(clock.sleep(1_000));
+    const everybody = await settle(pool.all(ask));
+    expect(everybody.map(({ value }) => value)).toEqual(["eth#1", "eth#2"]);
+  });
+
   test("a liar rests for minutes, whatever it says afterwards", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];

@@ -136,37 +136,38 @@ export class LogReader {
     return (this.#refusals.get(endpoint) ?? 0) < MAX_REFUSALS;
   }
 
+  /** Undefined where there are none, or none that prove anything. */
   async #byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
-    const able = this.#pool.endpoints.filter((endpoint) => this.#hasReceipts(endpoint));
-    if (able.length === 0) return undefined;
-    const ask = async (endpoint: Endpoint): Promise<ChainLog[] | undefined> => {
-      if (!this.#hasReceipts(endpoint)) return undefined;
-      let result: unknown;
-      try {
-        result = await endpoint.request("eth_getBlockReceipts", [quantity(header.number)]);
-      } catch (error) {
-        if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
-        this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
-        return undefined;
-      }
-      this.#refusals.set(endpoint, 0);
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
+    const ask = async (endpoint: Endpoint): Promise<ChainLog[]> => {
+      const result = await this.#receiptsOf(endpoint, header);
       if (result === null) throw new RpcError("transient", "the endpoint lacks a block's receipts");
       return logsOfReceipts(result, header, filter);
     };
     try {
-      const found = await this.#pool.run(ask, { meta: { block: header.number } });
-      if (found !== undefined) return found;
-      // The endpoint that was picked has none; perhaps another has.
-      for (const endpoint of able) {
-        const logs = await ask(endpoint);
-        if (logs !== undefined) return logs;
-      }
+      return await this.#pool.run(ask, { meta: { block: header.number } });
     } catch (error) {
+      // Those of who knows the method cannot be had, which is no reason to wait for them.
+      if (error instanceof RpcError && error.kind === "unsupported") return undefined;
       // Nobody's receipts add up: on this chain they may not be made to. They prove nothing then.
       const cause = error instanceof AppError ? error.cause : undefined;
-      if (!(cause instanceof RpcError && cause.kind === "lie")) throw error;
+      if (cause instanceof RpcError && cause.kind === "lie") return undefined;
+      throw error;
     }
-    return undefined;
+  }
+
+  /** @throws RpcError `unsupported` without a request when it has said so often enough */
+  async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
+    if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no receipts of blocks");
+    try {
+      const result = await endpoint.request("eth_getBlockReceipts", [quantity(number)]);
+      this.#refusals.set(endpoint, 0);
+      return result;
+    } catch (error) {
+      const isRefusal = error instanceof RpcError && error.kind === "unsupported";
+      if (isRefusal) this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
+      throw error;
+    }
   }
 
   /** By hash (EIP-234): a node on another branch has no answer, instead of another block's. */

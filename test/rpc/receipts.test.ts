@@ -1,0 +1,61 @@
+/** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
+import { expect, test } from "bun:test";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { bloomOf } from "../../src/rpc/bloom.ts";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import type { BlockHeader } from "../../src/rpc/port.ts";
+import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+
+const ADDRESS = `0x${"a".repeat(40)}` as Address;
+const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
+const topics = [TRANSFER, hashOf(0), hashOf(1), hashOf(2)] as Hash[];
+const logsBloom = `0x${bloomOf([{ address: ADDRESS, topics }])
+  .toString(16)
+  .padStart(512, "0")}`;
+const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
+const FILTER = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+
+const endpoint = (label: string, receipts: () => unknown): Endpoint => ({
+  label,
+  request: async (method) => (method === "eth_getLogs" ? [] : receipts()),
+  transfers: () => Promise.reject(new Error("not asked")),
+  destroy: () => undefined,
+});
+
+test("is settled without them, at once", async () => {
+  const others: [string, () => unknown][] = [
+    ["wrong", () => [{ logs: [], logsBloom: `0x${"0".repeat(512)}` }]],
+    [
+      "down",
+      () => {
+        throw new RpcError("transient", "no connection");
+      },
+    ],
+  ];
+  for (const [name, receipts] of others) {
+    const scheduler = new Scheduler(1);
+    const clock = new ProcessClock(scheduler);
+    const without = endpoint("eth#1", () => {
+      throw new RpcError("unsupported", "the method does not exist");
+    });
+    const settledBy: string[] = [];
+    const pool = new EndpointPool({ chain: "eth", endpoints: [without, endpoint("eth#2", receipts)], clock });
+    const watch = { missed: () => undefined, settled: (by: string) => settledBy.push(by) };
+    const common = { chainId: 1, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true };
+    const reader = new RpcChainReader({ ...common, pool, watch });
+    for (let block = 1; block <= 5; block++) {
+      let isOver = false;
+      const reading = reader.completeLogs(FILTER, [HEADER]).finally(() => {
+        isOver = true;
+      });
+      reading.catch(() => undefined);
+      while (!isOver) if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));
+      expect([name, await reading.catch((error: Error) => error.message)]).toEqual([name, []]);
+      expect(settledBy).toHaveLength(block);
+    }
+  }
+});

@@ -123,9 +123,11 @@ export class LogReader {
     const named = spokenOf(header, filter) as Address[];
     // Providers refuse longer lists; by topic alone, a block is one small answer.
     const least = { ...filter, addresses: named.length > ADDRESS_CHUNK ? [] : named };
-    const again = await this.#ofBlock(header, least, second);
-    const asked = await this.#ofBlock(header, least, first);
-    this.#watch.settled(second === undefined ? "asking again" : "another endpoint");
+    const ask = (endpoint: Endpoint) => logsOfBlock(endpoint, header, least);
+    const opinion = second && (await this.#opinion(second, ask, strict));
+    const again = opinion ?? (await this.#pool.run(ask));
+    const asked = await (first === undefined ? this.#pool.run(ask) : this.#pool.only(first, ask));
+    this.#watch.settled(opinion === undefined ? "asking again" : "another endpoint");
     // Neither can prove what it left out; a log the header's bloom vouches for is believed.
     const spoken = new Set<string>(named);
     const union = new Map([...again, ...asked].map((log) => [log.logIndex, log]));
@@ -170,10 +172,14 @@ export class LogReader {
     }
   }
 
-  /** By hash (EIP-234): a node on another branch has no answer, instead of another block's. */
-  async #ofBlock(header: BlockHeader, filter: LogFilter, endpoint?: Endpoint): Promise<ChainLog[]> {
-    const ask = (from: Endpoint) => logsOfBlock(from, header, filter);
-    return endpoint === undefined ? this.#pool.run(ask) : ask(endpoint);
+  /** What a second endpoint has; undefined when it does not say, where that need not be waited for. */
+  async #opinion<T>(second: Endpoint, ask: (of: Endpoint) => Promise<T>, isNeeded: boolean): Promise<T | undefined> {
+    try {
+      return await this.#pool.only(second, ask);
+    } catch (error) {
+      if (isNeeded || !(error instanceof AppError)) throw error;
+      return undefined;
+    }
   }
 
   async #read(filter: Reading): Promise<{ logs: ChainLog[]; sources: Sources }> {
@@ -341,6 +347,7 @@ async function logsFrom(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog
   return verifyLogs(result, expected) as unknown as ChainLog[];
 }
 
+/** By hash (EIP-234): a node on another branch has no answer, instead of another block's. */
 async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
   const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);

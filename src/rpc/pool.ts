@@ -4,11 +4,12 @@
  * endpoint's do is asked of another as well, and the first answer counts. One retry loop serves all requests.
  */
 import type { Clock } from "../core/clock.ts";
-import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
+import { AppError, type ErrorMeta } from "../core/errors.ts";
 import { retry } from "../core/retry.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { Health } from "./health.ts";
+import { type Failover, firstOf, isOwnRefusal, Refusals } from "./refusals.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
@@ -41,13 +42,6 @@ export interface RunOptions {
   /** Which refusals of one endpoint are asked of others; `lacking` unless told. */
   readonly failover?: Failover;
 }
-
-/**
- * - `none`: the caller knows better what to ask then.
- * - `lacking`: a method or a state that the endpoint does not have.
- * - `any`: also what is too much for it, where nothing less can be asked for.
- */
-type Failover = "none" | "lacking" | "any";
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
 type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal) => Promise<T>;
@@ -175,6 +169,15 @@ export class EndpointPool {
   benchLiar(endpoint: Endpoint): void {
     this.#of(endpoint).lied(this.#clock.monotonic());
     this.#options.onLiar?.(endpoint.label);
+  }
+
+  /**
+   * What this very endpoint says, if with a second attempt; what it fails for counts against it.
+   * @throws AppError `chain_unavailable` when it does not answer
+   */
+  only<T>(endpoint: Endpoint, operation: Operation<T>, options: RunOptions = {}): Promise<T> {
+    const once = () => this.#once(endpoint, operation, options.signal);
+    return this.#retrying(once, { attempts: 2, ...options, refusals: new Refusals() });
   }
 
   /** What every endpoint says that answers soon, each alone, also those that rest for what they said before. */
@@ -362,39 +365,3 @@ export class EndpointPool {
 }
 
 const NEVER = new AbortController().signal;
-
-/** Who has refused one request for a reason that another endpoint need not have: it is not asked again. */
-class Refusals {
-  readonly all = new Map<Endpoint, RpcError>();
-
-  add(endpoint: Endpoint, error: RpcError): void {
-    this.all.set(endpoint, error);
-  }
-
-  /** What is thrown when nobody else answers: one of size if there is any, for less can be asked for then. */
-  get error(): RpcError | undefined {
-    const errors = [...this.all.values()];
-    return errors.find(({ kind }) => kind === "range") ?? errors[0];
-  }
-}
-
-/** Whether an endpoint refuses for a reason that another one need not have. */
-function isOwnRefusal(error: unknown, failover: Failover): error is RpcError {
-  if (failover === "none" || !(error instanceof RpcError)) return false;
-  const isLacking = error.kind === "unsupported" || error.kind === "state_unavailable";
-  return isLacking || (error.kind === "range" && failover === "any");
-}
-
-/**
- * The first success of two; when both fail, what is about the request rather than what may pass, and that rather than a
- * refusal of one of them.
- */
-async function firstOf<T>(a: Promise<T>, b: Promise<T>): Promise<T> {
-  try {
-    return await Promise.any([a, b]);
-  } catch (error) {
-    const { errors } = error as AggregateError;
-    const isOwn = (one: unknown) => isOwnRefusal(one, "any");
-    throw errors.find((one) => !isRetryable(one) && !isOwn(one)) ?? errors.find((one) => !isOwn(one)) ?? errors[0];
-  }
-}

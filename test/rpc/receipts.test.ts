@@ -19,43 +19,49 @@ const logsBloom = `0x${bloomOf([{ address: ADDRESS, topics }])
 const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
 const FILTER = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
 
-const endpoint = (label: string, receipts: () => unknown): Endpoint => ({
+const endpoint = (label: string, receipts: () => unknown, logs: () => unknown = () => []): Endpoint => ({
   label,
-  request: async (method) => (method === "eth_getLogs" ? [] : receipts()),
+  request: async (method) => (method === "eth_getLogs" ? logs() : receipts()),
   transfers: () => Promise.reject(new Error("not asked")),
   destroy: () => undefined,
 });
 
-test("is settled without them, at once", async () => {
-  const others: [string, () => unknown][] = [
-    ["wrong", () => [{ logs: [], logsBloom: `0x${"0".repeat(512)}` }]],
-    [
-      "down",
-      () => {
-        throw new RpcError("transient", "no connection");
-      },
-    ],
-  ];
-  for (const [name, receipts] of others) {
-    const scheduler = new Scheduler(1);
-    const clock = new ProcessClock(scheduler);
-    const without = endpoint("eth#1", () => {
-      throw new RpcError("unsupported", "the method does not exist");
+const noSuchMethod = () => {
+  throw new RpcError("unsupported", "the method does not exist");
+};
+const down = () => {
+  throw new RpcError("transient", "no connection");
+};
+const wrong = () => [{ logs: [], logsBloom: `0x${"0".repeat(512)}` }];
+
+/** Settles the block a few times beside another endpoint; by what. */
+async function settledBeside(other: Endpoint): Promise<string[]> {
+  const scheduler = new Scheduler(1);
+  const clock = new ProcessClock(scheduler);
+  const settledBy: string[] = [];
+  const pool = new EndpointPool({ chain: "eth", endpoints: [endpoint("eth#1", noSuchMethod), other], clock });
+  const watch = { missed: () => undefined, settled: (by: string) => settledBy.push(by) };
+  const reader = new RpcChainReader({
+    ...{ chainId: 1, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true },
+    ...{ pool, watch },
+  });
+  for (let look = 0; look < 4; look++) {
+    let isOver = false;
+    const reading = reader.completeLogs(FILTER, [HEADER]).finally(() => {
+      isOver = true;
     });
-    const settledBy: string[] = [];
-    const pool = new EndpointPool({ chain: "eth", endpoints: [without, endpoint("eth#2", receipts)], clock });
-    const watch = { missed: () => undefined, settled: (by: string) => settledBy.push(by) };
-    const common = { chainId: 1, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true };
-    const reader = new RpcChainReader({ ...common, pool, watch });
-    for (let block = 1; block <= 5; block++) {
-      let isOver = false;
-      const reading = reader.completeLogs(FILTER, [HEADER]).finally(() => {
-        isOver = true;
-      });
-      reading.catch(() => undefined);
-      while (!isOver) if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));
-      expect([name, await reading.catch((error: Error) => error.message)]).toEqual([name, []]);
-      expect(settledBy).toHaveLength(block);
-    }
+    reading.catch(() => undefined);
+    while (!isOver) if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));
+    expect(await reading.catch((error: Error) => error.message)).toEqual([]);
   }
+  return settledBy;
+}
+
+test("is settled without them, at once", async () => {
+  for (const receipts of [wrong, down]) expect(await settledBeside(endpoint("eth#2", receipts))).toHaveLength(4);
+});
+
+test("is asked for again of who gave its logs where there is no second opinion to be had", async () => {
+  const settledBy = await settledBeside(endpoint("eth#2", noSuchMethod, down));
+  expect(settledBy).toEqual(Array.from({ length: 4 }, () => "asking again"));
 });

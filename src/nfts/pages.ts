@@ -82,13 +82,16 @@ export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: 
   return { block: blockOf(collection, chain, asOfBlock), status, version, chainVersion: chain.version };
 }
 
-/** Whether what was decided then could be decided now: the block is on the chain that is shown, and the collection has it. */
+/**
+ * Whether what was decided then could be decided now: the block is on the chain that is shown, and the collection has it and
+ * goes by no more of the chain than that.
+ */
 export function isStillTrue(
   { block, status }: Pick<Snapshot, "block" | "status">,
   collection: Collection,
   chain: PageChain,
 ): boolean {
-  if (collection.status !== status) return false;
+  if (collection.status !== status || chain.version < collection.chainVersion) return false;
   return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
 }
 

@@ -112,6 +112,7 @@ async function startInSlices(
     const work = findingRange(chain, collection, from);
     while (work?.next().done === false) {
       await otherWork();
+      await shownAsFar(collection, chain);
       if (!isStillTrue(snapshot, collection, chain)) return undefined;
     }
     return startPage(collection, chain, from, snapshot);
@@ -119,6 +120,7 @@ async function startInSlices(
   const block = snapshot.block?.number;
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await makePairIndexSoon(ledger, block);
+    await shownAsFar(collection, chain);
     if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
       return undefined;
   }
@@ -140,9 +142,15 @@ async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice 
   const { collection, walk, status } = start;
   const block = walk && { number: walk.block, hash: walk.hash as Hash };
   for (;;) {
+    await shownAsFar(collection, chain);
+    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
     const { done, value } = work.next();
     if (done === true) return value;
     await otherWork();
-    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
   }
+}
+
+/** A fork takes its blocks from the collection before the chain is shown without them. */
+async function shownAsFar({ chainVersion }: Collection, chain: ShownChain): Promise<void> {
+  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
 }

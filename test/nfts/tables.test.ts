@@ -9,6 +9,7 @@ import { AddressTable } from "../../src/nfts/addresses.ts";
 import type { Amount } from "../../src/nfts/amount.ts";
 import { AmountColumn } from "../../src/nfts/amount-column.ts";
 import { HashIndex } from "../../src/nfts/hash-index.ts";
+import { LateMints } from "../../src/nfts/late-mints.ts";
 import { Marks } from "../../src/nfts/marks.ts";
 import { bigIntToId, TokenTable } from "../../src/nfts/tokens.ts";
 import { CHUNK_ROWS, WordTable } from "../../src/nfts/word-table.ts";
@@ -226,5 +227,51 @@ describe("marks", () => {
     for (; count < 240; count++) marks.push(count === 210);
     expect(walk()).toEqual([0, 31, 32, 63, 210]);
     expect(marks.next(211)).toBe(240);
+  });
+});
+
+describe("mints that came late", () => {
+  const SLOTS = 1_100_000;
+  const SLICE = 2_000;
+
+  /** Processor time of the longest slice in which so many are noted, in ms. */
+  function longestSlice(): number {
+    const mints = new LateMints();
+    let longest = 0;
+    for (let from = 0; from < SLOTS; from += SLICE) {
+      const before = process.cpuUsage();
+      for (let slot = from; slot < from + SLICE; slot++) mints.note(slot, slot, { isFirst: true, isMint: false });
+      const { user, system } = process.cpuUsage(before);
+      longest = Math.max(longest, (user + system) / 1_000);
+    }
+    expect(mints.bytes).toBeGreaterThan(SLOTS * 16);
+    return longest;
+  }
+
+  test("take no slice much longer than the others, however many there are", () => {
+    // What else the runtime has to do may fall into one of them, not into one of each.
+    expect(Math.min(...[1, 2, 3].map(longestSlice))).toBeLessThan(20);
+  });
+
+  test("are those of their tokens over chunks, taken back and noted again", () => {
+    const mints = new LateMints();
+    const slots = [0, 1, CHUNK_ROWS - 1, CHUNK_ROWS, 5 * CHUNK_ROWS + 7];
+    for (const slot of slots) mints.note(slot, slot, { isFirst: true, isMint: false });
+    const { bytes } = mints;
+    for (const slot of slots) {
+      expect(mints.of(slot)).toBeUndefined();
+      mints.note(slot, slot + 100, { isFirst: false, isMint: true });
+      mints.note(slot, slot + 200, { isFirst: false, isMint: true });
+      expect(mints.of(slot)).toBe(slot + 100);
+      mints.retract(slot, slot + 200);
+      expect(mints.of(slot)).toBe(slot + 100);
+      mints.retract(slot, slot + 100);
+      expect(mints.of(slot)).toBeUndefined();
+    }
+    expect(mints.bytes).toBe(bytes);
+    for (const slot of slots) mints.forget(slot);
+    mints.forget(3);
+    mints.forget(9 * CHUNK_ROWS);
+    expect(mints.bytes).toBe(0);
   });
 });

@@ -13,6 +13,7 @@ import { messageOf } from "../src/core/errors.ts";
 import { bytesToHex, type Hash } from "../src/core/hex.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { encodeEvent } from "../src/events/codec.ts";
+import { TransferKind } from "../src/events/columns.ts";
 import { decodeTokens, NO_HASH } from "../src/events/tokens.ts";
 import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded, StreamName } from "../src/events/types.ts";
 import { evolveChain, initialChainState } from "../src/indexer/chain-state.ts";
@@ -24,7 +25,9 @@ import type { MediaDocument } from "../src/metadata/media.ts";
 import { hashOf, type OutcomeDocument } from "../src/metadata/outcome.ts";
 import { blobsOf } from "../src/metadata/slices.ts";
 import { type Collection, evolve, initialState } from "../src/nfts/collection.ts";
-import { type Position, readSlice, START } from "../src/nfts/listing.ts";
+import type { Ledger } from "../src/nfts/ledger.ts";
+import { type Entry, type Position, readSlice, START } from "../src/nfts/listing.ts";
+import { rangeOfCode } from "../src/nfts/rows.ts";
 import { evolve as evolvePrice, initialState as initialPriceState } from "../src/prices/projection.ts";
 
 const KINDS = ["chain", "metadata", "nft", "price"] as const;
@@ -128,21 +131,56 @@ async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: U
   }
 }
 
-/** Every (id, owner) with its amount and blocks, in the listing's order. */
+/**
+ * Every (id, owner) with its amount and blocks, in the listing's order. Of an id range that is longer than a page the range,
+ * and what became of the ids that moved: one event may stand for more ids than anybody can walk.
+ */
 function listingHash({ ledger, end }: Collection): string {
   if (end === undefined) return "none";
   const hasher = sha256();
   for (const holders of [false, true]) {
     for (let from: Position | undefined = START; from !== undefined; ) {
       const slice: ReturnType<typeof readSlice> = readSlice(ledger, { block: end.number, holders, from, limit: PAGE });
-      for (const { kind, id, owner, amount, block, blockMinted } of slice.entries) {
+      const ranges = slice.entries.map((entry) => longRangeOf(ledger, entry, holders));
+      const inRange = ranges.findIndex((range) => range >= 0);
+      for (const { kind, id, owner, amount, block, blockMinted } of slice.entries.slice(
+        0,
+        inRange < 0 ? PAGE : inRange,
+      )) {
         const holder = owner < 0 ? "" : ledger.addresses.hex(owner);
         hasher.update(`${kind} ${id} ${holder} ${amount} ${block} ${blockMinted}\n`);
       }
-      from = slice.next;
+      from = inRange < 0 ? slice.next : behind(ledger, ranges[inRange]!, slice.starts[inRange]!);
     }
   }
+  for (const line of longRanges(ledger)) hasher.update(`${line}\n`);
   return hasher.digest("hex").slice(0, 16);
+}
+
+const isLong = (range: { readonly count: number } | undefined): boolean => range !== undefined && range.count > PAGE;
+
+/** The long range that an entry stands in a listing by, or -1. With holders that is only who the range was minted to. */
+function longRangeOf({ rows }: Ledger, { kind, id, owner }: Entry, holders: boolean): number {
+  const range = kind === TransferKind.erc721 ? rows.rangeOf(BigInt(id)) : -1;
+  return isLong(rows.ranges[range]) && (!holders || rows.ranges[range]?.to === owner) ? range : -1;
+}
+
+/** Where a listing goes on behind a range that it stands in. */
+function behind({ rows }: Ledger, range: number, at: number | Position): Position {
+  if (typeof at !== "number") return [at[0], range + 1, 0, at[3]];
+  const { firstRow, count } = rows.ranges[range]!;
+  return [firstRow + count, 0, 0, 0];
+}
+
+function* longRanges({ rows, tokens, links, owners, addresses }: Ledger): Generator<string> {
+  for (const { id, count, to, block } of rows.ranges.filter(isLong)) {
+    yield `range ${id} ${count} ${addresses.hex(to)} ${block}`;
+  }
+  for (let slot = 0; rows.ranges.length > 0 && slot < tokens.count; slot++) {
+    const [first, tail] = [links.first(slot), links.tail(slot)];
+    if (first >= -1 || !isLong(rows.ranges[rangeOfCode(first)])) continue;
+    yield `moved ${tokens.id(slot)} ${addresses.hex(links.owner(slot))} ${owners.block(tail)}`;
+  }
 }
 
 async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {

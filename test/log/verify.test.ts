@@ -130,6 +130,48 @@ describe("verify", () => {
     expect(await Bun.file(none).exists()).toBe(false);
   });
 
+  test("ends though one event stands for more ids than anybody can walk, and tells who moved which of them", async () => {
+    const MINTED: ModelTransfer = { kind: TransferKind.range, block: 1, from: 0, to: 1, id: 100n, amount: 2n ** 40n };
+    const single = (block: number, from: number, to: number, id: bigint): ModelTransfer => {
+      return { kind: TransferKind.erc721, block, from, to, id, amount: 1n };
+    };
+    const before = [single(1, 0, 3, 1n), MINTED, single(2, 0, 4, 2n)];
+    const histories = [
+      [...before, single(3, 1, 2, 100n)],
+      [...before, single(3, 1, 2, 100n)],
+      [...before, single(3, 1, 2, 101n)],
+      [...before, single(3, 1, 3, 100n)],
+      [...before, single(3, 1, 2, 100n), single(3, 2, 1, 100n)],
+      [...before, single(3, 1, 2, 100n), single(3, 0, 5, 3n)],
+      [before[0]!, { ...MINTED, to: 9 }, ...before.slice(2), single(3, 1, 2, 100n)],
+      before,
+    ];
+    const path = join(folder, "range.db");
+    const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);
+    for (const [index, transfers] of histories.entries()) {
+      const events: NftEvent[] = [
+        { type: "IndexingRequested" },
+        { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block: 4 },
+        {
+          type: "TransfersCommitted",
+          fromBlock: 0,
+          toBlock: 4,
+          toHash: hashOf(4),
+          count: transfers.length,
+          transfers: columnsOf(transfers),
+        },
+      ];
+      const address = `0x${String(index).repeat(40)}` as Address;
+      await log.append({ stream: nftStream(1, address), events, expectedVersion: 0 });
+    }
+    await log.close();
+    const { code, lines } = await run(`sqlite://${path}`);
+    expect([code, lines.at(-1)]).toEqual([0, `${histories.length} streams, 0 wrong`]);
+    const listings = lines.slice(0, -1).map((line) => /listing=(\w+)$/.exec(line)?.[1]);
+    expect(listings[1]).toBe(listings[0]!);
+    expect(new Set(listings).size).toBe(histories.length - 1);
+  });
+
   test("finds blobs that are gone or are not what they are named by, and headlines that the events do not bear out", async () => {
     const path = join(folder, "blobs.db");
     const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);

@@ -99,6 +99,8 @@ export class Metadata {
   readonly books: MetadataBooks;
   readonly #options: MetadataOptions;
   readonly #parser: Parser;
+  /** For pages, which wait for nothing that is fetched. */
+  readonly #reading: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
   readonly #resolver: Resolver;
@@ -115,8 +117,9 @@ export class Metadata {
       logger.warn({}, "METADATA_ALLOW_PRIVATE is on: token URIs may reach this machine and its network");
     }
     this.books = new MetadataBooks({ log, logger, maxBytes: cacheBytes });
-    this.#texts = new TokenTexts(log, cacheBytes - cacheBytes * DOCUMENTS_PART);
     this.#parser = new Parser({ clock });
+    this.#reading = new Parser({ clock });
+    this.#texts = new TokenTexts(log, this.#reading, cacheBytes - cacheBytes * DOCUMENTS_PART);
     this.#previews = new Previews(clock);
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: ipfsGateways });
     const hosts = new Hosts(clock, PER_HOST);
@@ -212,6 +215,7 @@ export class Metadata {
   async close(): Promise<void> {
     this.#unsubscribe();
     this.#parser.close();
+    this.#reading.close();
     await this.#previews.close();
     this.books.close();
   }

@@ -7,21 +7,15 @@ import type { Hash } from "../core/hex.ts";
 import { otherWork } from "../core/own-thread.ts";
 import type { EventLog } from "../log/port.ts";
 import { nameOf } from "./media.ts";
-import { isNestedWithin } from "./nesting.ts";
-import { bareMetadata, type JsonValue, type NormalizedMetadata, normalize } from "./normalize.ts";
-import { fromBlob, type OutcomeDocument, wholeUri } from "./outcome.ts";
+import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
+import type { Parser } from "./parser.ts";
 import { blobsOf, Slices } from "./slices.ts";
+import { type BodyWords, NO_WORDS, wordsOfImage } from "./words.ts";
 
 /** A token's outcome in words. */
-export interface TokenText {
+export interface TokenText extends BodyWords {
   /** JSON of the URI as the contract gave it, or `null`. */
   readonly uri: string;
-  /** JSON of the metadata's text, or `null`. */
-  readonly metadata: string;
-  /** JSON of the normalised fields. */
-  readonly normalized: string;
-  /** The picture's URI, else the animation's. */
-  readonly image: string | null;
   /** What tells that URI apart from others. */
   readonly imageName: string | null;
   readonly bytes: number;
@@ -30,24 +24,23 @@ export interface TokenText {
 /** Texts by hash; undefined where no document is stored. What was not reached is not among the keys. */
 export type Texts = Map<Hash, TokenText | undefined>;
 
-/** What a body puts into a text. */
-type BodyWords = Pick<TokenText, "metadata" | "normalized" | "image">;
-
 interface Body {
   /** Undefined where it is not stored. */
   readonly bytes: Uint8Array | undefined;
   readonly words: BodyWords;
+  /** Whether another look would find nothing else. */
+  readonly isSure: boolean;
 }
-
-const decoder = new TextDecoder();
-const NO_WORDS: BodyWords = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
 
 export class TokenTexts {
   readonly #log: EventLog;
+  readonly #parser: Pick<Parser, "words">;
   readonly #cache: LRUCache<Hash, TokenText>;
 
-  constructor(log: EventLog, maxBytes: number) {
+  /** @param parser which pages share with nobody who fetches */
+  constructor(log: EventLog, parser: Pick<Parser, "words">, maxBytes: number) {
     this.#log = log;
+    this.#parser = parser;
     this.#cache = new LRUCache({ maxSize: maxBytes, sizeCalculation: (text) => text.bytes });
   }
 
@@ -89,16 +82,27 @@ export class TokenTexts {
       // Bodies come in the order of the documents that first name them.
       if (body !== undefined && !found.has(body)) {
         const bytes = (await read.next()).value?.[1];
-        found.set(body, { bytes, words: bytes === undefined ? wordsOfImage(null) : wordsOfBody(bytes) });
+        found.set(body, await this.#body(bytes));
         if (slices.isOver(bytes?.length ?? 0)) await otherWork();
       }
-      const { bytes, words } = (body && found.get(body)) ?? { bytes: undefined, words: wordsOfImage(image ?? null) };
+      const none: Body = { bytes: undefined, words: wordsOfImage(image ?? null), isSure: true };
+      const { bytes, words, isSure } = (body && found.get(body)) ?? none;
       const text = textOf(JSON.stringify(wholeUri(document, bytes)), words);
-      // A body that is not there may come yet.
-      if (body === undefined || bytes !== undefined) this.#cache.set(hash, text);
+      if (isSure) this.#cache.set(hash, text);
       texts.set(hash, text);
       characters += text.uri.length + text.metadata.length;
       if (slices.isOver(text.uri.length)) await otherWork();
+    }
+  }
+
+  async #body(bytes: Uint8Array | undefined): Promise<Body> {
+    // It may come yet.
+    if (bytes === undefined) return { bytes, words: wordsOfImage(null), isSure: false };
+    try {
+      return { bytes, words: await this.#parser.words(bytes), isSure: true };
+    } catch (error) {
+      if (!(error instanceof MetadataFailure)) throw error;
+      return { bytes, words: NO_WORDS, isSure: false };
     }
   }
 
@@ -134,28 +138,4 @@ function textOf(uri: string, words: BodyWords): TokenText {
     // A character takes one byte, or two once any of them is not Latin.
     bytes: 512 + 2 * length,
   };
-}
-
-function wordsOfBody(bytes: Uint8Array): BodyWords {
-  const body = decoder.decode(bytes);
-  const fields = fieldsOf(body);
-  return fields === undefined ? NO_WORDS : { ...wordsOf(fields), metadata: JSON.stringify(body) };
-}
-
-const wordsOfImage = (image: string | null): BodyWords => wordsOf(bareMetadata(image));
-
-const wordsOf = (fields: NormalizedMetadata): BodyWords => ({
-  metadata: "null",
-  normalized: JSON.stringify(fields),
-  image: fields.image ?? fields.animation_url,
-});
-
-/** Undefined for a body that should not have got into the log: one like it must not cost the others of its page theirs. */
-function fieldsOf(body: string): NormalizedMetadata | undefined {
-  try {
-    const value = JSON.parse(body) as { readonly [key: string]: JsonValue };
-    return isNestedWithin(value) ? normalize(value) : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Parser } from "../../src/metadata/parser.ts";
+import { wordsOfBody } from "../../src/metadata/words.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -69,5 +70,27 @@ describe("a stuck worker", () => {
     await Promise.resolve();
     parser.close();
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AppError: the metadata parser is closed"]));
+  });
+});
+
+describe("the words of a stored body", () => {
+  const bodyOf = (text: string) => new TextEncoder().encode(text);
+
+  test("are the same from the worker as where it stands", async () => {
+    parser = new Parser({ clock: systemClock });
+    const small = '{"name":"One","image":"<svg/>","attributes":[{"trait_type":"a","value":1}]}';
+    for (const text of [small, `${small} `, "[", `{"name":${"[".repeat(300)}${"]".repeat(300)}}`]) {
+      for (const body of [bodyOf(text), bodyOf(text + PADDING)]) {
+        expect(await parser.words(body)).toEqual(wordsOfBody(body));
+      }
+    }
+    expect((await parser.words(bodyOf(small + PADDING))).normalized).toContain('"name":"One"');
+  });
+
+  test("that the worker is stuck on are given up, those behind it are put by another", async () => {
+    parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
+    const bodies = ["stuck", '{"a":1}'].map((text) => bodyOf(text + PADDING));
+    const outcomes = await Promise.all(bodies.map((body) => outcomeOf(parser.words(body))));
+    expect(outcomes).toEqual(["too_large", wordsOfBody(bodies[1] as Uint8Array)]);
   });
 });

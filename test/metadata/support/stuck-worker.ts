@@ -1,11 +1,12 @@
 /** A parse worker that never comes back from a body that begins with `stuck`, dies of one that begins with `dies`. */
 import { type RawContent, tryParse } from "../../../src/metadata/parse.ts";
+import { wordsOfBody } from "../../../src/metadata/words.ts";
 
 declare const self: Worker;
 
-self.onmessage = (message: MessageEvent<RawContent>) => {
-  const start = new TextDecoder().decode(message.data.bytes.subarray(0, 5));
+self.onmessage = ({ data: task }: MessageEvent<RawContent | { readonly body: Uint8Array }>) => {
+  const start = new TextDecoder().decode(("body" in task ? task.body : task.bytes).subarray(0, 5));
   if (start === "dies:") throw new Error("the worker dies");
   while (start === "stuck");
-  self.postMessage(tryParse(message.data));
+  self.postMessage("body" in task ? wordsOfBody(task.body) : tryParse(task));
 };

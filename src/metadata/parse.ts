@@ -29,8 +29,15 @@ export type Parsed =
   | { readonly kind: "json"; readonly text: string }
   | { readonly kind: "picture"; readonly mimetype: string };
 
+interface Failed {
+  readonly kind: "failed";
+  readonly reason: MetadataReason;
+}
+
 /** As `Parsed`, or why not: what a worker can send back. */
-export type ParseReply = Parsed | { readonly kind: "failed"; readonly reason: MetadataReason };
+export type ParseReply = Parsed | Failed;
+/** As `RawContent`, or why not. */
+export type ContentReply = { readonly kind: "content"; readonly content: RawContent } | Failed;
 
 /** What a tolerant parse may have stumbled over without the value being in doubt. */
 const TOLERATED: ReadonlySet<string> = new Set(["InvalidCharacter", "InvalidEscapeCharacter", "InvalidUnicode"]);
@@ -151,11 +158,16 @@ export function parseContent(source: Source): Parsed {
 }
 
 /** As `parseContent`, with the failure as a value. */
-export function tryParse(source: Source): ParseReply {
+export const tryParse = (source: Source): ParseReply => attempt(() => parseContent(source));
+
+/** As `contentOf`, with the failure as a value. */
+export const tryContent = (source: Source): ContentReply =>
+  attempt(() => ({ kind: "content", content: contentOf(source) }));
+
+function attempt<T>(work: () => T): T | Failed {
   try {
-    return parseContent(source);
+    return work();
   } catch (error) {
-    if (error instanceof MetadataFailure) return { kind: "failed", reason: error.reason };
-    return { kind: "failed", reason: "not_json" };
+    return { kind: "failed", reason: error instanceof MetadataFailure ? error.reason : "not_json" };
   }
 }

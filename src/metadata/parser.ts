@@ -7,7 +7,16 @@ import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import { Slots } from "../core/slots.ts";
 import { MetadataFailure } from "./outcome.ts";
-import { type Parsed, type ParseReply, type Source, tryParse } from "./parse.ts";
+import {
+  type ContentReply,
+  type InlineSource,
+  type Parsed,
+  type ParseReply,
+  type RawContent,
+  type Source,
+  tryContent,
+  tryParse,
+} from "./parse.ts";
 import type { ParseTask } from "./parse-worker.ts";
 import { type BodyWords, wordsOfBody } from "./words.ts";
 
@@ -43,6 +52,15 @@ export class Parser {
       : await this.#turn.run(() => this.#ask<ParseReply>(source, signal), signal);
     if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
     return reply;
+  }
+
+  /** The content that is written into a URI, as bytes. @throws MetadataFailure, and the signal's reason when it is aborted */
+  async content(inline: InlineSource, signal: AbortSignal): Promise<RawContent> {
+    const isSmall = inline.uri.length <= SMALL_BYTES;
+    const ask = () => this.#ask<ContentReply>({ inline }, signal);
+    const reply = isSmall ? tryContent(inline) : await this.#turn.run(ask, signal);
+    if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
+    return reply.content;
   }
 
   /** What a stored body says. @throws MetadataFailure when that takes too long */

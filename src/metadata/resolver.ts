@@ -12,7 +12,7 @@ import type { Fetcher, FetchLimits } from "./fetcher.ts";
 import type { Hosts } from "./hosts.ts";
 import { svgAsUri } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
-import { contentOf, type Parsed, type RawContent, type Source } from "./parse.ts";
+import type { Parsed, RawContent, Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
 import { resolveUri, substituteId } from "./uri.ts";
 
@@ -75,8 +75,12 @@ export class Resolver {
 
   /** The bytes behind a picture's URI. @throws MetadataFailure, and the signal's reason when it is aborted */
   async media(uri: string, signal: AbortSignal): Promise<RawContent> {
+    const { parser } = this.#options;
     try {
-      return await this.#load(uri, IMAGE_LIMITS, signal, async (open) => contentOf(await open()));
+      return await this.#load(uri, IMAGE_LIMITS, signal, async (open) => {
+        const source = await open();
+        return "uri" in source ? parser.content(source, signal) : source;
+      });
     } catch (error) {
       signal.throwIfAborted();
       throw asFailure(error);

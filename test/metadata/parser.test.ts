@@ -1,8 +1,11 @@
 /** The parser's worker: one that is stuck costs the body that it is stuck on, and keeps nobody from stopping. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
+import { Slots } from "../../src/core/slots.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { contentOf } from "../../src/metadata/parse.ts";
 import { Parser } from "../../src/metadata/parser.ts";
+import { Resolver } from "../../src/metadata/resolver.ts";
 import { wordsOfBody } from "../../src/metadata/words.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -16,12 +19,12 @@ const { signal } = new AbortController();
 let parser: Parser;
 afterEach(() => parser.close());
 
-const contentOf = (body: string) => ({
+const remote = (body: string) => ({
   mimetype: "",
   charset: undefined,
   bytes: new TextEncoder().encode(body + PADDING),
 });
-const parse = (body: string, stop = signal) => parser.parse(contentOf(body), stop);
+const parse = (body: string, stop = signal) => parser.parse(remote(body), stop);
 
 async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
   try {
@@ -92,5 +95,43 @@ describe("the words of a stored body", () => {
     const bodies = ["stuck", '{"a":1}'].map((text) => bodyOf(text + PADDING));
     const outcomes = await Promise.all(bodies.map((body) => outcomeOf(parser.words(body))));
     expect(outcomes).toEqual(["too_large", wordsOfBody(bodies[1] as Uint8Array)]);
+  });
+});
+
+describe("content that is written into a URI", () => {
+  const inline = (uri: string) => ({ uri, maxBytes: 1_000_000 });
+  const many = `data:,{"a":[${"{},".repeat(300_000)}{}]}`;
+
+  test("is the same from the worker as where it stands, a refusal as well", async () => {
+    parser = new Parser({ clock: systemClock });
+    const picture = Buffer.from(PADDING).toString("base64");
+    for (const uri of ["data:text/plain,a%20b", `data:image/png;base64,${picture}`, `<svg>${PADDING}</svg>`, many]) {
+      expect(await parser.content(inline(uri), signal)).toEqual(contentOf(inline(uri)));
+    }
+    const refused = [`data:;base64,!${picture}`, `data:${PADDING},a`, `data:,${"a".repeat(1_000_001)}`];
+    const outcomes = await Promise.all(refused.map((uri) => outcomeOf(parser.content(inline(uri), signal))));
+    expect(outcomes).toEqual(["bad_encoding", "invalid_uri", "too_large"]);
+  });
+
+  test("is decoded beside the request thread for a picture, whatever it is made of", async () => {
+    parser = new Parser({ clock: systemClock });
+    const resolver = new Resolver({
+      fetcher: undefined as never,
+      hosts: undefined as never,
+      parser,
+      slots: new Slots(1),
+      ipfsGateways: [],
+    });
+    let [turns, isOver] = [0, false];
+    const turn = () => {
+      turns++;
+      if (!isOver) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const { bytes } = await resolver.media(many, signal);
+    isOver = true;
+    expect(bytes.length).toBe(many.length - "data:,".length);
+    // A handful of turns where it is done, hundreds where it is waited for.
+    expect(turns).toBeGreaterThan(50);
   });
 });

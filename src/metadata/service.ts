@@ -154,6 +154,8 @@ export class Metadata {
       media,
       sampleMs,
       maxStoredBytes,
+      // One that takes all the room there is for books.
+      maxBookBytes: cacheBytes,
       asker: new UriAsker(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
     });

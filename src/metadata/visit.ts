@@ -33,8 +33,9 @@ export interface VisitContext {
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved") => void;
-  /** Bytes of a collection's metadata on disk from which on only what somebody looks at is asked for. */
+  /** Bytes of a collection's metadata on disk, and of its book in memory, from which on only what somebody looks at is asked for. */
   readonly maxStoredBytes: number;
+  readonly maxBookBytes: number;
 }
 
 /** What a token's content came to on disk. */
@@ -137,13 +138,17 @@ export class Visit {
     }
   }
 
-  /** Whoever writes a contract decides how much there is to store, and who runs this service how much of it unbidden. */
-  #weigh(book: MetadataBook): void {
-    const { maxStoredBytes, logger, chainId } = this.#context;
-    const isFull = book.storedBytes + this.#unwrittenBytes >= maxStoredBytes;
+  /**
+   * Whoever writes a contract decides how much there is to store, and who runs this service how much of it unbidden. The
+   * same goes for how often: an announcement a block has all tokens asked again, and each outcome is remembered.
+   */
+  #weigh({ storedBytes, bytes: bookBytes }: MetadataBook): void {
+    const { maxStoredBytes, maxBookBytes, logger, chainId } = this.#context;
+    const isFull = storedBytes + this.#unwrittenBytes >= maxStoredBytes || bookBytes >= maxBookBytes;
     if (isFull && !this.#work.isFull) {
       const { address } = this.#work;
-      logger.warn({ chainId, address, maxStoredBytes }, "metadata is large: only tokens that are read are asked for");
+      const sizes = { storedBytes, maxStoredBytes, bookBytes, maxBookBytes };
+      logger.warn({ chainId, address, ...sizes }, "metadata is large: only tokens that are read are asked for");
     }
     this.#work.isFull = isFull;
   }

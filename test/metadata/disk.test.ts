@@ -4,6 +4,7 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/port.ts";
+import { appendMetadata } from "../../src/metadata/journal.ts";
 import { fromBlob, type OutcomeDocument, toBlob } from "../../src/metadata/outcome.ts";
 import { eventually } from "../support/service.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
@@ -122,4 +123,42 @@ test("a collection beyond its bound is asked for what is read, and for nothing e
     return book.find(kind, TOKENS - 3) >= 0 ? true : undefined;
   });
   expect((await bookOf()).storedBytes).toBeLessThan(settled + 2.5 * 4 * BODY);
+});
+
+test("a collection that says again and again that all has changed is asked until its book is full, and no more", async () => {
+  const [TOKENS, ROOM] = [100, 2 ** 17];
+  const uris = Array.from({ length: TOKENS }, (_, id) => `data:application/json,{"name":"${id}"}`);
+  await start({ stories: { [A]: uris }, cacheBytes: ROOM });
+  await running.settled(A, TOKENS);
+  const { outcomes, metadata, log } = running;
+  const announce = () => {
+    const doubt = {
+      type: "MetadataOutdated",
+      fromId: "0",
+      toId: String(TOKENS),
+      cause: "announced",
+      block: 1,
+    } as const;
+    return appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
+  };
+  const { storedBytes } = await bookOf();
+  // Each outcome takes forty bytes: some thousands, if nothing is forgotten.
+  for (let round = 2; (await bookOf()).bytes < ROOM; round++) {
+    expect(round).toBeLessThan(100);
+    await announce();
+    await eventually("all are asked again, or there is no more room", async () =>
+      (outcomes.get("resolved") ?? 0) >= TOKENS * round || (await bookOf()).bytes >= ROOM ? true : undefined,
+    );
+  }
+  // What was stored is what is stored: it is not the disk that is full.
+  expect((await bookOf()).storedBytes).toBe(storedBytes);
+  const isDone = async () => (running.chain.inFlight() === 0 ? true : undefined);
+  await eventually("what was under way is done", isDone);
+  const before = outcomes.get("resolved");
+  await announce();
+  // Tokens that are read are asked for all the same, and after what was announced before.
+  await running.page(A, 2, { from: TOKENS });
+  await eventually("what was read was asked for", async () => (outcomes.get("no_uri") === 2 ? true : undefined));
+  await eventually("and what was asked for with it", isDone);
+  expect(outcomes.get("resolved")).toBe(before as number);
 });

@@ -48,6 +48,8 @@ export class MetadataBook {
   // One row a slot.
   #newest = new Int32Array(64);
   #good = new Int32Array(64);
+  /** The oldest outcome of the newest ones with the same hash. */
+  #runs = new Int32Array(64);
   #failures = new Uint8Array(64);
   #media = new Int32Array(64);
 
@@ -71,7 +73,7 @@ export class MetadataBook {
     return (
       1_024 +
       this.tokens.bytes +
-      this.#newest.byteLength * 3 +
+      this.#newest.byteLength * 4 +
       this.#failures.byteLength +
       this.#prev.byteLength * 2 +
       this.#hashes.byteLength +
@@ -113,6 +115,7 @@ export class MetadataBook {
     const slot = this.tokens.add(kind, this.#id);
     this.#newest = roomI32(this.#newest, slot);
     this.#good = roomI32(this.#good, slot);
+    this.#runs = roomI32(this.#runs, slot);
     this.#failures = roomU8(this.#failures, slot);
     this.#media = roomI32(this.#media, slot);
     this.#newest[slot] = -1;
@@ -138,9 +141,11 @@ export class MetadataBook {
       this.#prev = roomI32(this.#prev, row);
       this.#batch = roomU32(this.#batch, row);
       this.#hashes = roomU8(this.#hashes, (row + 1) * HASH_BYTES - 1);
-      this.#prev[row] = this.#newest[slot] as number;
+      const before = this.#newest[slot] as number;
+      this.#prev[row] = before;
       this.#batch[row] = batch;
       this.#hashes.set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES), row * HASH_BYTES);
+      if (before < 0 || !this.#isSameHash(before, row)) this.#runs[slot] = row;
       this.#advance(slot, row, reason === undefined);
     }
   }
@@ -226,18 +231,17 @@ export class MetadataBook {
     return row < 0 ? undefined : this.#outcome(row);
   }
 
-  /** When the slot's content first was what it is now: the oldest outcome of the newest run with the same hash. */
-  unchangedSince(slot: number): number {
-    const newest = this.#newest[slot] as number;
-    let time = newest < 0 ? 0 : (this.#times[this.#batch[newest] as number] as number);
-    const at = newest * HASH_BYTES;
-    for (let row = newest; row >= 0; row = this.#prev[row] as number) {
-      for (let i = 0; i < HASH_BYTES; i++) {
-        if (this.#hashes[row * HASH_BYTES + i] !== this.#hashes[at + i]) return time;
-      }
-      time = this.#times[this.#batch[row] as number] as number;
+  #isSameHash(row: number, other: number): boolean {
+    for (let i = 0; i < HASH_BYTES; i++) {
+      if (this.#hashes[row * HASH_BYTES + i] !== this.#hashes[other * HASH_BYTES + i]) return false;
     }
-    return time;
+    return true;
+  }
+
+  /** When the slot's content first was what it is now: kept, since a token may have been asked for any number of times. */
+  unchangedSince(slot: number): number {
+    if ((this.#newest[slot] as number) < 0) return 0;
+    return this.#times[this.#batch[this.#runs[slot] as number] as number] as number;
   }
 
   /** Failures in a row. */

@@ -166,6 +166,36 @@ describe("when a token is due again", () => {
   });
 });
 
+describe("since when a token is what it is", () => {
+  test("is told by its newest outcomes of one hash, as all of them would tell it", () => {
+    const step = fc.record({ id: fc.nat(2), hash: fc.nat(2), isGood: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const events = steps.map(({ id, hash, isGood }) =>
+          isGood ? resolved(0, [BigInt(id), hash]) : failed(0, "timeout", [BigInt(id), hash]),
+        );
+        const book = given(...events);
+        for (const id of new Set(steps.map((one) => one.id))) {
+          const own = steps.flatMap((one, index) => (one.id === id ? [{ ...one, time: START + index * 1_000 }] : []));
+          const other = own.findLastIndex(({ hash }) => hash !== own.at(-1)?.hash);
+          expect(book.unchangedSince(slotOf(book, BigInt(id)))).toBe(own[other + 1]?.time as number);
+        }
+      }),
+    );
+  });
+
+  test("is told at once however often it was asked for", () => {
+    const [OUTCOMES, PAGES] = [200_000, 1_000];
+    const book = given(...Array.from({ length: OUTCOMES }, () => resolved(0, [1n, 1])));
+    const slot = slotOf(book, 1n);
+    const started = performance.now();
+    // Walked over, that were two hundred million outcomes.
+    for (let page = 0; page < PAGES; page++) isRefreshDue(book, slot, START);
+    expect(performance.now() - started).toBeLessThan(500);
+    expect(book.unchangedSince(slot)).toBe(START);
+  });
+});
+
 test("a million tokens cost tens of bytes each", () => {
   const book = new MetadataBook();
   const batch = 1_000;

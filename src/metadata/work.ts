@@ -22,6 +22,12 @@ const SLICE = 1_000;
 const MAX_URGENT = 10_000;
 /** Rows before the end that are looked at again when the collection has moved. */
 const LOOK_BACK = 200;
+/**
+ * What a contract says of its tokens has them asked for again: so often all of them, and some more, since most speak of one
+ * token at a time. A contract that speaks in each block is not asked in each block.
+ */
+const OUTDATED_WINDOW_MS = 600_000;
+const OUTDATED_MORE = 1_000;
 
 export const keyOf = ({ kind, id }: Token): string => `${kind}:${id}`;
 
@@ -47,6 +53,10 @@ export class CollectionWork {
   #outdatedSeen = 0;
   /** Slots of the walks still to be looked at. */
   #outdatedLeft = 0;
+  /** Outdated tokens asked for in the window under way, when it ends, and whether others wait for that. */
+  #outdatedAsked = 0;
+  #outdatedWindowEnds = 0;
+  #isOutdatedWaiting = false;
   #retryLeft = 0;
   #nextRetry = 0;
   #foundRetry = Number.POSITIVE_INFINITY;
@@ -104,9 +114,12 @@ export class CollectionWork {
     const { max, now } = options;
     if (tokens.length < max && collection.status === "synced")
       this.#pickNew(collection, book, max - tokens.length, take);
-    if (tokens.length < max) this.#pickOutdated(book, max - tokens.length, take);
+    if (tokens.length < max) this.#pickOutdated(book, now, max - tokens.length, take);
     if (tokens.length < max) this.#pickFailed(book, now, max - tokens.length, take);
-    const more = this.#urgent.size > 0 || this.#hasRows(collection) || this.#outdatedLeft > 0 || this.#retryLeft > 0;
+    const isOutdated = this.#outdatedLeft > 0 || book.outdatedVersion > this.#outdatedSeen;
+    this.#isOutdatedWaiting = isOutdated && this.#outdatedRoom(book) === 0;
+    const hasOutdated = isOutdated && !this.#isOutdatedWaiting;
+    const more = this.#urgent.size > 0 || this.#hasRows(collection) || hasOutdated || this.#retryLeft > 0;
     return { tokens, more };
   }
 
@@ -134,18 +147,29 @@ export class CollectionWork {
     this.#seen = version;
   }
 
-  #pickOutdated(book: MetadataBook, max: number, take: (token: Token) => void): void {
-    if (book.outdatedVersion > this.#outdatedSeen) {
+  #pickOutdated(book: MetadataBook, now: number, max: number, take: (token: Token) => void): void {
+    // A walk under way is not begun anew: else tokens at its end would never be met by one.
+    if (this.#outdatedLeft === 0 && book.outdatedVersion > this.#outdatedSeen) {
       this.#outdatedSeen = book.outdatedVersion;
       this.#outdatedLeft = book.tokens.count;
     }
-    let left = max;
+    if (now >= this.#outdatedWindowEnds) {
+      this.#outdatedWindowEnds = now + OUTDATED_WINDOW_MS;
+      this.#outdatedAsked = 0;
+    }
+    let left = Math.min(max, this.#outdatedRoom(book));
     for (let i = 0; i < SLICE && left > 0 && this.#outdatedLeft > 0; i++) {
       const slot = --this.#outdatedLeft;
       if (slot >= book.tokens.count || !book.isOutdated(slot)) continue;
       take({ kind: book.tokens.kind(slot), id: book.tokens.id(slot) });
       left--;
+      this.#outdatedAsked++;
     }
+  }
+
+  /** Outdated tokens that may still be asked for in the window. */
+  #outdatedRoom({ tokens }: MetadataBook): number {
+    return Math.max(0, tokens.count + OUTDATED_MORE - this.#outdatedAsked);
   }
 
   #pickFailed(book: MetadataBook, now: number, max: number, take: (token: Token) => void): void {
@@ -178,6 +202,11 @@ export class CollectionWork {
   /** The collection's version up to which every row was looked at; -1 before the first time. */
   get seen(): number {
     return this.#position === undefined ? this.#seen : -1;
+  }
+
+  /** When outdated tokens are to be asked for that there was no room for. */
+  get nextOutdated(): number {
+    return this.#isOutdatedWaiting && !this.isFull ? this.#outdatedWindowEnds : Number.POSITIVE_INFINITY;
   }
 
   /** When the next walk over failed ones is due. */

@@ -194,7 +194,7 @@ export class MetadataWorker {
         work.sampleAt = clock.now() + work.sampleWait;
       }
       work.interruptions = 0;
-      work.dueAt = Math.min(work.dueAt, work.nextRetry, work.sampleAt);
+      work.dueAt = Math.min(work.dueAt, work.nextRetry, work.nextOutdated, work.sampleAt);
       work.isUnsettled ||= visit.written > 0 || isSampled;
       if (work.isUnsettled && work.dueAt > clock.now()) await this.#settle(work);
     } catch (error) {

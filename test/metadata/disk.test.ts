@@ -1,5 +1,6 @@
 /** What metadata takes on disk: inline content is stored once, and a collection has a bound. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream } from "../../src/events/types.ts";
@@ -14,6 +15,7 @@ setDefaultTimeout(30_000);
 
 const A = addressOf("a");
 const kind = TransferKind.erc721;
+const TEN_MINUTES = 600_000;
 
 let running: RunningMetadata;
 afterEach(() => running.stop());
@@ -128,7 +130,9 @@ test("a collection beyond its bound is asked for what is read, and for nothing e
 test("a collection that says again and again that all has changed is asked until its book is full, and no more", async () => {
   const [TOKENS, ROOM] = [100, 2 ** 17];
   const uris = Array.from({ length: TOKENS }, (_, id) => `data:application/json,{"name":"${id}"}`);
-  await start({ stories: { [A]: uris }, cacheBytes: ROOM });
+  let laterMs = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + laterMs };
+  await start({ stories: { [A]: uris }, cacheBytes: ROOM, clock });
   await running.settled(A, TOKENS);
   const { outcomes, metadata, log } = running;
   const announce = () => {
@@ -145,6 +149,7 @@ test("a collection that says again and again that all has changed is asked until
   // Each outcome takes forty bytes: some thousands, if nothing is forgotten.
   for (let round = 2; (await bookOf()).bytes < ROOM; round++) {
     expect(round).toBeLessThan(100);
+    laterMs += TEN_MINUTES;
     await announce();
     await eventually("all are asked again, or there is no more room", async () =>
       (outcomes.get("resolved") ?? 0) >= TOKENS * round || (await bookOf()).bytes >= ROOM ? true : undefined,
@@ -155,10 +160,53 @@ test("a collection that says again and again that all has changed is asked until
   const isDone = async () => (running.chain.inFlight() === 0 ? true : undefined);
   await eventually("what was under way is done", isDone);
   const before = outcomes.get("resolved");
+  laterMs += TEN_MINUTES;
   await announce();
   // Tokens that are read are asked for all the same, and after what was announced before.
   await running.page(A, 2, { from: TOKENS });
   await eventually("what was read was asked for", async () => (outcomes.get("no_uri") === 2 ? true : undefined));
   await eventually("and what was asked for with it", isDone);
   expect(outcomes.get("resolved")).toBe(before as number);
+});
+
+test("a collection that says in each block that all has changed is asked anew every ten minutes", async () => {
+  const TOKENS = 1_500;
+  const uris = Array.from({ length: TOKENS }, (_, id) => `data:application/json,{"name":"${id}"}`);
+  let laterMs = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + laterMs };
+  await start({ stories: { [A]: uris }, clock });
+  await running.settled(A, TOKENS);
+  const { outcomes, metadata, log } = running;
+  const asked = () => outcomes.get("resolved") ?? 0;
+  const announce = (from: number, to: number) => {
+    const doubt = { type: "MetadataOutdated", fromId: `${from}`, toId: `${to}`, cause: "announced", block: 1 } as const;
+    return appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
+  };
+  /** What is read is asked for after all else that may be. */
+  let read = TOKENS;
+  const idle = async () => {
+    await eventually("nothing is under way", async () => (running.chain.inFlight() === 0 ? true : undefined));
+    await running.page(A, 1, { from: read++ });
+    await eventually("it is asked", async () => (outcomes.get("no_uri") === read - TOKENS ? true : undefined));
+    await eventually("and all beside it", async () => (running.chain.inFlight() === 0 ? true : undefined));
+  };
+  // All of them once, at once, and some single ones.
+  await announce(0, TOKENS);
+  await eventually("all are asked again", async () => (asked() === 2 * TOKENS ? true : undefined));
+  await announce(7, 7);
+  await eventually("one is asked again", async () => (asked() === 2 * TOKENS + 1 ? true : undefined));
+  for (let block = 0; block < 20; block++) await announce(0, TOKENS);
+  const most = 2 * TOKENS + 1_000;
+  await eventually("some more are asked", async () => (asked() === most ? true : undefined));
+  await idle();
+  expect(asked()).toBe(most);
+  // What there was no room for is not forgotten, and no token is passed over for the sake of others.
+  const book = await bookOf();
+  for (let round = 0; round < 2; round++) {
+    laterMs += TEN_MINUTES;
+    await announce(TOKENS + 100, TOKENS + 100);
+  }
+  await eventually("none is outdated any more", async () =>
+    Array.from({ length: TOKENS }, (_, id) => book.isOutdated(book.find(kind, id))).includes(true) ? undefined : true,
+  );
 });

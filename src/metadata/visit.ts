@@ -81,10 +81,11 @@ export class Visit {
       clock,
       write: async (outcomes) => {
         await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
+        const book = await context.books.get(chainId, address);
         this.written += outcomes.length;
         this.#unwrittenBytes -= bytesOf(outcomes);
         // Until it is in the book, nobody must think that it was never asked for.
-        for (const { token } of outcomes) work.inFlight.delete(keyOf(token));
+        for (const { token } of outcomes) work.written(token, book);
       },
       onFailure: (outcomes, error) => {
         this.#failure ??= error;

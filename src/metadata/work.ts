@@ -47,6 +47,8 @@ export class CollectionWork {
   isUnsettled = false;
   #wake: (() => void) | undefined;
   readonly #urgent = new Map<string, Token>();
+  /** Tokens that were spoken of while they were worked on: what they came to is of before. */
+  readonly #doubted = new Map<string, Token>();
   #position: Position | undefined = START;
   #rows = 0;
   #seen = -1;
@@ -88,6 +90,18 @@ export class CollectionWork {
     this.#wake?.();
   }
 
+  /** What a token came to is in the book. */
+  written(token: Token, book: MetadataBook): void {
+    const key = keyOf(token);
+    this.inFlight.delete(key);
+    const slot = book.find(token.kind, token.id);
+    if (slot < 0 || !book.isOutdated(slot)) return;
+    // No walk has met it, or one has passed it over. Of too many, another one will.
+    if (this.#doubted.size < MAX_URGENT) this.#doubted.set(key, token);
+    else this.#outdatedSeen = 0;
+    this.#wake?.();
+  }
+
   /** Resolves when something is wanted. */
   wanted(): Promise<void> {
     return new Promise((resolve) => {
@@ -116,7 +130,7 @@ export class CollectionWork {
       this.#pickNew(collection, book, max - tokens.length, take);
     if (tokens.length < max) this.#pickOutdated(book, now, max - tokens.length, take);
     if (tokens.length < max) this.#pickFailed(book, now, max - tokens.length, take);
-    const isOutdated = this.#outdatedLeft > 0 || book.outdatedVersion > this.#outdatedSeen;
+    const isOutdated = this.#doubted.size > 0 || this.#outdatedLeft > 0 || book.outdatedVersion > this.#outdatedSeen;
     this.#isOutdatedWaiting = isOutdated && this.#outdatedRoom(book) === 0;
     const hasOutdated = isOutdated && !this.#isOutdatedWaiting;
     const more = this.#urgent.size > 0 || this.#hasRows(collection) || hasOutdated || this.#retryLeft > 0;
@@ -158,6 +172,13 @@ export class CollectionWork {
       this.#outdatedAsked = 0;
     }
     let left = Math.min(max, this.#outdatedRoom(book));
+    for (const [key, token] of this.#doubted) {
+      if (left === 0) return;
+      this.#doubted.delete(key);
+      take(token);
+      left--;
+      this.#outdatedAsked++;
+    }
     for (let i = 0; i < SLICE && left > 0 && this.#outdatedLeft > 0; i++) {
       const slot = --this.#outdatedLeft;
       if (slot >= book.tokens.count || !book.isOutdated(slot)) continue;
@@ -204,9 +225,11 @@ export class CollectionWork {
     return this.#position === undefined ? this.#seen : -1;
   }
 
-  /** When outdated tokens are to be asked for that there was no room for. */
+  /** When outdated tokens are to be asked for that no visit has asked for, or had room for. */
   get nextOutdated(): number {
-    return this.#isOutdatedWaiting && !this.isFull ? this.#outdatedWindowEnds : Number.POSITIVE_INFINITY;
+    if (this.isFull) return Number.POSITIVE_INFINITY;
+    if (this.#isOutdatedWaiting) return this.#outdatedWindowEnds;
+    return this.#doubted.size > 0 ? 0 : Number.POSITIVE_INFINITY;
   }
 
   /** When the next walk over failed ones is due. */

@@ -11,6 +11,7 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream } from "../../src/events/types.ts";
 import type { Append, EventLog } from "../../src/log/port.ts";
+import { appendMetadata } from "../../src/metadata/journal.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { systemWire } from "../../src/metadata/wire.ts";
 import { eventually } from "../support/service.ts";
@@ -270,6 +271,31 @@ test("a body of many small values is put into words beside the request thread", 
   // To parse it takes a tenth of a second: a handful of turns where that is done, hundreds where it is waited for.
   expect(turns).toBeGreaterThan(50);
   expect(await namesOf(running, 3)).toEqual(["fine", "many", "fine"]);
+});
+
+test("a token whose contract speaks of it while it is being asked for is asked for again", async () => {
+  const held = Promise.withResolvers<void>();
+  const [asked, released] = [Promise.withResolvers<void>(), held.promise];
+  let name = "before";
+  const base = await serve(async (_request, response) => {
+    const body = JSON.stringify({ name });
+    asked.resolve();
+    await released;
+    response.end(body);
+  });
+  const running = await run({ stories: { [A]: [`${base}/0`, "data:,{}"] } });
+  await asked.promise;
+  name = "after";
+  const { log, metadata } = running;
+  const doubt = { type: "MetadataOutdated", fromId: "0", toId: "0", cause: "announced", block: 1 } as const;
+  await appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
+  // It goes by what the contract said, though what it waits for is still to come.
+  await running.page(A, 1, { from: 2 });
+  await eventually("another one is asked for after that", async () =>
+    running.outcomes.get("no_uri") === 1 ? true : undefined,
+  );
+  held.resolve();
+  await eventually("what is new is known", async () => ((await namesOf(running, 1))[0] === "after" ? true : undefined));
 });
 
 describe("a host that is slow", () => {

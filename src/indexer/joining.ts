@@ -88,10 +88,14 @@ export class JoiningCollections {
     let isEnough = true;
     for (const joining of [...this.#waiting.values()]) {
       if (joining.state.retryAt > clock.now()) continue;
+      // Its final blocks are ahead of a follower that could not follow for a while.
+      if (nextBlock(joining.state) > head.number + 1) {
+        isEnough = false;
+        continue;
+      }
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
         if (isOver) this.#remove(joining);
-        else isEnough = false;
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
         if (!isOwn) {
@@ -107,13 +111,11 @@ export class JoiningCollections {
     return isEnough;
   }
 
-  /** Whether it is done with: false while the follower is behind it, and when it was not ready after all. */
+  /** Whether it is done with: false when it could not be read, or was not ready after all. */
   async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     const { streams, onJoined } = this.#options;
     const { state } = joining;
     const from = nextBlock(state);
-    // Its final blocks are ahead of a follower that could not follow for a while.
-    if (from > head.number + 1) return false;
     // The follower itself may be on a branch that lost, and not know it yet.
     if (state.endHash !== "") assertHeld({ number: state.end, hash: state.endHash }, headerOf);
     if (head.number - from > MAX_JOIN_GAP) {

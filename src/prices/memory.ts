@@ -115,6 +115,8 @@ async function loadTransit(context: PricesContext, token: Address): Promise<Toke
 /** As `loadTransit`, to be held with `hold` or let go with `release`. */
 export async function readTransit(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
   const { books, chain, journal, clock } = context;
+  // Theirs is the reference book: another one of the same stream would be told nothing of what the stream learns.
+  if (isReference(chain, token)) return undefined;
   const kept = books.get(token);
   if (kept !== undefined) return kept;
   const book = emptyBook(chain.chainId, token);

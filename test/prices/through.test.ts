@@ -145,6 +145,35 @@ describe("a pool of two tokens in memory that is created while they are followed
     for (const process of [follows, reads]) process.prices.close();
   });
 
+  test("with the native coin leads through the reference pools as they are, in a process that was restarted, too", async () => {
+    const world = dollarWorld();
+    const { chain, log, dollar } = world;
+    const follows = new Process(chain, log);
+    await follows.follow();
+    await follows.start();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    await follows.ask(TOKEN);
+    const shown = [follows];
+    const step = async (change?: () => void): Promise<void> => {
+      chain.mine();
+      change?.();
+      await follows.follow();
+      for (const process of shown) await process.show();
+    };
+    await step();
+    await step();
+    const reads = await new Process(chain, log).start();
+    shown.push(reads);
+    await reads.ask(TOKEN);
+    await step(() => void world.pair(TOKEN, 100_000n, WETH, 1_000n, SUSHI));
+    await step();
+    await step(() => world.setPair(dollar, WETH, 1_000n, 3_000_000n));
+    chain.requests.length = 0;
+    for (const process of shown) expect((await process.ask(TOKEN)).record.usdPrice).toBe(30);
+    expect(chain.requests).toEqual([]);
+    for (const process of shown) process.prices.close();
+  });
+
   test("is gone with its block", async () => {
     const { world, step } = scene();
     world.follower.start();

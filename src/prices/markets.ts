@@ -103,6 +103,17 @@ export class Markets {
     return found.some((count, index) => count > known[index]!) ? subject : undefined;
   }
 
+  /**
+   * Begins to look through the log again for a token that is priced through others, if that is due: it may know one by now
+   * that leads further. What is found is the next answer's.
+   */
+  lookFurther(token: Address): void {
+    const book = this.#context.books.get(token);
+    if (book === undefined || book.via.length === 0 || !maySearch(this.#context, book)) return;
+    // Whoever was answered has a price; the next one looks again.
+    this.rediscover(token, { everywhere: true }).catch(() => undefined);
+  }
+
   async #ask(token: Address, unlisted: Address | undefined, { everywhere = false } = {}): Promise<Subject> {
     const context = this.#context;
     const { references, venues } = context;

@@ -303,6 +303,7 @@ class PriceService {
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
       return this.#finish(question, found, await this.#markets.cold(found));
     });
+    if (request.toBlock === undefined) this.#markets.lookFurther(request.address);
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
     return answer;

@@ -95,6 +95,39 @@ describe("a token that was asked about before the one it goes through", () => {
   });
 });
 
+describe("a token that goes through a shallow pool", () => {
+  test("is found a deeper way through a token that is known since, beside an answer and within ten minutes", async () => {
+    const { world, step } = scene();
+    const DEEP = addressOf("deep");
+    world.chain.token({ address: DEEP, name: "D", symbol: "D", decimals: 18 });
+    // DEEP is $10, and TOKEN $30 by the deep pool, $10 by the shallow one.
+    world.pair(DEEP, 1_000_000n, WETH, 5_000n);
+    world.pair(TOKEN, 1_000n, OTHER, 500n);
+    world.pair(TOKEN, 100_000n, DEEP, 300_000n, SUSHI);
+    world.follower.start();
+    await world.price(OTHER);
+    await step();
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    await step();
+    await world.price(DEEP);
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    expect(world.chain.requests).toEqual([]);
+    world.clock.ms += TEN_MINUTES;
+    await eventually("the deep pool counts", async () => {
+      await step();
+      return (await world.price(TOKEN)).usdPrice === 30 ? true : undefined;
+    });
+    await step();
+    await step();
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(world.chain.requests).toEqual([]);
+  });
+});
+
 describe("a pool of two tokens in memory that is created while they are followed", () => {
   test("opens the way at once, and is followed", async () => {
     const { world, step } = scene();

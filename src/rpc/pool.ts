@@ -209,6 +209,8 @@ export class EndpointPool {
 
   async #retrying<T>(once: () => Promise<T>, options: RunOptions & { readonly refusals: Refusals }): Promise<T> {
     const attempts = options.attempts ?? 4;
+    // That one of them took too long is what its caller can do something about, whatever the others fail for.
+    let late: RpcError | undefined;
     try {
       return await retry(once, {
         clock: this.#clock,
@@ -216,7 +218,11 @@ export class EndpointPool {
         baseMs: RETRY_BASE_MS,
         maxMs: RETRY_MAX_MS,
         ...(options.signal === undefined ? {} : { signal: options.signal }),
-        onFailure: (error) => (error instanceof RpcError ? this.#waitHint(error) : undefined),
+        onFailure: (error) => {
+          if (!(error instanceof RpcError)) return undefined;
+          if (error.kind === "late") late = error;
+          return this.#waitHint(error);
+        },
       });
     } catch (error) {
       if (error instanceof RpcError && error.retryable) {
@@ -227,7 +233,7 @@ export class EndpointPool {
           code: "chain_unavailable",
           retryable: true,
           meta: { chain, attempts, ...error.meta, ...options.meta },
-          cause: error,
+          cause: late ?? error,
         });
       }
       throw error;

@@ -11,7 +11,7 @@ import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 const ADDRESS = `0x${"a".repeat(40)}` as Address;
 const TIMEOUT_MS = 30_000;
 
-/** A chain whose endpoints take `msOf` so many blocks for their logs. */
+/** A chain whose endpoints take `msOf` so many blocks for their logs; NaN: they have none. */
 function world(...msOf: ((blocks: number) => number)[]) {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
@@ -19,6 +19,7 @@ function world(...msOf: ((blocks: number) => number)[]) {
   const take = async (label: string, blocks: number, signal?: AbortSignal) => {
     asked.push([label, blocks]);
     const ms = msOf[Number(label.slice(4)) - 1]?.(blocks) ?? 0;
+    if (Number.isNaN(ms)) throw new RpcError("transient", "the endpoint lacks a block");
     await clock.sleep(Math.min(ms, TIMEOUT_MS), signal);
     if (ms >= TIMEOUT_MS) throw new RpcError("late", `no answer within ${TIMEOUT_MS} ms`);
   };
@@ -95,6 +96,17 @@ test("a search comes down to ranges that are answered in time, and so do the log
     else expect(failure).toEqual([]);
   }
   expect(spans).toEqual([2_000, 1_000, 500]);
+});
+
+test("so they do beside an endpoint that lacks the block which they are to reach", async () => {
+  const { reader, settle } = world(
+    (blocks) => (blocks > 700 ? TIMEOUT_MS : 1),
+    () => Number.NaN,
+  );
+  const { signal } = new AbortController();
+  const filter = { addresses: [ADDRESS], topics: [], fromBlock: 0, toBlock: 1_999 };
+  const found = settle(reader.firstLogs(filter, new SpanController(), { signal }));
+  expect(await found).toMatchObject({ toBlock: 499 });
 });
 
 test("one block that is not answered in time is not a block too large", async () => {

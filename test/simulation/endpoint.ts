@@ -25,6 +25,8 @@ export interface Temper {
   readonly omission: "none" | "unfinalised blocks" | "whole blocks" | "any log";
   readonly maxRange: number | undefined;
   readonly maxLogs: number | undefined;
+  /** Blocks whose logs it finds before whoever asks has given up. */
+  readonly maxTimely: number | undefined;
   readonly hasReceipts: boolean;
   readonly hasFinalizedTag: boolean;
   /** Newest blocks whose state can be asked for. */
@@ -160,9 +162,18 @@ export class SimEndpoint implements Endpoint {
 
   /** There and back. Either way may be the long one: the world moves before the answer is made, or after. */
   async #exchange(method: string, params: Params): Promise<Outcome> {
+    if (method === "eth_getLogs") await this.#search(params[0] as LogQuery);
     const early = this.#random.below(2) === 0 ? this.#answer(method, params) : undefined;
     await this.#travel();
     return early ?? this.#answer(method, params);
+  }
+
+  async #search({ fromBlock, toBlock, blockHash }: LogQuery): Promise<void> {
+    const blocks = blockHash === undefined ? Number(toBlock) - Number(fromBlock) + 1 : 1;
+    if (blocks <= (this.#node.temper.maxTimely ?? blocks)) return;
+    this.#world.faults.hit("range not answered in time");
+    await this.#clock.sleep(30_000);
+    throw new RpcError("late", "no answer within 30000 ms", { meta: this.#meta() });
   }
 
   destroy(): void {}

@@ -9,6 +9,7 @@ export const FAULTS = [
   "server error",
   "dropped connection",
   "time-out",
+  "range not answered in time",
   "straggler",
   "truncated JSON",
   "old state refused",

@@ -131,10 +131,14 @@ class World implements ProcessWorld, EndpointWorld {
         omission: index === liar ? omissions[this.verify] : "none",
         maxRange: random.pick([undefined, undefined, 5, 17, 40]),
         maxLogs: random.pick([undefined, undefined, 40]),
+        maxTimely: undefined,
         hasReceipts: liar >= 0 || this.verify === "receipts" || random.below(3) > 0,
         hasFinalizedTag: random.below(4) > 0,
         stateDepth: random.pick([4, 1_000_000]),
       };
+      // Whoever refuses nothing may try for too long: without a draw, which would make other worlds of all seeds.
+      const isSlow = temper.maxRange === undefined && temper.maxLogs === undefined && temper.stateDepth === 4;
+      if (isSlow) Object.assign(temper, { maxTimely: 30 });
       if (TRACE) console.log(`eth#${index + 1} ${JSON.stringify(temper)}, VERIFY=${this.verify}`);
       return new SimNode(`eth#${index + 1}`, temper, this);
     });

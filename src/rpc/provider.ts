@@ -107,7 +107,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     try {
       const said = Number(await this.#enqueue("eth_chainId", []));
       const { chainId } = this.#options;
-      if (!Number.isSafeInteger(said)) throw this.#unanswered("eth_chainId");
+      // Null, or nothing, is 0 here.
+      if (!Number.isSafeInteger(said) || said <= 0) throw this.#unanswered("eth_chainId");
       if (said !== chainId) {
         throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
           meta: { endpoint: this.label },

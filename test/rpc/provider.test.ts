@@ -123,6 +123,14 @@ test("who does not know the question is believed; who does not answer it is not"
   expect(await provider.request("a", [])).toEqual(["a"]);
 });
 
+test("null is no chain: a gateway without a backend is not benched for minutes as of another one", async () => {
+  const provider = create();
+  respond = (calls) => calls.map(({ id }) => ({ jsonrpc: "2.0", id, result: null }));
+  expect(await failureOf(provider.request("a", []))).toMatchObject({ kind: "transient" });
+  respond = plainly;
+  expect(await provider.request("a", [])).toEqual(["a"]);
+});
+
 test("long batches are cut, by number and by length", async () => {
   const provider = await open();
   respond = plainly;

@@ -93,7 +93,7 @@ export class Follower {
 
   /** Follows whenever the lease can be had, until stopped or until finality is violated. */
   async run(signal: AbortSignal): Promise<void> {
-    const { log, clock, logger, holder, chain, observer } = this.#options;
+    const { log, clock, logger, holder, chain } = this.#options;
     const name = `follow/${chain.chainId}`;
     for (let failures = 0; !signal.aborted; ) {
       try {
@@ -103,7 +103,6 @@ export class Follower {
         if (signal.aborted) return;
         if (error instanceof FinalityViolation) {
           logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
-          observer.halted(chain.chainId, true);
           failures = 0;
           await clock.sleep(HALTED_POLL_MS, signal).catch(() => undefined);
           continue;
@@ -366,6 +365,8 @@ export class Follower {
         meta: { block: finalized.number },
       });
     }
+    // Before answers say so: who reads both is not told two things.
+    this.#options.observer.halted(this.#options.chain.chainId, true);
     if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
     throw new FinalityViolation(this.#options.chain.name, finalized, found);
   }

@@ -95,7 +95,8 @@ export class JoiningCollections {
       }
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
-        if (isOver) this.#remove(joining);
+        // Whatever stands there meanwhile is of before: the append that left it ready has told of it, too.
+        if (isOver) this.#waiting.delete(joining.address);
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
         if (!isOwn) {

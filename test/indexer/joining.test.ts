@@ -260,3 +260,25 @@ test("one that could not be read joins when it can, whatever became of the appen
   expect(await join()).toBe(true);
   expect(joined.map(({ address }) => address)).toEqual([failing, given]);
 });
+
+test("one that its own append told of once more, while it joined, joins once", async () => {
+  const told = `0x${"9".repeat(40)}` as Address;
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  const stream = nftStream(1, told);
+  await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  const { collections, streams, joined, wanted } = joining({
+    headers: false,
+    logs: false,
+    failing: () => {
+      collections.add({ address: told, version: 1, state });
+      return undefined;
+    },
+  });
+  streams.chainVersion = (await log.head(chainStream(1))).version;
+  const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
+  collections.expect(told, state, log.head(stream));
+  await collections.join(header(HEAD), headerOf);
+  await collections.join(header(HEAD), headerOf);
+  expect(joined.map(({ address }) => address)).toEqual([told]);
+  expect(wanted).toHaveLength(1);
+});

@@ -363,6 +363,9 @@ class World implements ProcessWorld, EndpointWorld {
     const last = this.scheduler.time + LAST_BLOCKS * 2 * BLOCK_MS;
     const isBehind = () => this.nodes.some((node) => node.isBehind && !node.isStuck);
     while (this.#processes.length === 0 || this.scheduler.time < last || isBehind()) await this.#step();
+    // Level with a branch that lost, a chain that ends tells nobody which of the two it is.
+    const stuckAt = Math.max(...this.nodes.map(({ isStuck, blocks }) => (isStuck ? blocks.length - 1 : 0)));
+    while (this.chain.head.number <= stuckAt) this.chain.mine();
     this.#isOver = true;
     for (const address of this.#requested) this.#processes[0]!.request(address).catch(() => undefined);
     const patience = this.scheduler.time + PATIENCE_MS;

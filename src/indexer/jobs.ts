@@ -215,7 +215,7 @@ export class IndexingJobs {
       const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
       const next = this.#laneAfter(lane, writer.state.status);
       if (next === undefined && writer.state.status === "backfilling") {
-        await this.#backfill(writer, address, final ?? (await this.#finalBlock()), signal);
+        await this.#backfill(writer, address, final ?? (await this.#finalBlock(nextBlock(writer.state))), signal);
       }
       await writer.settled();
       return next && { lane: next };
@@ -269,8 +269,12 @@ export class IndexingJobs {
     return final;
   }
 
-  async #finalBlock(): Promise<FinalBlock> {
-    const { finalized, head, shownBy } = await this.#options.reader.tips();
+  /** @param from a block that the chain had as final before: who shows less may be behind, and others are asked */
+  async #finalBlock(from = 0): Promise<FinalBlock> {
+    const { reader } = this.#options;
+    let tips = await reader.tips();
+    if (tips.finalized.number < from && (await reader.passOverLaggards(tips.head))) tips = await reader.tips();
+    const { finalized, head, shownBy } = tips;
     return { number: finalized.number, hash: finalized.hash, shownBy, head: head.number };
   }
 

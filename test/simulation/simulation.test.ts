@@ -7,7 +7,9 @@ import { MUTATIONS } from "./mutations.ts";
 setDefaultTimeout(30_000);
 
 /** Seeds that found a fault, kept for good although the world they draw changes with the simulation. */
-const BAD = [4, 7, 9, 10, 14, 20, 24, 27, 35, 45, 62, 96, 175, 180, 195, 243, 303, 597, 754, 840, 1561, 4267, 510_116, 620_338];
+const BAD = [
+  4, 7, 9, 10, 14, 20, 24, 27, 35, 45, 62, 96, 175, 180, 195, 243, 303, 597, 754, 840, 1561, 4267, 510_116, 620_338,
+];
 const seeds = [...new Set([...BAD, ...Array.from({ length: 60 }, (_, index) => index + 1)])].slice(0, 50);
 
 /** Two processes, as there are cores; a world leaves much behind, which ends with its process. */

@@ -18,7 +18,10 @@ import type { BackfillTask } from "./backfill-task.ts";
 import { compareWithSecond, readChecked } from "./checked.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
-/** Ranges read ahead for one collection, and kept until they are appended: some megabytes; how many requests an endpoint takes at once is the pool's to know. */
+/**
+ * Ranges read ahead for one collection, and kept until they are appended: some megabytes. How many requests an endpoint
+ * takes at once is the pool's to know.
+ */
 const READ_AHEAD = 8;
 /** As long as nothing has come: how dense the logs lie is not known then, and eight too large answers are half a gigabyte. */
 const FIRST_AHEAD = 3;

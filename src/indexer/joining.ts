@@ -177,7 +177,10 @@ export class JoiningCollections {
     return logs;
   }
 
-  /** What nothing but other endpoints or settings would help, or does not pass, is this collection's own: the others do not wait for it. */
+  /**
+   * What nothing but other endpoints or settings would help, or does not pass, is this collection's own: the others do not
+   * wait for it.
+   */
   async #failed(joining: Joining, error: unknown): Promise<void> {
     const { streams, clock, onFailed } = this.#options;
     if (!(await isIn(joining))) return;

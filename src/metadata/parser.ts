@@ -1,7 +1,7 @@
 /**
  * Parses small bodies where it stands and large ones in a worker, one at a time; a body that is encoded in its URI is
- * decoded there too, and what stored bodies say is put into words in the same way. The worker is started with the first of them; one that takes too long over a body is replaced, and
- * that body alone has failed.
+ * decoded there too, and what stored bodies say is put into words in the same way. The worker is started with the first of
+ * them; one that takes too long over a body is replaced, and that body alone has failed.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";

@@ -33,7 +33,10 @@ export interface VisitContext {
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved") => void;
-  /** Bytes of a collection's metadata on disk, and of its book in memory, from which on only what somebody looks at is asked for. */
+  /**
+   * Bytes of a collection's metadata on disk, and of its book in memory, from which on only what somebody looks at is asked
+   * for.
+   */
   readonly maxStoredBytes: number;
   readonly maxBookBytes: number;
 }

@@ -28,6 +28,20 @@ const streams = [freshStream(), freshStream()];
 let folder: string;
 let whole: string;
 
+/** A collection that was asked for, with these transfers up to a block. */
+const historyOf = (transfers: readonly ModelTransfer[], block: number): NftEvent[] => [
+  { type: "IndexingRequested" },
+  { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block },
+  {
+    type: "TransfersCommitted",
+    fromBlock: 0,
+    toBlock: block,
+    toHash: hashOf(block),
+    count: transfers.length,
+    transfers: columnsOf(transfers),
+  },
+];
+
 async function fill(url: string): Promise<void> {
   const log = await openLog(url, { ...systemClock, now: () => 1_700_000_000_000 }, silentLogger);
   for (const [index, stream] of streams.entries()) {
@@ -40,16 +54,7 @@ async function fill(url: string): Promise<void> {
       amount: 1n,
     }));
     const events: NftEvent[] = [
-      { type: "IndexingRequested" },
-      { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block: 400 },
-      {
-        type: "TransfersCommitted",
-        fromBlock: 0,
-        toBlock: 400,
-        toHash: hashOf(400),
-        count: transfers.length,
-        transfers: columnsOf(transfers),
-      },
+      ...historyOf(transfers, 400),
       { type: "IndexingCompleted", block: 400, hash: hashOf(400) },
     ];
     await log.append({ stream, events, expectedVersion: 0 });
@@ -149,20 +154,8 @@ describe("verify", () => {
     const path = join(folder, "range.db");
     const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);
     for (const [index, transfers] of histories.entries()) {
-      const events: NftEvent[] = [
-        { type: "IndexingRequested" },
-        { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block: 4 },
-        {
-          type: "TransfersCommitted",
-          fromBlock: 0,
-          toBlock: 4,
-          toHash: hashOf(4),
-          count: transfers.length,
-          transfers: columnsOf(transfers),
-        },
-      ];
-      const address = `0x${String(index).repeat(40)}` as Address;
-      await log.append({ stream: nftStream(1, address), events, expectedVersion: 0 });
+      const stream = nftStream(1, `0x${String(index).repeat(40)}` as Address);
+      await log.append({ stream, events: historyOf(transfers, 4), expectedVersion: 0 });
     }
     await log.close();
     const { code, lines } = await run(`sqlite://${path}`);

@@ -15,6 +15,7 @@ import { appendMetadata } from "../../src/metadata/journal.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { systemWire } from "../../src/metadata/wire.ts";
 import { eventually } from "../support/service.ts";
+import { turnsDuring } from "../support/turns.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -43,6 +44,18 @@ async function run(options: RunningOptions): Promise<RunningMetadata> {
   const running = await startMetadata(options);
   closers.push(() => running.stop());
   return running;
+}
+
+/** Writes down the first tokens of A as resolved, with these bodies. */
+async function appendBodies(log: EventLog, bodies: readonly string[]): Promise<void> {
+  const tokens = [];
+  for (const [id, body] of bodies.entries()) {
+    const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(body)) };
+    tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
+  }
+  const columns = encodeTokens(tokens);
+  const resolved = { type: "MetadataResolved", since: 0, count: tokens.length, bytes: 0, tokens: columns } as const;
+  await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
 }
 
 const namesOf = async (running: RunningMetadata, count: number): Promise<(string | null)[]> =>
@@ -185,14 +198,7 @@ describe("a body nested very deep", () => {
   test("that the log holds from before is shown as no metadata, and the others of its page as ever", async () => {
     const running = await run({ stories: { [B]: [] } });
     const { log } = running;
-    const tokens = [];
-    for (const [id, body] of [FINE, deep, FINE].entries()) {
-      const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(body)) };
-      tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
-    }
-    const columns = encodeTokens(tokens);
-    const resolved = { type: "MetadataResolved", since: 0, count: 3, bytes: 0, tokens: columns } as const;
-    await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
+    await appendBodies(log, [FINE, deep, FINE]);
     const page = await running.page(A, 3, { mediaItems: true });
     expect(page.map(({ tokenUri }) => tokenUri)).toEqual([0, 1, 2].map((id) => `"https://a.example/${id}"`));
     expect(page.map(({ metadata }) => metadata)).toEqual([JSON.stringify(FINE), "null", JSON.stringify(FINE)]);
@@ -220,23 +226,12 @@ test("a page of megabytes reads no more than it may show, and keeps nobody waiti
   const { log } = running;
   const MEGABYTE = 1_000_000;
   const [SMALL, LARGE] = [100, 60];
-  const tokens = [];
-  for (let id = 0; id < SMALL + LARGE; id++) {
-    const text = JSON.stringify({ name: String(id).padStart(id < SMALL ? 0 : MEGABYTE, "x") });
-    const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(text)) };
-    tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
-  }
-  const [count, columns] = [tokens.length, encodeTokens(tokens)];
-  const resolved = { type: "MetadataResolved", since: 0, count, bytes: 0, tokens: columns } as const;
-  await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
-  let [turns, isOver] = [0, false];
-  const turn = () => {
-    turns++;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  const shown = await running.page(A, SMALL + LARGE);
-  isOver = true;
+  const nameOf = (id: number) => String(id).padStart(id < SMALL ? 0 : MEGABYTE, "x");
+  await appendBodies(
+    log,
+    Array.from({ length: SMALL + LARGE }, (_, id) => JSON.stringify({ name: nameOf(id) })),
+  );
+  const { value: shown, turns } = await turnsDuring(() => running.page(A, SMALL + LARGE));
   // Each large token is two megabytes of the page's 24: its text, and its fields.
   expect(shown.length).toBe(SMALL + 13);
   expect(bytes).toBeLessThan(27 * MEGABYTE);
@@ -251,22 +246,8 @@ test("a body of many small values is put into words beside the request thread", 
   const running = await run({ stories: { [B]: [] } });
   const { log } = running;
   const bodies = [FINE, `{"name":"many","a":[${"{},".repeat(340_000)}{}]}`, FINE];
-  const tokens = [];
-  for (const [id, body] of bodies.entries()) {
-    const document = { uri: `https://a.example/${id}`, body: await log.putBlob(new TextEncoder().encode(body)) };
-    tokens.push({ kind: TransferKind.erc721, id: BigInt(id), hash: await log.putBlob(toBlob(document)) });
-  }
-  const columns = encodeTokens(tokens);
-  const resolved = { type: "MetadataResolved", since: 0, count: 3, bytes: 0, tokens: columns } as const;
-  await log.append({ stream: metadataStream(1, A), events: [resolved], expectedVersion: 0 });
-  let [turns, isOver] = [0, false];
-  const turn = () => {
-    turns++;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  const page = await running.page(A, 3);
-  isOver = true;
+  await appendBodies(log, bodies);
+  const { value: page, turns } = await turnsDuring(() => running.page(A, 3));
   expect(page.map(({ metadata }) => metadata)).toEqual(bodies.map((body) => JSON.stringify(body)));
   // To parse it takes a tenth of a second: a handful of turns where that is done, hundreds where it is waited for.
   expect(turns).toBeGreaterThan(50);

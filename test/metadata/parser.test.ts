@@ -7,6 +7,7 @@ import { contentOf } from "../../src/metadata/parse.ts";
 import { Parser } from "../../src/metadata/parser.ts";
 import { Resolver } from "../../src/metadata/resolver.ts";
 import { wordsOfBody } from "../../src/metadata/words.ts";
+import { turnsDuring } from "../support/turns.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -122,15 +123,8 @@ describe("content that is written into a URI", () => {
       slots: new Slots(1),
       ipfsGateways: [],
     });
-    let [turns, isOver] = [0, false];
-    const turn = () => {
-      turns++;
-      if (!isOver) setImmediate(turn);
-    };
-    setImmediate(turn);
-    const { bytes } = await resolver.media(many, signal);
-    isOver = true;
-    expect(bytes.length).toBe(many.length - "data:,".length);
+    const { value, turns } = await turnsDuring(() => resolver.media(many, signal));
+    expect(value.bytes.length).toBe(many.length - "data:,".length);
     // A handful of turns where it is done, hundreds where it is waited for.
     expect(turns).toBeGreaterThan(50);
   });

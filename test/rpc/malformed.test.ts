@@ -1,21 +1,15 @@
 /** An endpoint that is quick to answer what is no answer, beside a sound one: what it says is its own fault, and no fact. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/bloom.ts";
+import type { Address } from "../../src/core/hex.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
+import { ADDRESS, hashOf, logsBloom, topics } from "./support/doubtful-block.ts";
 
-const ADDRESS = `0x${"a".repeat(40)}` as Address;
 const MULTICALL = `0x${"c".repeat(40)}` as Address;
-const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
-const topics = [TRANSFER, hashOf(0), hashOf(1), hashOf(2)] as Hash[];
-const logsBloom = `0x${bloomOf([{ address: ADDRESS, topics }])
-  .toString(16)
-  .padStart(512, "0")}`;
 
 type Answers = Readonly<Record<string, (params: unknown[]) => unknown>>;
 

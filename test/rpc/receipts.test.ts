@@ -1,7 +1,5 @@
 /** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
 import { expect, test } from "bun:test";
-import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/bloom.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
@@ -9,13 +7,8 @@ import type { BlockHeader } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";
 
-const ADDRESS = `0x${"a".repeat(40)}` as Address;
-const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
-const topics = [TRANSFER, hashOf(0), hashOf(1), hashOf(2)] as Hash[];
-const logsBloom = `0x${bloomOf([{ address: ADDRESS, topics }])
-  .toString(16)
-  .padStart(512, "0")}`;
 const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
 const FILTER = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
 

@@ -51,6 +51,13 @@ export interface BlobPage {
 /** Hears of each append of this process that is durable. */
 export type AppendListener = (append: Append) => void;
 
+/**
+ * Hears hints that a stream grew, here or in another process: they may come late, twice or not at all (then the poll of
+ * the tail makes up for it within a second). With an append of this process come its events, of which the last has that
+ * version.
+ */
+export type WakeUpListener = (stream: StreamName, version: number, appended?: readonly Recorded[]) => void;
+
 export interface EventLog {
   readonly engine: "sqlite" | "postgres";
 
@@ -79,11 +86,8 @@ export interface EventLog {
   /** Streams whose name starts with `prefix`, by name, after `after`. */
   streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]>;
 
-  /**
-   * Hints that a stream grew, here or in another process: may come late, twice or not at all (then the poll of the
-   * tail makes up for it within a second). Returns the unsubscriber.
-   */
-  subscribe(listener: (stream: StreamName, version: number) => void): () => void;
+  /** Returns the unsubscriber. */
+  subscribe(listener: WakeUpListener): () => void;
 
   /** Stores bytes under their SHA-256 (hex with 0x), once. */
   putBlob(bytes: Uint8Array): Promise<Hash>;

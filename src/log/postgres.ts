@@ -9,10 +9,28 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { Slots } from "../core/slots.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendListener, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type {
+  Append,
+  AppendListener,
+  AppendOutcome,
+  BlobPage,
+  EventLog,
+  ReadOptions,
+  StreamHead,
+  WakeUpListener,
+} from "./port.ts";
 import { MAX_CONNECTIONS, PostgresConnections } from "./postgres-connections.ts";
 import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
-import { assertGapless, fromStored, parseHeadline, READ_LIMIT, READ_MAX_BYTES, toStored, WakeUps } from "./records.ts";
+import {
+  assertGapless,
+  fromStored,
+  parseHeadline,
+  READ_LIMIT,
+  READ_MAX_BYTES,
+  toRecorded,
+  toStored,
+  WakeUps,
+} from "./records.ts";
 
 const POLL_MS = 1_000;
 const CHANNEL = "event_log";
@@ -152,7 +170,8 @@ class PostgresLog implements EventLog {
       return version;
     }
     invariant(events.length <= MAX_EVENTS_PER_APPEND, "too many events in one append", { stream });
-    const stored = toStored(append, this.#clock.now());
+    const time = this.#clock.now();
+    const stored = toStored(append, time);
     const version = expectedVersion + events.length;
     const parameters: unknown[] = [stream, expectedVersion, version, stored.headline ?? null];
     const values = stored.events.map((event) => {
@@ -193,7 +212,7 @@ class PostgresLog implements EventLog {
       throw new ConcurrencyError(guard.stream, guard.version, (await this.head(guard.stream)).version);
     }
     this.#onAppended(append);
-    this.#wakeUps.notify(stream, version);
+    this.#wakeUps.notify(stream, version, toRecorded(append, time));
     return version;
   }
 
@@ -275,7 +294,7 @@ class PostgresLog implements EventLog {
     return rows.map(toHead);
   }
 
-  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+  subscribe(listener: WakeUpListener): () => void {
     return this.#wakeUps.subscribe(listener);
   }
 

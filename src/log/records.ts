@@ -5,7 +5,7 @@
 import { InvariantError } from "../core/errors.ts";
 import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, Headline } from "./port.ts";
+import type { Append, Headline, WakeUpListener } from "./port.ts";
 
 /** One event as a row; `crc` covers stream, version, type, time and data. */
 export interface StoredEvent {
@@ -46,6 +46,11 @@ export function toStored(append: Append, time: number): StoredAppend {
   };
 }
 
+/** The events of an append as they will be read, once it is durable; `time` is what its rows have. */
+export function toRecorded({ stream, events, expectedVersion }: Append, time: number): Recorded[] {
+  return events.map((event, index) => ({ stream, version: expectedVersion + index + 1, time, event }));
+}
+
 /** The event of a row. @throws InvariantError that names stream and version when the checksum does not match */
 export function fromStored(stream: StreamName, row: StoredEvent): Recorded {
   const { version, type, time, data } = row;
@@ -71,22 +76,22 @@ export function parseHeadline(json: string | null): Headline | undefined {
 
 /** Names of listeners with one hint each; a listener that throws does not silence the others. */
 export class WakeUps {
-  readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
+  readonly #listeners = new Set<WakeUpListener>();
   readonly #onError: (error: unknown) => void;
 
   constructor(onError: (error: unknown) => void) {
     this.#onError = onError;
   }
 
-  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+  subscribe(listener: WakeUpListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  notify(stream: StreamName, version: number): void {
+  notify(stream: StreamName, version: number, appended?: readonly Recorded[]): void {
     for (const listener of this.#listeners) {
       try {
-        listener(stream, version);
+        listener(stream, version, appended);
       } catch (error) {
         this.#onError(error);
       }

@@ -12,13 +12,23 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendListener, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead } from "./port.ts";
+import type {
+  Append,
+  AppendListener,
+  AppendOutcome,
+  BlobPage,
+  EventLog,
+  ReadOptions,
+  StreamHead,
+  WakeUpListener,
+} from "./port.ts";
 import {
   fromStored,
   parseHeadline,
   READ_LIMIT,
   READ_MAX_BYTES,
   type StoredEvent,
+  toRecorded,
   toStored,
   WakeUps,
 } from "./records.ts";
@@ -193,7 +203,7 @@ class SqliteLog implements EventLog {
       if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
       if (events.length > 0) {
         this.#onAppended(append);
-        this.#wakeUps.notify(stream, reply.version);
+        this.#wakeUps.notify(stream, reply.version, toRecorded(append, time));
       }
       return { version: reply.version };
     });
@@ -241,7 +251,7 @@ class SqliteLog implements EventLog {
     return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
   }
 
-  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+  subscribe(listener: WakeUpListener): () => void {
     return this.#wakeUps.subscribe(listener);
   }
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ConcurrencyError } from "../../src/core/errors.ts";
 import { type Address, type Hash, toHash } from "../../src/core/hex.ts";
-import { type DomainEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import { type DomainEvent, nftStream, type Recorded, type StreamName } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/port.ts";
 
 let counter = 0;
@@ -238,6 +238,23 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       const both = Promise.all([heard(log), heard(other)]);
       await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
       expect(await both).toEqual([1, 1]);
+    });
+
+    test("who appends hears of the very events that are read; who does not, of their version", async () => {
+      const stream = freshStream();
+      const events: DomainEvent[] = [{ type: "IndexingRequested" }, committed(0, 3, 5_000), committed(4, 4)];
+      const own: (readonly Recorded[])[] = [];
+      const stop = log.subscribe((name, _version, appended) => {
+        if (name === stream && appended !== undefined) own.push(appended);
+      });
+      const others = new Promise<readonly Recorded[] | undefined>((resolve) => {
+        other.subscribe((name, version, appended) => name === stream && version === 4 && resolve(appended));
+      });
+      await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+      await log.append({ stream, events, expectedVersion: 1 });
+      expect(own).toEqual([await other.read(stream, { limit: 1 }), await other.read(stream, { from: 2 })]);
+      expect(await others).toBeUndefined();
+      stop();
     });
 
     test("blobs are stored once by hash", async () => {

@@ -16,7 +16,8 @@ setDefaultTimeout(30_000);
 
 const COUNT = 60;
 const EVENTS = 12;
-const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const url = temporaryLogUrl();
+const log = await openLog(url, systemClock, silentLogger);
 afterAll(() => log.close());
 
 const address = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
@@ -104,5 +105,73 @@ test("a collection that grows takes more of the room there is, and others make w
   expect(ledger.bytes).toBeGreaterThan(100_000);
   expect(projections.stats()).toEqual({ bytes: 100_000, collections: 1 });
   expect(projections.hotOf(1)).toEqual([nftStream(1, large)]);
+  await projections.close();
+});
+
+/** A hot collection, and how often its log is read. */
+async function hotCollection(one: Address) {
+  const stream = nftStream(1, one);
+  await log.append({ stream, events: [{ type: "IndexingRequested" }, identified, committed(0)], expectedVersion: 0 });
+  let reads = 0;
+  const counted = {
+    subscribe: log.subscribe.bind(log),
+    head: log.head.bind(log),
+    read: (name: StreamName, options: object) => {
+      reads++;
+      return log.read(name, options);
+    },
+  } as unknown as EventLog;
+  const projections = new CollectionProjections({ log: counted, logger: silentLogger, maxBytes: 1e9 });
+  const collection = await projections.get(1, one);
+  reads = 0;
+  return { stream, projections, collection, reads: () => reads };
+}
+
+test("what this process appends to a collection in memory is folded without being read back", async () => {
+  const one = address(COUNT + 4);
+  const { stream, projections, collection, reads } = await hotCollection(one);
+  for (let block = 1; block <= 20; block += 2) {
+    await log.append({ stream, events: [committed(block), committed(block + 1)], expectedVersion: 2 + block });
+  }
+  await projections.newest(1, one);
+  expect([collection.version, collection.ledger.owners.count, reads()]).toEqual([23, 21, 0]);
+  await projections.close();
+});
+
+test("what another process appended in between is read, and what follows it is not folded before it", async () => {
+  const one = address(COUNT + 5);
+  const { stream, projections, collection, reads } = await hotCollection(one);
+  const other = await openLog(url, systemClock, silentLogger);
+  const order: number[] = [];
+  projections.subscribe((_stream, _collection, { version }) => order.push(version));
+  await other.append({ stream, events: [committed(1)], expectedVersion: 3 });
+  await log.append({ stream, events: [committed(2)], expectedVersion: 4 });
+  await log.append({ stream, events: [committed(3)], expectedVersion: 5 });
+  await projections.newest(1, one);
+  expect([collection.version, collection.ledger.owners.count]).toEqual([6, 4]);
+  expect(order).toEqual([4, 5, 6]);
+  expect(reads()).toBeGreaterThan(0);
+  await Promise.all([projections.close(), other.close()]);
+});
+
+test("a fold that falls behind by megabytes does not keep them: it reads the log", async () => {
+  const one = address(COUNT + 6);
+  const { stream, projections, collection, reads } = await hotCollection(one);
+  // 512 KB each, in one append: nothing is folded in between.
+  const large = (block: number): NftEvent => ({
+    ...(committed(block) as TransfersCommitted),
+    count: 16_000,
+    transfers: columnsOf(
+      Array.from({ length: 16_000 }, (_, i) => {
+        const id = (1n << 255n) + BigInt(block * 16_000 + i);
+        return { kind: 0, block, from: 0, to: 1, id, amount: 1n };
+      }),
+    ),
+  });
+  const events = Array.from({ length: 9 }, (_, index) => large(index + 1));
+  await log.append({ stream, events, expectedVersion: 3 });
+  await projections.newest(1, one);
+  expect(collection.ledger.owners.count).toBe(1 + 9 * 16_000);
+  expect(reads()).toBeGreaterThan(0);
   await projections.close();
 });

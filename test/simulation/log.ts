@@ -13,8 +13,9 @@ import type {
   Headline,
   ReadOptions,
   StreamHead,
+  WakeUpListener,
 } from "../../src/log/port.ts";
-import { assertGapless, fromStored, type StoredEvent, toStored } from "../../src/log/records.ts";
+import { assertGapless, fromStored, type StoredEvent, toRecorded, toStored } from "../../src/log/records.ts";
 import type { FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";
 
@@ -101,7 +102,7 @@ export class SimLog implements EventLog {
   readonly #world: SimLogWorld;
   readonly #crash: () => void;
   readonly #writer: string;
-  readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
+  readonly #listeners = new Set<WakeUpListener>();
   #seenSeq: number;
 
   constructor(disk: SimDisk, clock: ProcessClock, world: SimLogWorld, { name, crash }: SimLogOwner) {
@@ -124,8 +125,8 @@ export class SimLog implements EventLog {
     });
   }
 
-  #notify(stream: StreamName, version: number): void {
-    for (const listener of this.#listeners) listener(stream, version);
+  #notify(stream: StreamName, version: number, appended?: readonly Recorded[]): void {
+    for (const listener of this.#listeners) listener(stream, version, appended);
   }
 
   /** Tells every client of a write, some late, some never. */
@@ -175,7 +176,8 @@ export class SimLog implements EventLog {
       faults.hit("append fails");
       throw down();
     }
-    const version = this.#disk.append(append, this.#clock.now(), this.#writer);
+    const time = this.#clock.now();
+    const version = this.#disk.append(append, time, this.#writer);
     this.#wake(append.stream, version);
     if (this.#strikes(crashAtAppend)) {
       faults.hit("crash after an append");
@@ -187,7 +189,7 @@ export class SimLog implements EventLog {
       faults.hit("append succeeds, answer lost");
       throw down();
     }
-    if (append.events.length > 0) this.#notify(append.stream, version);
+    if (append.events.length > 0) this.#notify(append.stream, version, toRecorded(append, time));
     return version;
   }
 
@@ -247,7 +249,7 @@ export class SimLog implements EventLog {
     return names.slice(0, limit).map((name) => this.#headOf(name));
   }
 
-  subscribe(listener: (stream: StreamName, version: number) => void): () => void {
+  subscribe(listener: WakeUpListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

@@ -193,9 +193,10 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return this.#observe(method, async () => {
       const bytes = await this.#transport.send(JSON.stringify(payload), ids);
       const parsed = this.#parse(bytes, method);
-      if (Array.isArray(payload) && !Array.isArray(parsed)) {
-        // A single error for a whole batch: rate limits aside, the endpoint does not take batches.
-        const error = classifyRpcError((parsed as { error?: unknown }).error, "batch", { endpoint: this.label });
+      const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
+      if (refusal !== undefined) {
+        // A single error for a whole batch: rate limits aside, the endpoint does not take batches, or none as long.
+        const error = classifyRpcError(refusal.error, "batch", { endpoint: this.label });
         if (error.kind !== "rate" && list.length > 1) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
         throw error;
       }
@@ -291,3 +292,10 @@ function isSlow({ method, params }: JsonRpcPayload): boolean {
 
 const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
   answer !== undefined && "error" in answer ? answer : undefined;
+
+/** What is said to a batch as a whole. Some say it in a list, where the first of the calls stands for all of them. */
+function refusalOfBatch(said: unknown, calls: number): { readonly error?: unknown } | undefined {
+  if (!Array.isArray(said)) return said as { error?: unknown };
+  const [only] = said as readonly ({ error?: unknown } | null)[];
+  return calls > 1 && said.length === 1 && only?.error ? only : undefined;
+}

@@ -175,6 +175,21 @@ test("an endpoint that takes no batches is asked one by one from then on", async
   expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1, 1, 1]);
 });
 
+test("a batch that is refused in a list is refused as a whole, whichever of its calls the refusal names", async () => {
+  const refusal = { jsonrpc: "2.0", error: { code: -32600, message: "batch too large" } };
+  const methods = ["a", "b", "c"];
+  for (const isNamed of [true, false]) {
+    const provider = await open();
+    respond = (calls, isBatch) =>
+      isBatch ? [{ ...refusal, id: isNamed ? calls[0]?.id : null }] : plainly(calls, false);
+    seen = [];
+    const answers = await Promise.all(methods.map((method) => provider.request(method, [])));
+    expect(answers).toEqual(methods.map((method) => [method]));
+    // Each on a connection of its own: in any order.
+    expect([seen[0], seen.slice(1).sort()]).toEqual([methods, methods.map((method) => [method])]);
+  }
+});
+
 test("a batch that was refused once is tried again later", async () => {
   const provider = await open();
   let isDown = true;

@@ -27,7 +27,7 @@ export class AddressTable {
   }
 
   readonly #hashOf = (row: number): number =>
-    hashAddress(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
+    hashAddress(this.#index.seed, this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
 
   /** The indexes of all addresses of `source`, 20 bytes each; new ones are added. */
   intern(source: Uint8Array): Int32Array {

@@ -16,8 +16,8 @@ import { WordTable } from "./word-table.ts";
 
 const ZERO_OWNER = 0;
 
-const hashPair = (slot: number, owner: number): number => {
-  const hash = Math.imul(mix(mix(1, slot), owner), 0x85ebca6b);
+const hashPair = (seed: number, slot: number, owner: number): number => {
+  const hash = Math.imul(mix(mix(seed, slot), owner), 0x85ebca6b);
   return hash ^ (hash >>> 16);
 };
 
@@ -79,7 +79,7 @@ export class BalanceHistory {
 
   readonly #hashOf = (entry: number): number => {
     const holding = this.#lists.holdingOf(entry);
-    return hashPair(this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
+    return hashPair(this.#index.seed, this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
   };
 
   /** Where the index has the holding of (slot, owner), or -1. */
@@ -96,7 +96,7 @@ export class BalanceHistory {
   /** The newest entry of somebody's list, or -1. */
   #tailOf(slot: number, owner: number): number {
     if (owner === ZERO_OWNER) return this.#links.supplyTail(slot);
-    const hash = hashPair(slot, owner);
+    const hash = hashPair(this.#index.seed, slot, owner);
     const place = this.#find(slot, owner, hash);
     return place < 0 ? -1 : this.#index.rowAt(hash, place);
   }
@@ -160,7 +160,7 @@ export class BalanceHistory {
   }
 
   #send(transfer: number, slot: number, from: number, amount: Amount): void {
-    const hash = hashPair(slot, from);
+    const hash = hashPair(this.#index.seed, slot, from);
     const place = this.#find(slot, from, hash);
     const before = this.#index.rowAt(hash, place);
     const left = subtractAmounts(this.#lists.balance(before), amount);
@@ -173,7 +173,7 @@ export class BalanceHistory {
 
   /** Returns whether the transfer brought the holding. */
   #receive(transfer: number, slot: number, to: number, amount: Amount): boolean {
-    const hash = hashPair(slot, to);
+    const hash = hashPair(this.#index.seed, slot, to);
     const place = this.#find(slot, to, hash);
     if (place < 0) {
       this.#lists.begin(transfer, slot, to);

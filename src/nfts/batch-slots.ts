@@ -63,12 +63,12 @@ function searchRuns({ kinds, words, values }: Ids, { runs }: TokenTable, slots: 
 }
 
 function searchIndex({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32Array): void {
-  const { shards, mask, bits } = tokens.index;
+  const { shards, mask, bits, seed } = tokens.index;
   const hashes = new Int32Array(slots.length);
   for (let i = 0; i < slots.length; i++) {
     if (slots[i] !== UNKNOWN) continue;
     const top = words === 1 ? 0 : (values[i * words + 1] as number);
-    hashes[i] = hashId(kinds[i] as number, values[i * words] as number, top);
+    hashes[i] = hashId(seed, kinds[i] as number, values[i * words] as number, top);
   }
   let touched = 0;
   for (let i = 0; i < slots.length; i++) {

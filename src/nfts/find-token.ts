@@ -14,13 +14,13 @@ interface Stored {
 }
 
 /** Of an id of two words; good in its high bits. */
-export const hashId = (kind: number, low: number, high: number): number => {
-  const hash = Math.imul(mix(mix(kind, low), high), 0x85ebca6b);
+export const hashId = (seed: number, kind: number, low: number, high: number): number => {
+  const hash = Math.imul(mix(mix(seed ^ kind, low), high), 0x85ebca6b);
   return hash ^ (hash >>> 16);
 };
 
-export function hashLargeId(kind: number, words: Uint32Array): number {
-  let hash = kind;
+export function hashLargeId(seed: number, kind: number, words: Uint32Array): number {
+  let hash = seed ^ kind;
   for (let w = 0; w < 8; w++) hash = mix(hash, words[w] as number);
   return Math.imul(hash, 0x85ebca6b);
 }
@@ -31,7 +31,7 @@ export const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slo
 /** The slot of an id of two words, or -1. */
 export function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): number {
   if (index.count === 0) return -1;
-  const hash = hashId(kind, low, high);
+  const hash = hashId(index.seed, kind, low, high);
   for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
     if (place < 0) return -1;

@@ -5,6 +5,7 @@
  * own: no growth takes longer than the event loop can wait. Removal shifts back, so that reverts leave no tombstones.
  */
 
+import { SEED } from "../core/mix.ts";
 import { type Keeper, keepList } from "./keep.ts";
 
 /** Full to three quarters at most: linear probing stays short. */
@@ -29,6 +30,8 @@ export class HashIndex {
   mask = 0;
   /** Of a place, those for the row. */
   bits = FIRST_BITS;
+  /** Of the hashes of its keys. */
+  seed = SEED;
   #count = 0;
   #counts = new Int32Array(1);
   #bytes = FIRST_PLACES * 4;
@@ -43,11 +46,13 @@ export class HashIndex {
 
   /** Hands on all places, or takes them over. */
   keep(keeper: Keeper): void {
-    const { mask, bits, count } = keeper.facts({ mask: this.mask, bits: this.bits, count: this.#count });
+    const facts = { mask: this.mask, bits: this.bits, seed: this.seed, count: this.#count };
+    const { mask, bits, seed, count } = keeper.facts(facts);
     this.shards = keepList(keeper, this.shards) as Int32Array<ArrayBuffer>[];
     this.#counts = keeper.words(this.#counts);
     this.mask = mask;
     this.bits = bits;
+    this.seed = seed;
     this.#count = count;
     this.#bytes = this.shards.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }

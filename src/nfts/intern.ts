@@ -8,8 +8,8 @@ import { CHUNK_BITS, CHUNK_MASK } from "./word-table.ts";
 type Words = Int32Array;
 
 /** Of the five words at `at`; good in its high bits. */
-export function hashAddress(words: Words, at: number): number {
-  let h = Math.imul((words[at] as number) ^ 0x9e3779b9, 0x85ebca6b);
+export function hashAddress(seed: number, words: Words, at: number): number {
+  let h = Math.imul((words[at] as number) ^ seed, 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 15) ^ (words[at + 1] as number), 0xc2b2ae35);
   h = Math.imul(h ^ (h >>> 13) ^ (words[at + 2] as number), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 16) ^ (words[at + 3] as number), 0xc2b2ae35);
@@ -19,10 +19,10 @@ export function hashAddress(words: Words, at: number): number {
 }
 
 /** The hash of each address, and the row that is most likely its own, or -1 when it has none. */
-export function glance({ shards, mask, bits }: HashIndex, words: Words, hashes: Words, seen: Words): void {
+export function glance({ shards, mask, bits, seed }: HashIndex, words: Words, hashes: Words, seen: Words): void {
   const rowMask = (1 << bits) - 1;
   for (let i = 0; i < hashes.length; i++) {
-    const hash = hashAddress(words, i * 5);
+    const hash = hashAddress(seed, words, i * 5);
     hashes[i] = hash;
     const places = shards[(hash >>> 24) & mask] as Words;
     let place = homeIn(places, hash);

@@ -98,14 +98,15 @@ export class TokenTable {
 
   readonly #hashOf = (slot: number): number => {
     const mark = this.mark(slot);
-    if ((mark & LARGE) !== 0) return hashLargeId(mark & ~LARGE, this.#loadLarge(this.ids.get(slot, 0)));
-    return hashId(mark, this.ids.get(slot, 0), this.ids.get(slot, 1));
+    if ((mark & LARGE) !== 0)
+      return hashLargeId(this.index.seed, mark & ~LARGE, this.#loadLarge(this.ids.get(slot, 0)));
+    return hashId(this.index.seed, mark, this.ids.get(slot, 0), this.ids.get(slot, 1));
   };
 
   /** The slot of (kind, id), or -1. */
   find(kind: TransferKind, words: IdWords): number {
     if (!isLarge(words)) return this.findSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
-    return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(kind, words));
+    return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(this.index.seed, kind, words));
   }
 
   /** As `find`, for an id as `idAmount` gives it, or any other. */
@@ -127,14 +128,16 @@ export class TokenTable {
     const row = this.#large.add();
     for (let w = 0; w < WORDS; w++) this.#large.set(row, w, words[w] as number);
     const slot = this.#add(kind | LARGE, row, 0);
-    this.index.add(hashLargeId(kind, words), slot, this.#hashOf);
+    this.index.add(hashLargeId(this.index.seed, kind, words), slot, this.#hashOf);
     return slot;
   }
 
   /** As `add`, for an id of two words, signed. */
   addSmall(kind: TransferKind, low: number, high: number): number {
     const slot = this.#add(kind, low, high);
-    if (!this.runs.add(kind, low, high, slot)) this.index.add(hashId(kind, low, high), slot, this.#hashOf);
+    if (!this.runs.add(kind, low, high, slot)) {
+      this.index.add(hashId(this.index.seed, kind, low, high), slot, this.#hashOf);
+    }
     return slot;
   }
 

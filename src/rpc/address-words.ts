@@ -2,10 +2,13 @@
  * The addresses of one answer, each once, read from their digits: five words and an open-addressing table, no string an
  * address. Numbered in order of first appearance.
  */
-import { mix } from "../core/mix.ts";
+import { mix, SEED } from "../core/mix.ts";
 import { word } from "./hex-bytes.ts";
 
 const WORDS = 5;
+
+const hashOf = (a: number, b: number, c: number, d: number, e: number): number =>
+  mix(mix(mix(mix(mix(SEED, a), b), c), d), e);
 
 export class AddressWords {
   count = 0;
@@ -22,7 +25,7 @@ export class AddressWords {
     if (a < 0 || b < 0 || c < 0 || d < 0 || e < 0) return -1;
     const words = this.#words;
     const mask = this.#places.length - 1;
-    let place = mix(mix(a ^ d, b ^ e), c) & mask;
+    let place = hashOf(a, b, c, d, e) & mask;
     for (;;) {
       const stored = this.#places[place] as number;
       if (stored === 0) break;
@@ -58,7 +61,7 @@ export class AddressWords {
     for (let number = 0; number < this.count; number++) {
       const base = number * WORDS;
       const [a, b, c, d, e] = words.subarray(base, base + WORDS) as unknown as [number, number, number, number, number];
-      let place = mix(mix(a ^ d, b ^ e), c) & mask;
+      let place = hashOf(a, b, c, d, e) & mask;
       while (places[place] !== 0) place = (place + 1) & mask;
       places[place] = number + 1;
     }

@@ -4,11 +4,15 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { mix, SEED } from "../../src/core/mix.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { AddressTable } from "../../src/nfts/addresses.ts";
 import type { Amount } from "../../src/nfts/amount.ts";
 import { AmountColumn } from "../../src/nfts/amount-column.ts";
+import { hashId, hashLargeId } from "../../src/nfts/find-token.ts";
 import { HashIndex } from "../../src/nfts/hash-index.ts";
+import { hashAddress } from "../../src/nfts/intern.ts";
+import { Reader, Writer } from "../../src/nfts/keep.ts";
 import { LateMints } from "../../src/nfts/late-mints.ts";
 import { Marks } from "../../src/nfts/marks.ts";
 import { bigIntToId, TokenTable } from "../../src/nfts/tokens.ts";
@@ -96,6 +100,73 @@ describe("an index", () => {
     for (let row = 0; row < 9_000; row++) if (!has(row)) throw new Error(`row ${row} is lost`);
     index.remove(far, hashOf);
     expect(has(far)).toBe(false);
+  });
+});
+
+describe("ids and addresses that were chosen to lie in one place", () => {
+  /** What a word has to be, after a hash so far, for `mix` to give this. */
+  const wordFor = (wanted: number, hash: number): number => {
+    const inverse = (odd: number) =>
+      Array.from({ length: 5 }).reduce((x: number) => Math.imul(x, 2 - Math.imul(odd, x)), odd);
+    let h = Math.imul(wanted ^ (wanted >>> 16), inverse(0xc2b2ae35));
+    h ^= (h >>> 13) ^ (h >>> 26);
+    return (Math.imul(h, inverse(0x85ebca6b)) ^ hash) >>> 0;
+  };
+  const KIND = TransferKind.erc1155;
+  const COUNT = 10_000;
+  const NUMBERS = Array.from({ length: COUNT }, (_, i) => i + 1);
+  /** Of the same hash where the seed is 0. */
+  const large = NUMBERS.map((n) => {
+    const words = Uint32Array.of(0, 0, 0, n, 0, 0, 0, 0);
+    words[7] = wordFor(7, words.subarray(0, 7).reduce(mix, KIND));
+    return words;
+  });
+  const small = NUMBERS.map((n) => Uint32Array.of(n, wordFor(7, mix(KIND, n)), 0, 0, 0, 0, 0, 0));
+  const addresses = NUMBERS.map((n) => {
+    const words = Int32Array.of(0, 0, 0, n, 0);
+    const hash = Math.imul(n, 0xc2b2ae35);
+    words[4] = hash ^ (hash >>> 15);
+    return words;
+  });
+
+  test("all hash alike under one seed, and none under another", () => {
+    const hashes = (seed: number) => [
+      new Set(large.map((words) => hashLargeId(seed, KIND, words))).size,
+      new Set(small.map(([low, high]) => hashId(seed, KIND, low as number, high as number))).size,
+      new Set(addresses.map((words) => hashAddress(seed, words, 0))).size,
+    ];
+    expect(hashes(0)).toEqual([1, 1, 1]);
+    // Which seed is drawn makes a difference, but none that matters.
+    for (const size of hashes(SEED)) expect(size).toBeGreaterThan(COUNT / 100);
+  });
+
+  test.each([
+    ["large", large],
+    ["small", small],
+  ])("%s ids do not come to lie beside each other", (_, ids) => {
+    const table = new TokenTable();
+    for (const words of ids) table.add(KIND, words);
+    for (const [slot, words] of ids.entries()) if (table.find(KIND, words) !== slot) throw new Error(`slot ${slot}`);
+    const places = table.index.shards.flatMap((shard) => [...shard, 0]);
+    let longest = 0;
+    for (let at = 0, full = 0; at < places.length; at++) {
+      full = places[at] === 0 ? 0 : full + 1;
+      longest = Math.max(longest, full);
+    }
+    // Of ten thousand.
+    expect(longest).toBeLessThan(500);
+  });
+
+  test("what was written down under one seed is found under it", () => {
+    const writer = new Writer();
+    const index = new HashIndex();
+    index.seed = 1;
+    const hashOf = (row: number) => hashId(index.seed, KIND, row, 0);
+    for (let row = 0; row < 100; row++) index.add(hashOf(row), row, hashOf);
+    index.keep(writer);
+    const again = new HashIndex();
+    again.keep(new Reader(writer.arrays, writer.said));
+    expect(again.seed).toBe(1);
   });
 });
 

@@ -49,12 +49,14 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
 
 /**
  * The answer's bytes; of one that is too large no more than that is read. A length that was said holds, unless it is that
- * of a compressed form; where none was, the bytes are counted as they come, which costs small answers more.
+ * of a compressed form, or the answer comes in chunks, which end when they like; where none holds, the bytes are counted
+ * as they come, which costs small answers more.
  * @throws RpcError `range`
  */
 async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Promise<Uint8Array> {
   const { headers } = response;
-  const said = headers.has("content-encoding") ? null : headers.get("content-length");
+  const isOther = headers.has("content-encoding") || headers.has("transfer-encoding");
+  const said = isOther ? null : headers.get("content-length");
   let length = Number(said ?? 0);
   if (said !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
   // Not looked at before: a body that was asked for as a stream is read as one, which takes a large one a fifth longer.

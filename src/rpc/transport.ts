@@ -69,6 +69,7 @@ const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 const MAX_PARSED = 64 * 1024;
 
 interface Waiting {
+  readonly isBatch: boolean;
   readonly resolve: (bytes: Uint8Array) => void;
   readonly reject: (error: Error) => void;
 }
@@ -82,6 +83,8 @@ class SocketTransport implements Transport {
   #current: WebSocket | undefined;
   #opening: Promise<WebSocket> | undefined;
   #failOpening: (error: Error) => void = () => undefined;
+  /** The node has not answered yet whether it announces blocks. */
+  #isSubscribing = false;
   /** Answers so far. */
   #answers = 0;
   #closed = false;
@@ -112,6 +115,7 @@ class SocketTransport implements Transport {
       });
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(key, {
+        isBatch: ids.length > 1,
         resolve: (bytes) => settle(() => resolve(bytes)),
         reject: (error) => settle(() => reject(error)),
       });
@@ -145,7 +149,8 @@ class SocketTransport implements Transport {
         if (this.#current !== socket) return;
         cancelTimeout();
         this.#opening = undefined;
-        if (this.#options.onHead !== undefined) socket.send(SUBSCRIBE_HEADS);
+        this.#isSubscribing = this.#options.onHead !== undefined;
+        if (this.#isSubscribing) socket.send(SUBSCRIBE_HEADS);
         resolve(socket);
       });
       socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => {
@@ -193,11 +198,26 @@ class SocketTransport implements Transport {
   #idIn(buffer: Buffer): number | undefined {
     try {
       const said: unknown = JSON.parse(buffer.toString("utf8"));
-      const answers = [said].flat() as readonly { id?: unknown }[];
-      return answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
+      const answers = [said].flat() as readonly { id?: unknown; error?: unknown }[];
+      const known = answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
+      const [only] = answers;
+      const isUnnamed = answers.length === 1 && (only?.id ?? null) === null && only?.error;
+      if (known !== undefined || !(isUnnamed || only?.id === 0)) return known;
+      // What was asked first is refused first.
+      const isOfHeads = this.#isSubscribing;
+      this.#isSubscribing = false;
+      return isOfHeads || only?.id === 0 ? undefined : this.#unread();
     } catch {
       return undefined;
     }
+  }
+
+  /** Who was refused without its id, most likely: a batch, the last one that was sent, or the only one that waits. */
+  #unread(): number | undefined {
+    const waiting = [...this.#waiting];
+    const [id] =
+      waiting.findLast(([, { isBatch }]) => isBatch) ?? (waiting.length === 1 ? waiting[0] : undefined) ?? [];
+    return id;
   }
 
   close(): void {

@@ -134,6 +134,39 @@ describe("over a WebSocket", () => {
     expect(await ask(transport)).toBe("0x1");
   });
 
+  test("a refusal that names no request is of the batch that waits, or of the only one that does", async () => {
+    const refusal = JSON.stringify({ id: null, error: { code: -32010, message: "The batch request was too large" } });
+    const node = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
+      websocket: {
+        message: (socket, text) => {
+          const asked = JSON.parse(String(text)) as Asked | readonly Asked[];
+          const isRefused = Array.isArray(asked) || ["unread", "eth_subscribe"].includes((asked as Asked).method);
+          if (isRefused) socket.send(refusal);
+          else if ((asked as Asked).method !== "mute")
+            socket.send(JSON.stringify({ id: (asked as Asked).id, result: "0x1" }));
+        },
+      },
+    });
+    started.push({ stop: () => node.stop(true) });
+    const transport = transportTo(`ws://127.0.0.1:${node.port}`, 20_000);
+    const read = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    expect(read(await transport.send('{"id":1,"method":"unread"}', [1]))).toBe(refusal);
+    const others = [ask(transport, "mute"), ask(transport, "mute")];
+    expect(read(await transport.send('[{"id":5},{"id":6}]', [5, 6]))).toBe(refusal);
+    transport.close();
+    expect(await Promise.all(others)).toMatchObject([{ code: "rpc_transient" }, { code: "rpc_transient" }]);
+    // Not of the first request, when it is the blocks to be announced that are refused.
+    const options = { label: "eth#1", timeoutMs: 20_000, maxBytes: 1_000_000, clock: systemClock };
+    const url = `ws://127.0.0.1:${node.port}`;
+    const announced = createTransport({ ...options, url, onHead: () => undefined });
+    started.push({ stop: () => announced.close() });
+    expect(await ask(announced)).toBe("0x1");
+    expect(read(await announced.send('{"id":1,"method":"unread"}', [1]))).toBe(refusal);
+  });
+
   test("closing fails what is under way, also what waits for the connection", async () => {
     const relay = await startSilentRelay();
     started.push(relay);

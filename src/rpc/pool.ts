@@ -354,9 +354,13 @@ export class EndpointPool {
     return best;
   }
 
-  /** With other endpoints free there is no reason to wait out one endpoint's Retry-After. */
-  #waitHint(error: RpcError): number | undefined {
-    return this.#restUntil(this.endpoints) <= this.#clock.monotonic() ? 0 : error.retryAfterMs;
+  /**
+   * A `Retry-After` is waited out until any endpoint is free, where that is soon; else who asks again is told that nobody is
+   * there.
+   */
+  #waitHint({ retryAfterMs }: RpcError): number | undefined {
+    const wait = this.#restUntil(this.endpoints) - this.#clock.monotonic();
+    return retryAfterMs === undefined || wait > HELD_MAX_MS ? undefined : wait;
   }
 
   #of(endpoint: Endpoint): Health {

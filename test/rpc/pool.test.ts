@@ -73,6 +73,24 @@ describe("failover", () => {
     expect(scheduler.time - before).toBeLessThan(10_000);
   });
 
+  test("a long Retry-After is not waited out by who was told it either, nor where another one is back before", async () => {
+    const alone = world(1);
+    const refused = alone.pool.run(() => Promise.reject(classifyHttpStatus(429, "500", {})));
+    expect(await alone.settle(refused).catch((error: unknown) => error)).toMatchObject({ code: "chain_unavailable" });
+    expect(alone.scheduler.time).toBeLessThan(10_000);
+    const { pool, settle, scheduler } = world(2);
+    const asked: string[] = [];
+    const answer = pool.run(async ({ label }) => {
+      asked.push(label);
+      if (label === "eth#2") throw classifyHttpStatus(429, "500", {});
+      if (asked.length === 1) throw new RpcError("transient", "the connection was lost");
+      return label;
+    });
+    expect(await settle(answer)).toBe("eth#1");
+    expect(asked).toEqual(["eth#1", "eth#2", "eth#1"]);
+    expect(scheduler.time).toBeLessThan(10_000);
+  });
+
   test("one that asked to be left alone is left alone though an answer of before comes in, and the others are asked", async () => {
     const { pool, settle, clock, scheduler } = world(2);
     const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));

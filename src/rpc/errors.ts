@@ -126,6 +126,9 @@ const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
 /** "Pruned history unavailable", the code that nodes took from EIP-4444: blocks that old are not kept. */
 const PRUNED_HISTORY = 4444;
 
+/** Characters of a refusal that are read: each is gone over some thirty times, on the request thread. */
+const [MAX_MESSAGE, MAX_WORDS] = [1_000, 2_000];
+
 function hintOf(text: string): RangeHint | undefined {
   for (const pattern of RANGE_HINTS) {
     const match = pattern.exec(text);
@@ -139,18 +142,20 @@ function hintOf(text: string): RangeHint | undefined {
   return undefined;
 }
 
-function textOfData(data: unknown): string {
-  if (typeof data === "string") return data;
-  return data === undefined || data === null ? "" : JSON.stringify(data).slice(0, 2_000);
+function textOf(said: unknown): string {
+  if (typeof said === "string") return said;
+  return said === undefined || said === null ? "" : JSON.stringify(said);
 }
 
 /** The error of a JSON-RPC answer `{code, message, data}` to `method`. */
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
   const fields = (typeof error === "object" && error !== null ? error : {}) as Record<string, unknown>;
-  const message = String(fields["message"] ?? "no message").slice(0, 1_000);
-  const data = textOfData(fields["data"]);
-  const text = `${message} ${data}`;
-  const code = Number(fields["code"] ?? 0);
+  const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
+  // What a contract reverted with, and kept whole then; else words as the message is, of any length.
+  const data = textOf(fields["data"]);
+  const words = data.slice(0, MAX_WORDS);
+  const text = `${message} ${words}`;
+  const code = Number(textOf(fields["code"]));
   const located = { ...meta, method, rpcCode: code };
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
     new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
@@ -161,7 +166,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   }
   if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
   if (method === "eth_getLogs") {
-    const hint = hintOf(message) ?? hintOf(data);
+    const hint = hintOf(message) ?? hintOf(words);
     if (hint !== undefined) return make("range", { hint });
     if (LAG_WORDS.test(text)) return make("transient");
     if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");

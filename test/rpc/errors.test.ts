@@ -82,6 +82,22 @@ describe("other refusals", () => {
     expect(classifyHttpStatus(413, null, {}).kind).toBe("range");
   });
 
+  test("of a refusal that is megabytes long only the beginning is read, but for what a contract reverted with", () => {
+    const hint = "eth_getLogs is limited to a 1000 range";
+    const refused = (data: string) => classifyRpcError({ code: -32000, message: "no", data }, "eth_getLogs", {});
+    expect(refused(hint).hint).toEqual({ size: 1_000 });
+    expect(refused(`${"word ".repeat(1_000)}${hint}`).hint).toBeUndefined();
+    const data = `0x${"ab".repeat(10_000)}`;
+    const reverted = (code: number) => classifyRpcError({ code, message: "execution reverted", data }, "eth_call", {});
+    expect([reverted(3).data, reverted(-32000).data]).toEqual([data, data]);
+  });
+
+  test("a message that is no text is one all the same", () => {
+    for (const message of [{ toString: null }, ["a"], 7, null]) {
+      expect(classifyRpcError({ code: -32000, message }, "eth_getLogs", {}).kind).toBe("range");
+    }
+  });
+
   test("no message carries a URL", () => {
     const error = classifyRpcError({ code: 1, message: "see https://rpc.example/v2/SECRETKEY for help" }, "eth_call", {
       endpoint: "eth#1",

@@ -39,7 +39,7 @@ export function logsOfReceipts(result: unknown, header: BlockHeader, watched: Wa
 /** A receipt's bloom, recomputed where it speaks of a watched contract or is missing. */
 function checkedBloom(receipt: WireReceipt, header: BlockHeader, watched: Watched): bigint {
   if (typeof receipt !== "object" || receipt === null) throw lie(header, "one of them is none");
-  const own = String(receipt.logsBloom ?? "").toLowerCase();
+  const own = typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
   // Beyond so many, to make the blooms anew is less work than to ask each for all that are followed.
   const matters =
     !BLOOM.test(own) ||

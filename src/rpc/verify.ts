@@ -43,10 +43,16 @@ const ADDRESS = /^0x[0-9a-f]{40}$/;
 const QUANTITY = /^(?:0x[0-9a-f]{1,13}|[0-9]{1,15})$/i;
 /** Block numbers and indexes are kept in 32 bits. */
 const MAX_NUMBER = 2 ** 32 - 1;
+/** Of a number that is told of. */
+const MAX_DIGITS = 20;
+
+/** What stands in a number's place, which may be anything, of any length. */
+const textOf = (said: unknown): string =>
+  typeof said === "string" || typeof said === "number" ? String(said).slice(0, MAX_DIGITS) : "";
 
 function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
   return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
-    meta: { block: String(log?.blockNumber ?? ""), logIndex: String(log?.logIndex ?? "") },
+    meta: { block: textOf(log?.blockNumber), logIndex: textOf(log?.logIndex) },
   });
 }
 

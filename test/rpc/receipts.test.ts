@@ -26,6 +26,7 @@ const down = () => {
   throw new RpcError("transient", "no connection");
 };
 const wrong = () => [{ logs: [], logsBloom: `0x${"0".repeat(512)}` }];
+const odd = () => [{ logs: [], logsBloom: { toString: null } }];
 
 /** Settles the block a few times beside another endpoint; by what. */
 async function settledBeside(other: Endpoint): Promise<string[]> {
@@ -51,7 +52,7 @@ async function settledBeside(other: Endpoint): Promise<string[]> {
 }
 
 test("is settled without them, at once", async () => {
-  for (const receipts of [wrong, down]) expect(await settledBeside(endpoint("eth#2", receipts))).toHaveLength(4);
+  for (const receipts of [wrong, odd, down]) expect(await settledBeside(endpoint("eth#2", receipts))).toHaveLength(4);
 });
 
 test("is asked for again of who gave its logs where there is no second opinion to be had", async () => {

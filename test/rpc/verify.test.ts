@@ -31,6 +31,15 @@ test("upper case, decimals and plain numbers are as good", () => {
   expect(verifyLogs([odd], asked)).toEqual(verifyLogs([good], asked));
 });
 
+test("of what it says in the place of a number no more is told than a number takes", () => {
+  try {
+    verifyLogs([{ ...good, blockNumber: "far ".repeat(10_000) }], asked);
+  } catch (error) {
+    expect(JSON.stringify((error as RpcError).meta).length).toBeLessThan(100);
+  }
+  expect.assertions(1);
+});
+
 describe("refused as a lie", () => {
   const damaged = word("3").replace(/3$/, "g");
   const cases: Record<string, object> = {
@@ -53,6 +62,8 @@ describe("refused as a lie", () => {
     "an address that is no hex": { address: `0x${"zz".repeat(20)}` },
     "a short address": { address: "0xab" },
     "data that are no hex": { data: "0xzz" },
+    "a block that cannot be put into words": { blockNumber: { toString: null } },
+    "an index that cannot be": { logIndex: { toString: null, valueOf: null } },
   };
   for (const [name, change] of Object.entries(cases)) {
     test(name, () => {

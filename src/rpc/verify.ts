@@ -64,8 +64,10 @@ function numberOf(value: unknown): number {
   return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
 }
 
-/** The logs of an answer's `result`, verified. @throws RpcError `lie` */
+/** The logs of an answer's `result`, verified. @throws RpcError `lie`, `transient` where there is none */
 export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
+  // A gateway without a backend says so, and is to be asked soon again.
+  if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw lie("not a list");
   const logs: VerifiedLog[] = new Array(result.length);
   let sorted = true;

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
@@ -62,6 +63,18 @@ test("code, a count or an answer that is none is not taken for that there is not
     expect(await besideSound("eth_getTransactionCount", answer).transactionCount(ADDRESS)).toBe(7);
     const called = await besideSound("eth_call", answer).calls([{ to: ADDRESS, data: "0x" }], 8);
     expect(called).toEqual([{ ok: true, data: "0x1234" }]);
+  }
+});
+
+test("no logs at all are no lie: who said so is asked soon again, if for what the other one lacks", async () => {
+  for (const nothing of [null, undefined]) {
+    const noState = () => {
+      throw new RpcError("state_unavailable", "missing trie node");
+    };
+    const reader = readerOf({ ...SOUND, eth_getLogs: () => nothing }, { ...SOUND, eth_getCode: noState });
+    const filter = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+    expect(await reader.logs(filter)).toEqual([]);
+    expect(await reader.code(ADDRESS, 8)).toBe("0x6001");
   }
 });
 

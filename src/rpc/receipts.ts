@@ -3,7 +3,8 @@
  * must cover the header's, and the logs of each receipt that matters must cover its bloom. Receipts may hold more than
  * the header's bloom: on Polygon the bridge's state-sync transaction is in no header.
  */
-import { bloomHas, bloomOf, type Watched, watchedBloomBits } from "./bloom.ts";
+import { otherWork } from "../core/own-thread.ts";
+import { Bloom, bloomHas, type Watched, watchedBloomBits } from "./bloom.ts";
 import { RpcError } from "./errors.ts";
 import type { BlockHeader, ChainLog } from "./port.ts";
 import { verifyLogs } from "./verify.ts";
@@ -15,9 +16,14 @@ interface WireReceipt {
 
 const BLOOM = /^0x[0-9a-f]{512}$/;
 const MAX_ASKED = 100;
+/** Logs put into a bloom in one go: a millisecond. One transaction has ten thousand where somebody wants it to. */
+const LOGS_AT_ONCE = 32;
 
-/** The watched logs in an `eth_getBlockReceipts` answer, in order. @throws RpcError `lie` when they do not add up */
-export function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): ChainLog[] {
+/**
+ * The watched logs in an `eth_getBlockReceipts` answer, in order. Resolves in slices.
+ * @throws RpcError `lie` when they do not add up
+ */
+export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
   const wire = (result as WireReceipt[]).flatMap((receipt) => (Array.isArray(receipt?.logs) ? receipt.logs : []));
   const everything = { addresses: new Set<string>(), topics: new Set<string>() };
@@ -28,32 +34,48 @@ export function logsOfReceipts(result: unknown, header: BlockHeader, watched: Wa
       meta: { block: header.number },
     });
   }
-  let covered = 0n;
-  for (const receipt of result as WireReceipt[]) covered |= checkedBloom(receipt, header, watched);
+  let [covered, added] = [0n, 0];
+  for (const receipt of result as WireReceipt[]) {
+    const own = ownBloom(receipt, header);
+    if (!matters(own, watched)) {
+      covered |= BigInt(own);
+      continue;
+    }
+    const bloom = new Bloom();
+    for (const log of loweredLogs(receipt)) {
+      bloom.add(log);
+      if (++added % LOGS_AT_ONCE === 0) await otherWork();
+    }
+    if (BLOOM.test(own) && bloom.value !== BigInt(own)) throw lie(header, "a receipt's logs do not make its bloom");
+    covered |= bloom.value;
+  }
   const claimed = BigInt(header.logsBloom);
   if ((claimed & covered) !== claimed) throw lie(header, "they do not add up to the block's bloom");
   const [addresses, topics] = [new Set(watched.addresses), new Set(watched.topics)];
   return logs.filter((log) => addresses.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? "")));
 }
 
-/** A receipt's bloom, recomputed where it speaks of a watched contract or is missing. */
-function checkedBloom(receipt: WireReceipt, header: BlockHeader, watched: Watched): bigint {
+/** The bloom that a receipt says, in lower case; "" where it says none. */
+function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
   if (typeof receipt !== "object" || receipt === null) throw lie(header, "one of them is none");
-  const own = typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
+  return typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
+}
+
+/** Whether a bloom is to be made anew: it speaks of a watched contract, or is missing. */
+function matters(own: string, { addresses }: Watched): boolean {
   // Beyond so many, to make the blooms anew is less work than to ask each for all that are followed.
-  const matters =
-    !BLOOM.test(own) ||
-    watched.addresses.length > MAX_ASKED ||
-    watched.addresses.some((address) => bloomHas(own, watchedBloomBits(address)));
-  if (!matters) return BigInt(own);
-  const logs = (Array.isArray(receipt.logs) ? receipt.logs : []) as { address: string; topics: string[] }[];
-  const lower = logs.map(({ address, topics }) => ({
-    address: address.toLowerCase() as ChainLog["address"],
-    topics: topics.map((topic) => topic.toLowerCase() as ChainLog["topics"][number]),
-  }));
-  const computed = bloomOf(lower);
-  if (BLOOM.test(own) && computed !== BigInt(own)) throw lie(header, "a receipt's logs do not make its bloom");
-  return computed;
+  if (!BLOOM.test(own) || addresses.length > MAX_ASKED) return true;
+  return addresses.some((address) => bloomHas(own, watchedBloomBits(address)));
+}
+
+/** What a receipt's bloom is made of. */
+function* loweredLogs({ logs }: WireReceipt): Generator<Pick<ChainLog, "address" | "topics">> {
+  for (const { address, topics } of (Array.isArray(logs) ? logs : []) as { address: string; topics: string[] }[]) {
+    yield {
+      address: address.toLowerCase() as ChainLog["address"],
+      topics: topics.map((topic) => topic.toLowerCase() as ChainLog["topics"][number]),
+    };
+  }
 }
 
 function lie(header: BlockHeader, reason: string): RpcError {

@@ -1,12 +1,15 @@
 /** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
 import { expect, test } from "bun:test";
+import { bloomOf } from "../../src/rpc/bloom.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { logsOfReceipts } from "../../src/rpc/receipts.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { turnsDuring } from "../support/turns.ts";
 import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";
 
 const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
@@ -58,4 +61,18 @@ test("is settled without them, at once", async () => {
 test("is asked for again of who gave its logs where there is no second opinion to be had", async () => {
   const settledBy = await settledBeside(endpoint("eth#2", noSuchMethod, down));
   expect(settledBy).toEqual(Array.from({ length: 4 }, () => "asking again"));
+});
+
+test("are held against their blooms in slices: a contract fills them with as many topics as it likes", async () => {
+  const COUNT = 2_000;
+  const logs = Array.from({ length: COUNT }, (_, i) => ({
+    address: ADDRESS,
+    topics: [TRANSFER, hashOf(3 * i + 9), hashOf(3 * i + 10), hashOf(3 * i + 11)],
+    ...{ data: "0x", blockNumber: "0x8", blockHash: HEADER.hash, logIndex: `0x${i.toString(16)}` },
+  }));
+  const receipt = { logs, logsBloom: `0x${bloomOf(logs).toString(16).padStart(512, "0")}` };
+  const reading = async () => logsOfReceipts([receipt], { ...HEADER, logsBloom: receipt.logsBloom }, FILTER);
+  const { value, turns } = await turnsDuring(reading);
+  expect(value).toHaveLength(COUNT);
+  expect(turns).toBeGreaterThan(COUNT / 100);
 });

@@ -149,17 +149,18 @@ export function metadataMessage(
 function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
   const columns = decodeTransfers(event.transfers);
   const ids = new Set<string>();
+  const next = new Map<bigint, bigint>();
   let truncated = false;
   for (let i = 0; i < columns.count && !truncated; i++) {
     const first = wordsToBigInt(columns.ids, i);
-    const length = columns.kinds[i] === TransferKind.range ? wordsToBigInt(columns.amounts, i) : 1n;
-    for (let offset = 0n; offset < length; offset++) {
-      const id = (first + offset).toString();
-      if (ids.size === MAX_TOKEN_IDS && !ids.has(id)) {
+    const end = first + (columns.kinds[i] === TransferKind.range ? wordsToBigInt(columns.amounts, i) : 1n);
+    for (let id = firstUnnamed(next, first); id < end; id = firstUnnamed(next, id)) {
+      if (ids.size === MAX_TOKEN_IDS) {
         truncated = true;
         break;
       }
-      ids.add(id);
+      ids.add(id.toString());
+      next.set(id, id + 1n);
     }
   }
   return {
@@ -169,6 +170,21 @@ function transfersMessage(stream: StreamName, version: number, event: TransfersC
     tokenIds: [...ids],
     ...(truncated ? { truncated: true as const } : {}),
   };
+}
+
+/**
+ * The first id from `id` on that is not named yet. A contract may say the same range ten thousand times in a block: what is
+ * named is leapt over. `next`: to each id that is named one behind it, with all between them named; kept short.
+ */
+function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
+  const passed: bigint[] = [];
+  let at = id;
+  for (let then = next.get(at); then !== undefined; then = next.get(at)) {
+    passed.push(at);
+    at = then;
+  }
+  for (const one of passed) next.set(one, at);
+  return at;
 }
 
 function envelope(stream: StreamName, version: number): Envelope {

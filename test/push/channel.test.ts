@@ -10,11 +10,13 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog, ReadOptions } from "../../src/log/port.ts";
+import { initialState } from "../../src/nfts/collection.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
+import { messageOf } from "../../src/push/told.ts";
 import { identified as begun, committed, hash } from "../nfts/histories.ts";
-import { columnsOf } from "../nfts/model.ts";
+import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -377,4 +379,26 @@ test("transfers: the newest block they were made in, not the end of what was rea
   await log.append({ stream: nftStream(1, address(600)), events: [event], expectedVersion: version });
   const told = await eventually("it is told", async () => messages.find(({ type }) => type === "transfers"));
   expect(told).toMatchObject({ block: 4, tokenIds: ["100", "101", "102"], version: version + 1 });
+});
+
+test("transfers: a range said ten thousand times over is walked once", () => {
+  const ranges = Array.from({ length: 10_000 }, (_, i) => ({
+    ...{ kind: TransferKind.range, block: 5, from: 0, to: 1, id: BigInt(i % 500), amount: BigInt(1_000 - (i % 500)) },
+  }));
+  const last = { kind: TransferKind.erc721, block: 5, from: 1, to: 2, id: 999n, amount: 1n };
+  const told = (transfers: readonly ModelTransfer[]) => {
+    const range = { type: "TransfersCommitted", fromBlock: 1, toBlock: 9, toHash: hash(9) } as const;
+    const event: NftEvent = { ...range, count: transfers.length, transfers: columnsOf(transfers) };
+    const stream = nftStream(1, address(601));
+    const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
+    const began = performance.now();
+    const message = messageOf(stream, done, { stream, version: 9, time: 0, event });
+    return { message, ms: performance.now() - began };
+  };
+  const { message, ms } = told([...ranges, last]);
+  expect(message).toMatchObject({ tokenIds: Array.from({ length: 1_000 }, (_, i) => String(i)) });
+  expect(message).not.toHaveProperty("truncated");
+  // To walk each of them takes three quarters of a second.
+  expect(ms).toBeLessThan(400);
+  expect(told([...ranges, { ...last, id: 1_000n }]).message).toMatchObject({ truncated: true });
 });

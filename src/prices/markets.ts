@@ -69,6 +69,14 @@ export class Markets {
     return facts === undefined ? undefined : { token, facts, book, extra: [], factoryAnswers: true };
   }
 
+  /** Pools in memory that the token's price may come from. */
+  poolCount(token: Address): number {
+    const { books, chain } = this.#context;
+    const book = isReference(chain, token) ? undefined : books.get(token);
+    const held = [books.reference, ...(book === undefined ? [] : [book, ...book.via])];
+    return held.reduce((count, { pools }) => count + pools.size, 0);
+  }
+
   #isDiscovered(book: TokenBook): boolean {
     const { discoveredAt, discoveredMs, heldFrom, isTransit } = book;
     if (discoveredAt === undefined || isTransit) return false;

@@ -62,6 +62,8 @@ export interface PriceAnswer {
   /** The block priced at. */
   readonly asOf: BlockRef;
   readonly finality: "finalized" | "latest";
+  /** How many pools memory knew that the price might come from. */
+  readonly poolCount: number;
 }
 
 export interface Prices {
@@ -242,7 +244,8 @@ class PriceService {
       const kept = this.#answers.get(`${key}@${at === head.number ? head.hash : at}`);
       if (kept !== undefined && at <= head.number) {
         this.#markets.known(request.address);
-        return kept;
+        // A pool that is known since may have been there at that block, too, and carry the price.
+        if (kept.poolCount === this.#markets.poolCount(request.address)) return kept;
       }
     }
     const now = this.#context.clock.monotonic();
@@ -406,6 +409,7 @@ class PriceService {
   }
 
   async #finish({ request, selection, turn }: Question, subject: Subject, market: Market): Promise<PriceAnswer> {
+    const poolCount = this.#markets.poolCount(subject.token);
     const priced = quote(market, this.#quoteOptions(request, selection, subject, market));
     const [percentChange, twap] = await Promise.all([
       request.percentChange
@@ -425,7 +429,7 @@ class PriceService {
     });
     const { number, hash } = market.block;
     const finality = number <= this.#finalized() ? "finalized" : "latest";
-    return { record, body: JSON.stringify(record), asOf: { number, hash }, finality };
+    return { record, body: JSON.stringify(record), asOf: { number, hash }, finality, poolCount };
   }
 
   #change(subject: Subject, now: Quote, optionsAt: (market: Market) => QuoteOptions): Promise<Rational | undefined> {

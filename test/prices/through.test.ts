@@ -96,17 +96,22 @@ describe("a token that was asked about before the one it goes through", () => {
 });
 
 describe("a token that goes through a shallow pool", () => {
-  test("is found a deeper way through a token that is known since, beside an answer and within ten minutes", async () => {
+  /** DEEP, which nobody asked about, is $10, and TOKEN $30 by the deep pool, $10 by the shallow one. */
+  async function shallow(): Promise<ReturnType<typeof scene> & { DEEP: Address }> {
     const { world, step } = scene();
     const DEEP = addressOf("deep");
     world.chain.token({ address: DEEP, name: "D", symbol: "D", decimals: 18 });
-    // DEEP is $10, and TOKEN $30 by the deep pool, $10 by the shallow one.
     world.pair(DEEP, 1_000_000n, WETH, 5_000n);
     world.pair(TOKEN, 1_000n, OTHER, 500n);
     world.pair(TOKEN, 100_000n, DEEP, 300_000n, SUSHI);
     world.follower.start();
     await world.price(OTHER);
     await step();
+    return { world, step, DEEP };
+  }
+
+  test("is found a deeper way through a token that is known since, beside an answer and within ten minutes", async () => {
+    const { world, step, DEEP } = await shallow();
     expect((await world.price(TOKEN)).usdPrice).toBe(10);
     await step();
     await world.price(DEEP);
@@ -124,6 +129,24 @@ describe("a token that goes through a shallow pool", () => {
     await step();
     world.chain.requests.length = 0;
     expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is priced by the deeper way at a block that was asked about before, too", async () => {
+    const { world, step, DEEP } = await shallow();
+    const block = String(world.chain.tip.number);
+    await world.price(TOKEN);
+    for (let mined = 0; mined < eth.finalityDepth + 2; mined++) await step();
+    expect((await world.price(TOKEN, { to_block: block })).usdPrice).toBe(10);
+    await world.price(DEEP);
+    world.clock.ms += TEN_MINUTES;
+    await eventually("the deep pool counts", async () => {
+      await step();
+      return (await world.price(TOKEN)).usdPrice === 30 ? true : undefined;
+    });
+    expect((await world.price(TOKEN, { to_block: block })).usdPrice).toBe(30);
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN, { to_block: block })).usdPrice).toBe(30);
     expect(world.chain.requests).toEqual([]);
   });
 });

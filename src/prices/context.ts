@@ -1,8 +1,10 @@
 /** What the parts of one chain's prices share: its facts, its ports, and the memory they keep together. */
+import type { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { Slots } from "../core/slots.ts";
+import type { StreamName } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
@@ -30,8 +32,10 @@ export interface PricesContext {
   session: string | undefined;
   /** Last block that came through the follower of this process. */
   followedTo: number | undefined;
-  /** Tokens other processes were asked about and this one does not hold. */
-  readonly wanted: Set<Address>;
+  /** Tokens other processes were asked about and this one does not hold, with the version of the stream that told. */
+  readonly wanted: Map<Address, number>;
+  /** Versions of streams that this process does not follow any more, as of its word that it does not. */
+  readonly left: LRUCache<StreamName, number>;
   /** Reference tokens whose words this process has put in the log. */
   readonly said: Set<Address>;
 }

@@ -5,7 +5,7 @@
  */
 import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, HeaderRef, PriceEvent, StreamName } from "../events/types.ts";
+import { type BlockRef, type HeaderRef, type PriceEvent, priceStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, FollowBatch } from "../indexer/consumer.ts";
 import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "./abi.ts";
 import {
@@ -278,7 +278,7 @@ export class PriceFollower implements BlockConsumer {
 
   /** To the log, then to memory. */
   async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
-    const { journal, books } = this.#context;
+    const { journal, books, left } = this.#context;
     const dropped = [...this.#dropped].filter((book) => books.held(book.stream) === undefined);
     this.#dropped.clear();
     const writes = changes.map(async ({ book, events, states, reads }) => {
@@ -299,6 +299,7 @@ export class PriceFollower implements BlockConsumer {
     const ends = dropped.map(async ({ stream }) => {
       await journal.open(stream);
       await this.#append(stream, [], { coverage: UNCOVERED, block: to.number });
+      left.set(stream, journal.version(stream));
       if (books.held(stream) === undefined) journal.close(stream);
     });
     await Promise.all([...writes, ...ends]);
@@ -316,8 +317,12 @@ export class PriceFollower implements BlockConsumer {
 
   /** Takes up tokens that other processes were asked about. */
   async #adopt(): Promise<void> {
-    const { wanted } = this.#context;
-    const tokens = [...wanted].slice(0, MAX_ADOPTED);
+    const { wanted, left, chain } = this.#context;
+    for (const [token, version] of wanted) {
+      // That it is let go is a word of its stream, too, and nobody's question.
+      if (version <= (left.get(priceStream(chain.chainId, token)) ?? 0)) wanted.delete(token);
+    }
+    const tokens = [...wanted.keys()].slice(0, MAX_ADOPTED);
     for (const token of tokens) wanted.delete(token);
     if (tokens.length === 0 || !(await loadReference(this.#context))) return;
     this.#context.books.reference.askedMs = this.#context.clock.monotonic();

@@ -95,6 +95,8 @@ const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000
 const MOVED_ATTEMPTS = 3;
 /** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
 const MAX_WANTED = 1_000;
+/** Tokens let go that are remembered as such; one that is forgotten is taken up once more at most. */
+const MAX_LEFT = 10_000;
 /** Newest events of a chain's stream in which a head is looked for. */
 const HEAD_WITHIN = 16;
 /** That a token is asked for is noted this often, however often it is. */
@@ -180,7 +182,8 @@ class PriceService {
       references: referenceTokens(chain).map((token) => token.address),
       session: undefined,
       followedTo: undefined,
-      wanted: new Set(),
+      wanted: new Map(),
+      left: new LRUCache({ max: MAX_LEFT }),
       said: new Set(),
     };
     this.#markets = new Markets(this.#context);
@@ -201,7 +204,7 @@ class PriceService {
     const parsed = parseStream(stream);
     if (parsed.kind !== "price" || version <= journal.version(stream)) return;
     if (isReference(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
-    wanted.add(parsed.address);
+    wanted.set(parsed.address, version);
     this.#deps.onTokenKnown?.();
   }
 

@@ -200,6 +200,46 @@ describe("following", () => {
     world.clock.ms += 2_000;
     expect(world.prices.consumer.addresses()).toEqual([]);
   });
+
+  test("is so for good, though its stream says it, while others are asked about", async () => {
+    const world = dollarWorld({ idleMs: 3_600_000 });
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    for (let hour = 0; hour < 4; hour++) {
+      world.clock.ms += 1_800_001;
+      world.chain.mine();
+      await world.price(WETH);
+      await world.follower.poll();
+    }
+    expect(world.prices.consumer.addresses()).not.toContain(pool.address);
+    expect(world.prices.consumer.addresses()).toContain(world.dollar.address);
+  });
+
+  test("makes room for the others once, where there is none for all", async () => {
+    const world = dollarWorld({ pools: 2 });
+    const OTHER = addressOf("other");
+    world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
+    world.pair(OTHER, 10_000n, WETH, 100n);
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(OTHER);
+    world.chain.mine();
+    await world.follower.poll();
+    await world.price(TOKEN);
+    const versions = async (): Promise<number[]> =>
+      (await world.log.heads([OTHER, TOKEN].map((token) => priceStream(1, token)))).map(({ version }) => version);
+    const step = async (): Promise<void> => {
+      world.chain.mine();
+      await world.follower.poll();
+    };
+    await step();
+    await step();
+    const before = await versions();
+    for (let block = 0; block < 5; block++) await step();
+    // Nothing happens to either of them, and nobody asks.
+    expect(await versions()).toEqual(before);
+  });
 });
 
 describe("the past", () => {

@@ -60,6 +60,8 @@ export class Markets {
     const now = clock.monotonic();
     book.askedMs = now;
     reference.askedMs = now;
+    // One that was let go, and asked about since, has another book: only that one is told of what happens.
+    book.via = book.via.map((via) => books.get(via.address) ?? via);
     for (const via of book.via) {
       via.askedMs = now;
       if (books.get(via.address) === undefined) books.put(via);

@@ -6,12 +6,12 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import { createPrices, type Prices } from "../../src/prices/service.ts";
+import { createPrices, type PriceLimits, type Prices } from "../../src/prices/service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { eventually } from "../support/service.ts";
 import { Process } from "./support/cluster.ts";
 import { addressOf } from "./support/fake-chain.ts";
-import { dollarWorld, eth, SUSHI, TOKEN, USDC, WETH, type World } from "./support/world.ts";
+import { DAI, dollarWorld, eth, SUSHI, TOKEN, USDC, USDT, WETH, type World } from "./support/world.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -19,8 +19,8 @@ setDefaultTimeout(30_000);
 const OTHER = addressOf("other");
 const TEN_MINUTES = 600_000;
 
-function scene(): { world: World; step: (change?: () => void) => Promise<void> } {
-  const world = dollarWorld();
+function scene(limits: Partial<PriceLimits> = {}): { world: World; step: (change?: () => void) => Promise<void> } {
+  const world = dollarWorld(limits);
   world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
   // OTHER is $20.
   world.pair(OTHER, 10_000n, WETH, 100n);
@@ -47,11 +47,11 @@ async function askedTooEarly(): Promise<ReturnType<typeof scene>> {
 }
 
 /** Two blocks later TOKEN's price comes from memory. */
-async function expectFollowed({ world, step }: ReturnType<typeof scene>): Promise<void> {
+async function expectFollowed({ world, step }: ReturnType<typeof scene>, usdPrice = 10): Promise<void> {
   await step();
   await step();
   world.chain.requests.length = 0;
-  expect((await world.price(TOKEN)).usdPrice).toBe(10);
+  expect((await world.price(TOKEN)).usdPrice).toBe(usdPrice);
   expect(world.chain.requests).toEqual([]);
 }
 
@@ -244,6 +244,34 @@ describe("a pool of two tokens in memory that is created while they are followed
     await world.follower.poll();
     // The made-up chain keeps the pool; its state is gone.
     expect(await world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
+  });
+});
+
+describe("a token that memory let go while another one goes through it", () => {
+  test("is gone through as it is known to who asks about itself, from memory", async () => {
+    const { world, step } = scene({ pools: 7 });
+    const BIG = addressOf("big");
+    world.chain.token({ address: BIG, name: "B", symbol: "B", decimals: 18 });
+    for (const coin of [WETH, USDC, USDT, DAI]) world.pair(BIG, 1_000_000n, coin, 5_000n);
+    world.pair(OTHER, 1_000n, USDC, 20_000n);
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.follower.start();
+    await world.price(OTHER);
+    await step();
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    await step();
+    // There is room for it and the first pools, but not for OTHER beside them.
+    await world.price(BIG);
+    await step();
+    await world.price(OTHER);
+    await world.price(TOKEN);
+    await step();
+    // OTHER becomes worth $30 by its deepest pool.
+    await step(() => world.pair(OTHER, 10_000n, USDC, 300_000n, SUSHI));
+    await step();
+    expect((await world.price(OTHER)).usdPrice).toBe(30);
+    expect((await world.price(TOKEN)).usdPrice).toBe(15);
+    await expectFollowed({ world, step }, 15);
   });
 });
 

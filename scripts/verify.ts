@@ -8,6 +8,7 @@
  */
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
+import { SQL } from "bun";
 import { systemClock } from "../src/core/clock.ts";
 import { messageOf } from "../src/core/errors.ts";
 import { bytesToHex, type Hash } from "../src/core/hex.ts";
@@ -183,6 +184,14 @@ function* longRanges({ rows, tokens, links, owners, addresses }: Ledger): Genera
   }
 }
 
+/** Nothing is behind the end that the stream's row says. A service may be appending meanwhile. */
+async function assertEnd(log: EventLog, stream: StreamName, read: number): Promise<void> {
+  const behind = await log.read(stream, { from: read + 1, limit: 1 });
+  const last = behind.at(-1)?.version ?? read;
+  const { version } = await log.head(stream);
+  if (last > version) throw new Error(`it goes on to version ${last} or beyond, its row says ${version}`);
+}
+
 async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
   const { stream, version } = head;
   const { fold, end } = folding(log, head);
@@ -197,6 +206,7 @@ async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
     }
     at = page.at(-1)!.version;
   }
+  await assertEnd(log, stream, at);
   return `v${version} ${hasher.digest("hex")}${end()}`;
 }
 
@@ -215,40 +225,112 @@ function fileFaults(url: string): string[] {
   }
 }
 
+/** Where events or streams may be that no walk over the streams comes by. */
+const STRAYS = {
+  events: `SELECT stream_id AS name, count(*) AS count FROM events
+           WHERE stream_id NOT IN (SELECT id FROM streams) GROUP BY stream_id LIMIT ${PAGE}`,
+  streams: `SELECT name, version AS count FROM streams
+            WHERE ${KINDS.map((kind) => `substr(name, 1, ${kind.length + 1}) <> '${kind}/'`).join(" AND ")} LIMIT ${PAGE}`,
+};
+
+interface Stray {
+  readonly name: string | number;
+  readonly count: number;
+}
+
+async function straysOf(url: string, query: string): Promise<Stray[]> {
+  if (url.startsWith("sqlite://")) {
+    const database = new Database(url.slice("sqlite://".length), { readonly: true });
+    try {
+      return database.query<Stray, []>(query).all();
+    } finally {
+      database.close();
+    }
+  }
+  const sql = new SQL(url, { max: 1 });
+  try {
+    return await sql.unsafe<Stray[]>(query);
+  } finally {
+    await sql.close();
+  }
+}
+
+async function strays(url: string): Promise<string[]> {
+  const events = await straysOf(url, STRAYS.events);
+  const streams = await straysOf(url, STRAYS.streams);
+  return [
+    ...events.map(({ name, count }) => `${count} events are of stream number ${name}, which has no row`),
+    ...streams.map(({ name, count }) => `${name} with ${count} events is of no kind there is`),
+  ];
+}
+
+/** A stream's head, or what is wrong with it. */
+type Found = StreamHead | { readonly stream: StreamName; readonly fault: unknown };
+
+/** The streams of a kind. One whose row cannot be read is named in its place, and the others come all the same. */
+async function* streamsOf(log: EventLog, kind: string): AsyncGenerator<Found> {
+  let limit = PAGE;
+  for (let after = ""; ; ) {
+    try {
+      const heads = await log.streams(`${kind}/`, { after, limit });
+      const last = heads.at(-1);
+      if (last === undefined) return;
+      yield* heads;
+      after = last.stream;
+    } catch (error) {
+      const stream = (error as { meta?: { stream?: unknown } }).meta?.stream;
+      if (typeof stream !== "string") throw error;
+      if (limit === 1) {
+        yield { stream: stream as StreamName, fault: error };
+        after = stream;
+      }
+      // One by one up to the one that cannot be read, page by page behind it.
+      limit = limit === 1 ? PAGE : 1;
+    }
+  }
+}
+
+async function verifyStreams(log: EventLog): Promise<{ streams: number; wrong: number }> {
+  let [streams, wrong] = [0, 0];
+  for (const kind of KINDS) {
+    for await (const found of streamsOf(log, kind)) {
+      streams++;
+      try {
+        if ("fault" in found) throw found.fault;
+        console.log(`${found.stream} ${await verifyStream(log, found)}`);
+      } catch (error) {
+        wrong++;
+        const { meta } = error as { meta?: { version?: unknown } };
+        const where = meta?.version === undefined ? "" : ` (version ${String(meta.version)})`;
+        console.log(`${found.stream} WRONG: ${messageOf(error)}${where}`);
+      }
+    }
+  }
+  return { streams, wrong };
+}
+
 async function verify(url: string): Promise<number> {
   const faults = fileFaults(url);
   for (const fault of faults) console.log(`file: ${fault}`);
   if (faults.some((fault) => fault.startsWith("there is no file"))) return 1;
   const log = await openLog(url, systemClock, silentLogger);
-  let [streams, wrong] = [0, faults.length];
-  for (const kind of KINDS) {
-    for (let after = ""; ; ) {
-      const heads = await log.streams(`${kind}/`, { after, limit: PAGE });
-      for (const head of heads) {
-        streams++;
-        try {
-          console.log(`${head.stream} ${await verifyStream(log, head)}`);
-        } catch (error) {
-          wrong++;
-          const { meta } = error as { meta?: { version?: unknown } };
-          const where = meta?.version === undefined ? "" : ` (version ${String(meta.version)})`;
-          console.log(`${head.stream} WRONG: ${messageOf(error)}${where}`);
-        }
-      }
-      const last: StreamName | undefined = heads.at(-1)?.stream;
-      if (last === undefined) break;
-      after = last;
-    }
+  try {
+    const { streams, wrong } = await verifyStreams(log);
+    const strayed = await strays(url);
+    for (const stray of strayed) console.log(`WRONG: ${stray}`);
+    const all = faults.length + wrong + strayed.length;
+    console.log(`${streams} streams, ${all} wrong`);
+    return all === 0 ? 0 : 1;
+  } finally {
+    // Its threads would keep this process from ending.
+    await log.close();
   }
-  await log.close();
-  console.log(`${streams} streams, ${wrong} wrong`);
-  return wrong === 0 ? 0 : 1;
 }
 
 const url = process.argv[2] ?? process.env["EVENT_LOG_URL"] ?? "sqlite://./data/events.db";
 try {
   process.exitCode = await verify(url);
 } catch (error) {
-  console.log(`the log cannot be opened: ${messageOf(error)}`);
+  console.log(`the log cannot be opened or read: ${messageOf(error)}`);
   process.exitCode = 1;
 }

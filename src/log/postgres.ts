@@ -370,5 +370,6 @@ class PostgresLog implements EventLog {
 }
 
 function toHead(row: HeadRow): StreamHead {
-  return { stream: row.name as StreamName, version: row.version, headline: parseHeadline(row.headline) };
+  const stream = row.name as StreamName;
+  return { stream, version: row.version, headline: parseHeadline(stream, row.headline) };
 }

@@ -2,7 +2,7 @@
  * What both engines share: domain events to stored rows and back (with the checksum proved), sizes of reads, and the
  * fan-out of wake-ups.
  */
-import { InvariantError } from "../core/errors.ts";
+import { InvariantError, invariant } from "../core/errors.ts";
 import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type { Append, Headline, WakeUpListener } from "./port.ts";
@@ -69,9 +69,18 @@ export function assertGapless(stream: StreamName, rows: readonly { version: numb
   });
 }
 
-/** A headline from its JSON. */
-export function parseHeadline(json: string | null): Headline | undefined {
-  return json === null ? undefined : (JSON.parse(json) as Headline);
+/** A headline from its JSON. @throws InvariantError that names the stream when it is none */
+export function parseHeadline(stream: StreamName, json: string | null): Headline | undefined {
+  if (json === null) return undefined;
+  let headline: unknown;
+  try {
+    headline = JSON.parse(json);
+  } catch {
+    // As bad as JSON of anything else.
+  }
+  const isFields = typeof headline === "object" && headline !== null && !Array.isArray(headline);
+  invariant(isFields, "the headline of a stream is damaged: it is no JSON object", { stream });
+  return headline as Headline;
 }
 
 /** Names of listeners with one hint each; a listener that throws does not silence the others. */

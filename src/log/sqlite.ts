@@ -231,7 +231,7 @@ class SqliteLog implements EventLog {
     const row = this.#reader
       .query<HeadRow, [string]>("SELECT name, version, headline FROM streams WHERE name = ?")
       .get(stream);
-    return { stream, version: row?.version ?? 0, headline: parseHeadline(row?.headline ?? null) };
+    return { stream, version: row?.version ?? 0, headline: parseHeadline(stream, row?.headline ?? null) };
   }
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
@@ -312,5 +312,6 @@ class SqliteLog implements EventLog {
 }
 
 function toHead(row: HeadRow): StreamHead {
-  return { stream: row.name as StreamName, version: row.version, headline: parseHeadline(row.headline) };
+  const stream = row.name as StreamName;
+  return { stream, version: row.version, headline: parseHeadline(stream, row.headline) };
 }

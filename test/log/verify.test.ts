@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cp, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -115,6 +116,53 @@ describe("verify", () => {
       expect([code, lines.at(-1)]).toEqual([1, "2 streams, 1 wrong"]);
       expect(lines[1]).toContain(`${streams[1]} WRONG`);
     }
+  });
+
+  test("names a stream whose headline is none, and goes on with the others", async () => {
+    for (const [index, stream] of streams.entries()) {
+      for (const [name, headline] of Object.entries({ cut: '{"status":', list: "[]", nothing: "null" })) {
+        const path = await copy(`headline-${index}-${name}.db`);
+        const database = new Database(path);
+        database.run(`UPDATE streams SET headline = '${headline}' WHERE name = '${stream}'`);
+        database.close();
+        const { code, lines } = await run(`sqlite://${path}`);
+        expect([code, lines.at(-1)]).toEqual([1, "2 streams, 1 wrong"]);
+        expect(lines[index]).toStartWith(`${stream} WRONG: the headline of a stream is damaged`);
+        expect(lines[1 - index]).toStartWith(`${streams[1 - index]} v4 `);
+      }
+    }
+  }, 60_000);
+
+  describe("finds what no walk over the streams comes by:", () => {
+    const damages = {
+      "records behind the end that the row says": "UPDATE streams SET version = 3 WHERE name = ?",
+      "all records of a stream that the row says is empty": "UPDATE streams SET version = 0 WHERE name = ?",
+      "records of a stream that has no row": "DELETE FROM streams WHERE name = ?",
+      "a stream of no kind there is": "UPDATE streams SET name = 'N' || substr(name, 2) WHERE name = ?",
+    };
+    for (const [index, [what, statement]] of Object.entries(damages).entries()) {
+      test(what, async () => {
+        const path = await copy(`strays-${index}.db`);
+        const database = new Database(path);
+        database.run(statement, [streams[1]!]);
+        database.close();
+        const { code, lines } = await run(`sqlite://${path}`);
+        expect(code).toBe(1);
+        expect(lines.at(-1)).toEndWith(" streams, 1 wrong");
+      });
+    }
+
+    test("on PostgreSQL, too", async () => {
+      const url = await (await sharedPostgres()).createDatabase();
+      await fill(url);
+      const sql = new SQL(url, { max: 1 });
+      await sql`DELETE FROM streams WHERE name = ${streams[0]!}`;
+      await sql`UPDATE streams SET name = 'N' || substr(name, 2) WHERE name = ${streams[1]!}`;
+      await sql.close();
+      const { code, lines } = await run(url);
+      expect([code, lines.at(-1)]).toEqual([1, "0 streams, 2 wrong"]);
+      expect(lines.join()).toContain("4 events are of stream number");
+    });
   });
 
   test("finds bytes of the file that changed, a file that was cut, one that is none, and none", async () => {

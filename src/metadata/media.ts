@@ -46,9 +46,12 @@ export interface MediaDocument {
 /** Longer URIs are known by their hash: a picture drawn into its URI has up to a megabyte of it. */
 const MAX_NAME = 128;
 
-/** What tells a URI apart from all others, and is short. */
+const HASHED = "sha256-";
+
+/** What tells a URI apart from all others, and is short. One that looks like a hash itself goes by its own. */
 export function nameOf(uri: string): string {
-  return uri.length <= MAX_NAME ? uri : `sha256-${Bun.SHA256.hash(uri, "base64url")}`;
+  const isShort = uri.length <= MAX_NAME && !uri.startsWith(HASHED);
+  return isShort ? uri : HASHED + Bun.SHA256.hash(uri, "base64url");
 }
 
 /** A document as it is kept in memory. */

@@ -279,6 +279,25 @@ test("a token whose contract speaks of it while it is being asked for is asked f
   await eventually("what is new is known", async () => ((await namesOf(running, 1))[0] === "after" ? true : undefined));
 });
 
+test("a picture that is called as another one is known for short takes nothing from it", async () => {
+  const sound = `data:audio/mpeg;base64,${Buffer.from(`ID3${"x".repeat(300)}`).toString("base64")}`;
+  const short = `sha256-${Bun.SHA256.hash(sound, "base64url")}`;
+  const uriOf = (image: string) => `data:application/json,${JSON.stringify({ image })}`;
+  const running = await run({ stories: { [A]: [uriOf(short)], [B]: [uriOf(sound)] } });
+  const statusOf = async (address: typeof A): Promise<string> => {
+    const [first] = await running.page(address, 1, { mediaItems: true });
+    return JSON.parse(first!.media).status;
+  };
+  for (const address of [A, B]) await running.settled(address, 1);
+  const looked = async (address: typeof A) =>
+    eventually("the picture was looked at", async () => {
+      const status = await statusOf(address);
+      return status === "processing" ? undefined : status;
+    });
+  expect(await looked(A)).toBe("invalid_url");
+  expect(await looked(B)).toBe("success");
+});
+
 describe("a host that is slow", () => {
   const sixty = (base: string) => Array.from({ length: 60 }, (_, id) => `${base}/${id}`);
 

@@ -46,6 +46,8 @@ type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: Head
 export class Markets {
   readonly #context: PricesContext;
   readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
+  /** Tokens that are being asked about again, by whether everywhere. */
+  readonly #rediscovering = new Map<string, Promise<Subject | undefined>>();
 
   constructor(context: PricesContext) {
     this.#context = context;
@@ -95,9 +97,19 @@ export class Markets {
   /**
    * Asks the factories again about a token that was refused a price, followed or not; with `everywhere`, where it has none
    * at all, also about its pools with all other tokens of the log: it may know some since that the token can go through,
-   * and of pools with those the follower was not told. Undefined when nothing was found, or it was asked lately.
+   * and of pools with those the follower was not told. Undefined when nothing was found, or it was asked lately. Whoever
+   * wants it meanwhile shares it: a floor has any number of values, and each makes a question of its own.
    */
-  async rediscover(token: Address, { everywhere }: { everywhere: boolean }): Promise<Subject | undefined> {
+  rediscover(token: Address, { everywhere }: { everywhere: boolean }): Promise<Subject | undefined> {
+    const key = `${token}/${everywhere}`;
+    const shared = this.#rediscovering.get(key);
+    if (shared !== undefined) return shared;
+    const asking = this.#askAgain(token, everywhere).finally(() => this.#rediscovering.delete(key));
+    this.#rediscovering.set(key, asking);
+    return asking;
+  }
+
+  async #askAgain(token: Address, everywhere: boolean): Promise<Subject | undefined> {
     const { books, clock } = this.#context;
     const book = books.get(token);
     if (book === undefined) return undefined;

@@ -151,6 +151,44 @@ describe("a token that goes through a shallow pool", () => {
   });
 });
 
+describe("many questions about one token at once", () => {
+  const FLOORS = Array.from({ length: 20 }, (_, index) => index);
+
+  /** TOKEN goes through OTHER and is followed, and it is time to look again. */
+  async function due(): Promise<ReturnType<typeof scene>> {
+    const { world, step } = scene();
+    world.pair(TOKEN, 10_000n, OTHER, 5_000n);
+    world.follower.start();
+    await world.price(OTHER);
+    await step();
+    await world.price(TOKEN);
+    await expectFollowed({ world, step });
+    world.clock.ms += TEN_MINUTES + 1;
+    await step();
+    world.chain.requests.length = 0;
+    return { world, step };
+  }
+
+  test("look further once, beside their answers", async () => {
+    const { world } = await due();
+    await Promise.all(FLOORS.map((floor) => world.price(TOKEN, { min_liquidity_usd: String(floor + 1) })));
+    await eventually("it was looked", async () => (world.chain.requests.length > 0 ? true : undefined));
+    await eventually("another look is not due", async () => {
+      const before = world.chain.requests.length;
+      await world.price(TOKEN, { min_liquidity_usd: "100" });
+      return world.chain.requests.length === before ? true : undefined;
+    });
+    expect(world.chain.requests).toHaveLength(1);
+  });
+
+  test("ask the factories once more where all are refused", async () => {
+    const { world } = await due();
+    const refused = FLOORS.map((floor) => world.refusal(TOKEN, { min_liquidity_usd: String(10 ** 9 + floor) }));
+    expect(new Set((await Promise.all(refused)).map(({ code }) => code))).toEqual(new Set(["low_liquidity"]));
+    expect(world.chain.requests).toHaveLength(1);
+  });
+});
+
 describe("a pool of two tokens in memory that is created while they are followed", () => {
   test("opens the way at once, and is followed", async () => {
     const { world, step } = scene();

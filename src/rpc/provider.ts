@@ -44,6 +44,8 @@ const BATCH_MAX_LENGTH = 1024 * 1024;
 const SLOW_BLOCKS = 1_000;
 /** An endpoint that takes no batches says so in the words of one that answers nothing for a moment. */
 const TURNS_WITHOUT_BATCHES = 100;
+/** What a request that was not taken as it is may be answered with, without a word of JSON-RPC. */
+const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
 /** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -174,8 +176,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         else resolve((answer as JsonRpcResult).result);
       }
     } catch (error) {
-      const isTooLarge = error instanceof RpcError && error.kind === "range";
-      if (batch.length > 1 && (isTooLarge || this.#turnsWithoutBatches > 0)) this.#sendEach(batch);
+      const { kind, meta } = error instanceof RpcError ? error : {};
+      if (batch.length > 1 && UNREAD_STATUS.has(meta?.["status"])) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
+      if (batch.length > 1 && (kind === "range" || this.#turnsWithoutBatches > 0)) this.#sendEach(batch);
       else for (const { reject } of batch) reject(error);
     }
   }

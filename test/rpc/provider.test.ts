@@ -26,7 +26,8 @@ const server = Bun.serve({
     const asked = (await request.json()) as Call | Call[];
     const calls = Array.isArray(asked) ? asked : [asked];
     seen.push(calls.map(({ method }) => method));
-    return Response.json(await respond(calls, Array.isArray(asked)));
+    const said = await respond(calls, Array.isArray(asked));
+    return said instanceof Response ? said : Response.json(said);
   },
 });
 let chainId = "0x1";
@@ -188,6 +189,22 @@ test("a batch that is refused in a list is refused as a whole, whichever of its 
     // Each on a connection of its own: in any order.
     expect([seen[0], seen.slice(1).sort()]).toEqual([methods, methods.map((method) => [method])]);
   }
+});
+
+test("a batch that is refused by a status alone is asked one by one, too, but not by one that says something else", async () => {
+  const provider = await open();
+  let status = 400;
+  respond = (calls, isBatch) => (isBatch ? new Response("no", { status }) : plainly(calls, false));
+  seen = [];
+  expect(await Promise.all([provider.request("a", []), provider.request("b", [])])).toEqual([["a"], ["b"]]);
+  expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1]);
+  const other = await open();
+  status = 401;
+  respond = (calls, isBatch) => (isBatch ? new Response("no", { status }) : plainly(calls, false));
+  seen = [];
+  const answers = await Promise.allSettled([other.request("a", []), other.request("b", [])]);
+  expect(answers.map((answer) => answer.status)).toEqual(["rejected", "rejected"]);
+  expect(seen).toEqual([["a", "b"]]);
 });
 
 test("a batch that was refused once is tried again later", async () => {

@@ -144,7 +144,12 @@ function hintOf(text: string): RangeHint | undefined {
 
 function textOf(said: unknown): string {
   if (typeof said === "string") return said;
-  return said === undefined || said === null ? "" : JSON.stringify(said);
+  try {
+    return said === undefined || said === null ? "" : JSON.stringify(said);
+  } catch {
+    // Nested deeper than can be followed.
+    return "";
+  }
 }
 
 /** The error of a JSON-RPC answer `{code, message, data}` to `method`. */

@@ -93,7 +93,8 @@ describe("other refusals", () => {
   });
 
   test("a message that is no text is one all the same", () => {
-    for (const message of [{ toString: null }, ["a"], 7, null]) {
+    const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
+    for (const message of [{ toString: null }, ["a"], 7, null, deep]) {
       expect(classifyRpcError({ code: -32000, message }, "eth_getLogs", {}).kind).toBe("range");
     }
   });

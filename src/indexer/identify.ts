@@ -155,9 +155,13 @@ export function readText(result: CallResult | undefined): string {
   return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
 }
 
+/** Characters of a name that are read: a contract may call itself by megabytes of what is no character. */
+const MAX_READ = 4_096;
+
 /** Without control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
 function clean(text: string): string {
   return text
+    .slice(0, MAX_READ)
     .replace(/\p{Cc}/gu, "")
     .toWellFormed()
     .slice(0, 256)

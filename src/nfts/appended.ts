@@ -25,16 +25,23 @@ export class AppendedEvents {
 
   /** Takes out the events from `version` on, as far as the one that exceeds `maxBytes`; none when that one is not here. */
   take(version: number, maxBytes: number): Recorded<NftEvent>[] {
-    let [from, bytes] = [0, 0];
-    for (; (this.#events[from]?.version ?? version) < version; from++);
-    let to = from;
-    if (this.#events[to]?.version === version) {
-      for (; to < this.#events.length && bytes < maxBytes; to++)
-        bytes += bytesOf(this.#events[to] as Recorded<NftEvent>);
+    this.drop(version - 1);
+    if (this.#events[0]?.version !== version) return [];
+    let [to, bytes] = [0, 0];
+    for (const recorded of this.#events) {
+      if (bytes >= maxBytes) break;
+      bytes += bytesOf(recorded);
+      to++;
     }
-    const taken = this.#events.slice(from, to);
-    for (const gone of this.#events.splice(0, to)) this.#bytes -= bytesOf(gone);
-    return taken;
+    this.#bytes -= bytes;
+    return this.#events.splice(0, to);
+  }
+
+  /** Forgets the events up to `version`: they are folded, from wherever they were read. */
+  drop(version: number): void {
+    const after = this.#events.findIndex((recorded) => recorded.version > version);
+    if (after < 0) this.#clear();
+    else for (const gone of this.#events.splice(0, after)) this.#bytes -= bytesOf(gone);
   }
 
   #clear(): void {

@@ -273,6 +273,7 @@ export class CollectionProjections {
       this.#hot.delete(hot.stream);
       throw error;
     }
+    hot.appended.drop(hot.collection.version);
     this.#weigh(hot);
     this.#offerToSave(hot);
   }

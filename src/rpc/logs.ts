@@ -35,7 +35,7 @@ export interface LogWatch {
 export class LogReader {
   readonly #pool: EndpointPool;
   readonly #watch: LogWatch;
-  /** Blocks of a gap to ask for at once: all, as long as that is answered in time. */
+  /** Blocks of a gap to ask for at once: all, as long as that is answered in time, and with no more than is read at once. */
   readonly #span = new SpanController(MAX_SPAN);
   /** How often an endpoint said in a row that it knows no receipts of blocks. */
   readonly #refusals = new Map<Endpoint, number>();
@@ -58,8 +58,8 @@ export class LogReader {
       const some = { ...filter, toBlock, reaching };
       const blocks = toBlock - fromBlock + 1;
       try {
-        const logs = await this.#ask(some, sources, signal);
-        span.succeeded(blocks, logs.length);
+        const { logs, count } = await this.#ask(some, sources, signal);
+        span.succeeded(blocks, count);
         return { logs, toBlock };
       } catch (error) {
         if (isLate(error) && blocks > 1) {
@@ -198,18 +198,19 @@ export class LogReader {
     return { logs, sources };
   }
 
-  /** In one answer. @throws RpcError `range` when that is too large */
-  #ask(filter: Reading, sources: Sources, signal?: AbortSignal): Promise<ChainLog[]> {
+  /** In one answer; `count` is of all that came. @throws RpcError `range` when that is too large */
+  #ask(filter: Reading, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
     const { fromBlock, toBlock, reaching, only } = filter;
     // A refusal that asking for less does not help may be this endpoint's alone.
     const failover = fromBlock === toBlock ? "any" : "lacking";
     const ask = async (endpoint: Endpoint) => {
       // Before: who catches up in between would show the block after it has left out logs.
       await assertReaching(endpoint, reaching);
-      const logs = await logsFrom(endpoint, filter);
+      const all = await logsFrom(endpoint, filter);
       sources.add(fromBlock, toBlock, endpoint);
       // At once: all contracts' logs of a long gap are gigabytes.
-      return only === undefined ? logs : logs.filter((log) => only.has(log.address));
+      const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
+      return { logs, count: all.length };
     };
     return this.#pool.run(ask, { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) });
   }
@@ -230,9 +231,8 @@ export class LogReader {
     const { fromBlock, toBlock } = filter;
     const blocks = toBlock - fromBlock + 1;
     try {
-      const logs = await this.#ask(filter, sources);
-      // Too many logs are refused: it is for the time they take that fewer blocks are asked for.
-      this.#span.succeeded(blocks, 0);
+      const { logs, count } = await this.#ask(filter, sources);
+      this.#span.succeeded(blocks, count);
       return logs;
     } catch (error) {
       if (isLate(error)) this.#span.tookTooLong(blocks);
@@ -267,10 +267,10 @@ export class LogReader {
     const logs: ChainLog[] = [];
     for (const piece of piecesOf(filter, refusal)) {
       try {
-        logs.push(...(await this.#ask(piece, sources)));
+        for (const log of (await this.#ask(piece, sources)).logs) logs.push(log);
       } catch (error) {
         if (!(error instanceof RpcError && error.kind === "range")) throw error;
-        logs.push(...(await this.#inPieces(piece, error, sources)));
+        for (const log of await this.#inPieces(piece, error, sources)) logs.push(log);
       }
     }
     return logs;

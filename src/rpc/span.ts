@@ -34,8 +34,9 @@ export class SpanController {
       this.#quiet = 0;
       this.#limit = Math.min(MAX_SPAN, Math.ceil(this.#limit * 1.5));
     }
-    // A request cut short by its range's end says little about larger ones.
+    // A request cut short by its range's end says little about larger ones, but for that they are too large as well.
     if (blocks < this.#span / 2 && logs < TARGET_LOGS / 2) return;
+    if (logs > TARGET_LOGS) this.#span = Math.min(this.#span, blocks);
     const growth = logs < KNOWN_LOGS ? GROWTH : KNOWN_GROWTH;
     const fitting = logs === 0 ? blocks * growth : (blocks * TARGET_LOGS) / logs;
     const wanted = Math.min(fitting, blocks * growth, this.#limit);

@@ -1,0 +1,59 @@
+/** Logs that lie dense: no more of them are asked for in one answer than the request thread reads at once. */
+import { expect, test } from "bun:test";
+import { type Address, quantity } from "../../src/core/hex.ts";
+import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import { EndpointPool } from "../../src/rpc/pool.ts";
+import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { hashOf } from "./support/doubtful-block.ts";
+
+const ADDRESS = `0x${"a".repeat(40)}` as Address;
+const PER_BLOCK = 40;
+const DENSE_UNTIL = 4_000;
+
+/** A chain with forty logs to a block at first, none later; and what it was asked for. */
+function dense() {
+  const answers: { blocks: number; logs: number }[] = [];
+  const logsOf = (block: number) =>
+    Array.from({ length: block <= DENSE_UNTIL ? PER_BLOCK : 0 }, (_, index) => ({
+      address: ADDRESS,
+      topics: [TRANSFER],
+      data: "0x",
+      blockNumber: quantity(block),
+      blockHash: hashOf(block),
+      logIndex: quantity(index),
+    }));
+  const endpoint: Endpoint = {
+    label: "eth#1",
+    async request(_method, [filter]) {
+      const { fromBlock, toBlock } = filter as { fromBlock: string; toBlock: string };
+      const [from, to] = [Number(fromBlock), Number(toBlock)];
+      const numbers = Array.from({ length: Math.max(0, Math.min(to, DENSE_UNTIL) - from + 1) }, (_, i) => from + i);
+      const logs = numbers.flatMap(logsOf);
+      answers.push({ blocks: to - from + 1, logs: logs.length });
+      return logs;
+    },
+    transfers: () => Promise.reject(new Error("not asked")),
+    destroy: () => undefined,
+  };
+  const clock = new ProcessClock(new Scheduler(1));
+  const pool = new EndpointPool({ chain: "eth", endpoints: [endpoint], clock });
+  const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
+  const read = (fromBlock: number, toBlock: number) =>
+    reader.logs({ addresses: [ADDRESS], topics: [TRANSFER], fromBlock, toBlock });
+  return { answers, read };
+}
+
+test("a long gap comes down to answers that are read at once, and is asked for whole where nothing is in it", async () => {
+  const { answers, read } = dense();
+  // As a follower reads on after a stop.
+  for (let from = 1; from <= DENSE_UNTIL; from += 2_000) expect(await read(from, from + 1_999)).toHaveLength(80_000);
+  expect(answers.filter(({ logs }) => logs > 15_000).length).toBeLessThanOrEqual(4);
+  answers.length = 0;
+  await read(DENSE_UNTIL + 1, DENSE_UNTIL + 5_000_000);
+  expect(answers.length).toBeLessThan(12);
+  answers.length = 0;
+  await read(DENSE_UNTIL + 1, DENSE_UNTIL + 5_000_000);
+  expect(answers).toEqual([{ blocks: 5_000_000, logs: 0 }]);
+});

@@ -22,6 +22,20 @@ afterAll(() => log.close());
 
 const address = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
 
+/** The log, and how often it was read. */
+function countedLog(): { log: EventLog; reads: () => number } {
+  let reads = 0;
+  const counted = {
+    subscribe: log.subscribe.bind(log),
+    head: log.head.bind(log),
+    read: (stream: StreamName, options: object) => {
+      reads++;
+      return log.read(stream, options);
+    },
+  } as unknown as EventLog;
+  return { log: counted, reads: () => reads };
+}
+
 test("what is half read is bounded, whatever is asked for", async () => {
   const history: NftEvent[] = [{ type: "IndexingRequested" }, identified];
   for (let block = 0; block < EVENTS; block++) history.push(committed(block));
@@ -60,19 +74,12 @@ test("a collection larger than all the room there is is held until another one i
   for (const index of [COUNT, COUNT + 1]) {
     await log.append({ stream: nftStream(1, address(index)), events: history, expectedVersion: 0 });
   }
-  let reads = 0;
-  const counted = {
-    subscribe: log.subscribe.bind(log),
-    read: (stream: StreamName, options: object) => {
-      reads++;
-      return log.read(stream, options);
-    },
-  } as unknown as EventLog;
-  const projections = new CollectionProjections({ log: counted, logger: silentLogger, maxBytes: 10 });
+  const counted = countedLog();
+  const projections = new CollectionProjections({ log: counted.log, logger: silentLogger, maxBytes: 10 });
   const first = await projections.get(1, one);
-  const after = reads;
+  const after = counted.reads();
   expect(await projections.get(1, one)).toBe(first);
-  expect([reads, projections.stats().collections]).toEqual([after, 1]);
+  expect([counted.reads(), projections.stats().collections]).toEqual([after, 1]);
   await projections.get(1, address(COUNT + 1));
   expect(projections.hotOf(1)).toEqual([nftStream(1, address(COUNT + 1))]);
   await projections.close();
@@ -112,19 +119,11 @@ test("a collection that grows takes more of the room there is, and others make w
 async function hotCollection(one: Address) {
   const stream = nftStream(1, one);
   await log.append({ stream, events: [{ type: "IndexingRequested" }, identified, committed(0)], expectedVersion: 0 });
-  let reads = 0;
-  const counted = {
-    subscribe: log.subscribe.bind(log),
-    head: log.head.bind(log),
-    read: (name: StreamName, options: object) => {
-      reads++;
-      return log.read(name, options);
-    },
-  } as unknown as EventLog;
-  const projections = new CollectionProjections({ log: counted, logger: silentLogger, maxBytes: 1e9 });
+  const counted = countedLog();
+  const projections = new CollectionProjections({ log: counted.log, logger: silentLogger, maxBytes: 1e9 });
   const collection = await projections.get(1, one);
-  reads = 0;
-  return { stream, projections, collection, reads: () => reads };
+  const before = counted.reads();
+  return { stream, projections, collection, reads: () => counted.reads() - before };
 }
 
 test("what this process appends to a collection in memory is folded without being read back", async () => {

@@ -17,8 +17,11 @@ interface Asked {
   readonly method: string;
 }
 
-/** A node over WebSocket; `mute` is never answered. */
-function startNode(): { port: number; sockets: () => number } {
+/** A node over WebSocket that says what `answer` sends to a request, or a batch. */
+function startSocketNode(answer: (asked: Asked | readonly Asked[], send: (text: string) => void) => void): {
+  port: number;
+  sockets: () => number;
+} {
   let sockets = 0;
   const server = Bun.serve({
     port: 0,
@@ -26,18 +29,22 @@ function startNode(): { port: number; sockets: () => number } {
     fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
     websocket: {
       open: () => void sockets++,
-      message: (socket, text) => {
-        const { id, method } = JSON.parse(String(text)) as Asked;
-        if (method === "idOdd") socket.send(JSON.stringify({ error: { code: 1, data: { id: 42 } }, id: String(id) }));
-        else if (method === "large") socket.send(JSON.stringify({ id, result: "1".repeat(1_100_000) }));
-        else if (method === "idLast")
-          socket.send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
-        else if (method !== "mute") socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
-      },
+      message: (socket, text) => answer(JSON.parse(String(text)), (said) => void socket.send(said)),
     },
   });
   started.push({ stop: () => server.stop(true) });
   return { port: server.port ?? 0, sockets: () => sockets };
+}
+
+/** One that is asked no batches; `mute` is never answered. */
+function startNode(): ReturnType<typeof startSocketNode> {
+  return startSocketNode((asked, send) => {
+    const { id, method } = asked as Asked;
+    if (method === "idOdd") send(JSON.stringify({ error: { code: 1, data: { id: 42 } }, id: String(id) }));
+    else if (method === "large") send(JSON.stringify({ id, result: "1".repeat(1_100_000) }));
+    else if (method === "idLast") send(JSON.stringify({ jsonrpc: "2.0", result: "0x1".padEnd(1_000, "1"), id }));
+    else if (method !== "mute") send(JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
+  });
 }
 
 function transportTo(url: string, timeoutMs: number): Transport {
@@ -102,20 +109,18 @@ describe("over a WebSocket", () => {
   });
 
   test("an answer is known by its id wherever that stands, and a batch by any of its answers", async () => {
-    const node = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
-      websocket: {
-        message: (socket, text) => {
-          const asked = JSON.parse(String(text)) as readonly Asked[];
-          socket.send("not JSON");
-          socket.send('[{"id":77777,"result":"0x2"},');
-          socket.send(JSON.stringify(asked.map(({ id }) => ({ id, result: "0x1" })).reverse()));
-        },
-      },
+    const node = startSocketNode((asked, send) => {
+      send("not JSON");
+      send('[{"id":77777,"result":"0x2"},');
+      send(
+        JSON.stringify(
+          [asked]
+            .flat()
+            .map(({ id }) => ({ id, result: "0x1" }))
+            .reverse(),
+        ),
+      );
     });
-    started.push({ stop: () => node.stop(true) });
     expect(await ask(transportTo(`ws://127.0.0.1:${startNode().port}`, 5_000), "idLast")).toStartWith("0x11");
     expect(await ask(transportTo(`ws://127.0.0.1:${startNode().port}`, 5_000), "idOdd")).toBeUndefined();
     const batch = [{ id: 5 }, { id: 6 }, { id: 7 }];
@@ -136,21 +141,11 @@ describe("over a WebSocket", () => {
 
   test("a refusal that names no request is of the batch that waits, or of the only one that does", async () => {
     const refusal = JSON.stringify({ id: null, error: { code: -32010, message: "The batch request was too large" } });
-    const node = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, self) => (self.upgrade(request) ? undefined : new Response("no", { status: 400 })),
-      websocket: {
-        message: (socket, text) => {
-          const asked = JSON.parse(String(text)) as Asked | readonly Asked[];
-          const isRefused = Array.isArray(asked) || ["unread", "eth_subscribe"].includes((asked as Asked).method);
-          if (isRefused) socket.send(refusal);
-          else if ((asked as Asked).method !== "mute")
-            socket.send(JSON.stringify({ id: (asked as Asked).id, result: "0x1" }));
-        },
-      },
+    const node = startSocketNode((asked, send) => {
+      const { id, method } = asked as Asked;
+      if (Array.isArray(asked) || ["unread", "eth_subscribe"].includes(method)) send(refusal);
+      else if (method !== "mute") send(JSON.stringify({ id, result: "0x1" }));
     });
-    started.push({ stop: () => node.stop(true) });
     const transport = transportTo(`ws://127.0.0.1:${node.port}`, 20_000);
     const read = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
     expect(read(await transport.send('{"id":1,"method":"unread"}', [1]))).toBe(refusal);

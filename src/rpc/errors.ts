@@ -126,8 +126,11 @@ const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
 /** "Pruned history unavailable", the code that nodes took from EIP-4444: blocks that old are not kept. */
 const PRUNED_HISTORY = 4444;
 
-/** Characters of a refusal that are read: each is gone over some thirty times, on the request thread. */
-const [MAX_MESSAGE, MAX_WORDS] = [1_000, 2_000];
+/**
+ * Characters of a refusal that are read: each is gone over some thirty times, on the request thread. Of its message half
+ * is told, once it is cleaned of secrets: of one that stood where it is cut the beginning would be left.
+ */
+const [MAX_MESSAGE, MAX_WORDS] = [2_000, 2_000];
 
 function hintOf(text: string): RangeHint | undefined {
   for (const pattern of RANGE_HINTS) {

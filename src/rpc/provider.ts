@@ -46,6 +46,8 @@ const SLOW_BLOCKS = 1_000;
 const TURNS_WITHOUT_BATCHES = 100;
 /** What a request that was not taken as it is may be answered with, without a word of JSON-RPC. */
 const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
+/** Characters of an error's message. */
+const MAX_TOLD = 1_000;
 /** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -211,9 +213,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return this.#cleaned(classifyRpcError(answer.error, payload.method, { endpoint: this.label }));
   }
 
-  /** The same error, which does not tell where the endpoint is. */
+  /** The same error, which does not tell where the endpoint is, and nothing at length. */
   #cleaned<T>(error: T): T {
-    if (error instanceof RpcError) error.message = this.#clean(error.message);
+    if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_TOLD);
     return error;
   }
 

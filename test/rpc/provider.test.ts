@@ -309,6 +309,18 @@ test("a refusal that quotes the endpoint's key or host comes without them", asyn
   expect(bulk.message).not.toMatch(/s3cret|another secret|127\.0/);
 });
 
+test("of a long refusal no part of a key is told, wherever it is cut", async () => {
+  const key = "s3cret-key-0123456789";
+  const provider = create(`http://127.0.0.1:${server.port}/v2/${key}`);
+  for (const cut of [1_000, 2_000]) {
+    for (let before = cut - 40; before < cut; before++) {
+      const message = `${"x".repeat(before)}${key} is unknown`;
+      respond = ([call]) => ({ jsonrpc: "2.0", id: call?.id, error: { code: -32000, message } });
+      expect((await failureOf(provider.request("m", []))).message).not.toContain("s3");
+    }
+  }
+});
+
 test("a key is not told in another case, as a name of the host or as a password", async () => {
   const clean = withoutSecrets("https://mine:pw1234@Tenant4567.eth.example.com/v2/");
   const said = "TENANT4567.ETH.example.com: project tenant4567 of Mine is out of credits; bad password PW1234 for /v2";

@@ -238,26 +238,27 @@ interface Stray {
   readonly count: number;
 }
 
-async function straysOf(url: string, query: string): Promise<Stray[]> {
+async function straysOf(url: string): Promise<{ events: Stray[]; streams: Stray[] }> {
   if (url.startsWith("sqlite://")) {
     const database = new Database(url.slice("sqlite://".length), { readonly: true });
     try {
-      return database.query<Stray, []>(query).all();
+      const ask = (query: string) => database.query<Stray, []>(query).all();
+      return { events: ask(STRAYS.events), streams: ask(STRAYS.streams) };
     } finally {
       database.close();
     }
   }
   const sql = new SQL(url, { max: 1 });
   try {
-    return await sql.unsafe<Stray[]>(query);
+    const ask = (query: string) => sql.unsafe<Stray[]>(query);
+    return { events: await ask(STRAYS.events), streams: await ask(STRAYS.streams) };
   } finally {
     await sql.close();
   }
 }
 
 async function strays(url: string): Promise<string[]> {
-  const events = await straysOf(url, STRAYS.events);
-  const streams = await straysOf(url, STRAYS.streams);
+  const { events, streams } = await straysOf(url);
   return [
     ...events.map(({ name, count }) => `${count} events are of stream number ${name}, which has no row`),
     ...streams.map(({ name, count }) => `${name} with ${count} events is of no kind there is`),

@@ -117,8 +117,9 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const { config, logger } = options;
   const metrics = new Metrics();
   const lists = await readLists(options, clock);
-  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, ({ events }) => {
-    for (const { type } of events) metrics.eventsAppended.inc({ type });
+  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger);
+  log.subscribe((_stream, _version, appended = []) => {
+    for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
   lifecycle.onEnd("event log", () => log.close());
   const cursorSecret = await readCursorSecret(log, config);

@@ -2,18 +2,13 @@
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { AppendListener, EventLog } from "./port.ts";
+import type { EventLog } from "./port.ts";
 import { openPostgresLog } from "./postgres.ts";
 import { openSqliteLog } from "./sqlite.ts";
 
 /** @param url `sqlite://<path>` or `postgres://…`. @throws AppError `log_unavailable` or `configuration` */
-export async function openLog(
-  url: string,
-  clock: Clock,
-  logger: Logger,
-  onAppended: AppendListener = () => undefined,
-): Promise<EventLog> {
-  const common = { clock, logger, onAppended };
+export async function openLog(url: string, clock: Clock, logger: Logger): Promise<EventLog> {
+  const common = { clock, logger };
   if (url.startsWith("sqlite://")) return openSqliteLog({ path: url.slice("sqlite://".length), ...common });
   if (/^postgres(ql)?:\/\//.test(url)) return openPostgresLog({ url, ...common });
   throw new AppError("EVENT_LOG_URL must start with sqlite:// or postgres://", { code: "configuration" });

@@ -48,13 +48,10 @@ export interface BlobPage {
   readonly read: number;
 }
 
-/** Hears of each append of this process that is durable. */
-export type AppendListener = (append: Append) => void;
-
 /**
  * Hears hints that a stream grew, here or in another process: they may come late, twice or not at all (then the poll of
- * the tail makes up for it within a second). With an append of this process come its events, of which the last has that
- * version.
+ * the tail makes up for it within a second). With an append of this process, durable by then, come its events, once; the
+ * last of them has that version.
  */
 export type WakeUpListener = (stream: StreamName, version: number, appended?: readonly Recorded[]) => void;
 

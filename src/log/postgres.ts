@@ -9,16 +9,7 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { Slots } from "../core/slots.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type {
-  Append,
-  AppendListener,
-  AppendOutcome,
-  BlobPage,
-  EventLog,
-  ReadOptions,
-  StreamHead,
-  WakeUpListener,
-} from "./port.ts";
+import type { Append, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead, WakeUpListener } from "./port.ts";
 import { MAX_CONNECTIONS, PostgresConnections } from "./postgres-connections.ts";
 import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
 import {
@@ -64,7 +55,6 @@ export interface PostgresOptions {
   readonly url: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly onAppended: AppendListener;
 }
 
 /** Connects and migrates. @throws AppError `log_unavailable` */
@@ -85,15 +75,13 @@ class PostgresLog implements EventLog {
   readonly #appending = new Slots(APPENDS_AT_ONCE);
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #onAppended: AppendListener;
   readonly #wakeUps: WakeUps;
   readonly #known = new Map<string, number>();
   #seenSeq = 0;
   #cancelPoll: () => void = () => undefined;
   #closed = false;
 
-  constructor({ url, clock, logger, onAppended }: PostgresOptions) {
-    this.#onAppended = onAppended;
+  constructor({ url, clock, logger }: PostgresOptions) {
     this.#clock = clock;
     this.#logger = logger;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
@@ -211,7 +199,6 @@ class PostgresLog implements EventLog {
       }
       throw new ConcurrencyError(guard.stream, guard.version, (await this.head(guard.stream)).version);
     }
-    this.#onAppended(append);
     this.#wakeUps.notify(stream, version, toRecorded(append, time));
     return version;
   }

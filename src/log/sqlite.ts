@@ -12,16 +12,7 @@ import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { otherWork } from "../core/own-thread.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type {
-  Append,
-  AppendListener,
-  AppendOutcome,
-  BlobPage,
-  EventLog,
-  ReadOptions,
-  StreamHead,
-  WakeUpListener,
-} from "./port.ts";
+import type { Append, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead, WakeUpListener } from "./port.ts";
 import {
   fromStored,
   parseHeadline,
@@ -55,7 +46,6 @@ export interface SqliteOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly onAppended: AppendListener;
 }
 
 /** Opens (creating it when missing) the log at `path`. @throws AppError `log_unavailable` */
@@ -130,7 +120,6 @@ function writerError(message: string, sqliteCode: string | undefined): AppError 
 class SqliteLog implements EventLog {
   readonly engine = "sqlite";
   readonly #clock: Clock;
-  readonly #onAppended: AppendListener;
   readonly #writer: WriterClient;
   readonly #reader: Database;
   readonly #ahead: SqliteAhead;
@@ -140,9 +129,8 @@ class SqliteLog implements EventLog {
   #cancelPoll: () => void;
   #closed = false;
 
-  constructor({ path, clock, logger, onAppended }: SqliteOptions, writer: WriterClient) {
+  constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
     this.#clock = clock;
-    this.#onAppended = onAppended;
     this.#writer = writer;
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
@@ -202,7 +190,6 @@ class SqliteLog implements EventLog {
       }
       if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
       if (events.length > 0) {
-        this.#onAppended(append);
         this.#wakeUps.notify(stream, reply.version, toRecorded(append, time));
       }
       return { version: reply.version };

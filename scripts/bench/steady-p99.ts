@@ -5,8 +5,8 @@ import { type BenchService, KEY_HEADERS } from "./service.ts";
 
 export const STEADY_PER_SECOND = 500;
 
-/** In ms, over a load of `ms`. */
-export async function steadyP99({ port }: BenchService, path: string, ms: number): Promise<number> {
+/** In ms, over a load of `ms` on whatever listens on the port. */
+export async function steadyP99({ port }: Pick<BenchService, "port">, path: string, ms: number): Promise<number> {
   const options: SteadyOptions = { port, path, headers: KEY_HEADERS, perSecond: STEADY_PER_SECOND, ms };
   return (await runChild<SteadyResult>({ script: "parts/steady.ts", args: [JSON.stringify(options)] })).p99;
 }

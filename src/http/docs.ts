@@ -7,15 +7,15 @@ const text = (description: string) => Type.String({ description });
 // OpenAPI 3.0 knows no null type, but this keyword.
 const nullableText = (description: string) => Type.String({ description, nullable: true });
 
-/** One of several shapes: what a parameter or the operator's WIRE_TYPES decide. */
-const oneOf = (description: string, ...schemas: object[]) => Type.Unsafe({ description, oneOf: schemas });
+/** One of several shapes: what a parameter or the operator's WIRE_TYPES decide. Not `oneOf`: null is of all that may be it. */
+const anyOf = (description: string, ...schemas: object[]) => Type.Unsafe({ description, anyOf: schemas });
 const countOr = (description: string, nullable = false) =>
-  oneOf(description, { type: "string", pattern: "^[0-9]+$", nullable }, { type: "integer", minimum: 0, nullable });
+  anyOf(description, { type: "string", pattern: "^[0-9]+$", nullable }, { type: "integer", minimum: 0, nullable });
 const flagOr = (description: string) =>
-  oneOf(description, { type: "string", enum: ["true", "false"] }, { type: "boolean" });
+  anyOf(description, { type: "string", enum: ["true", "false"] }, { type: "boolean" });
 const nullable = (type: string) => ({ type, nullable: true });
 const objectOr = (description: string, properties: object) =>
-  oneOf(description, { type: "string", enum: [""] }, { type: "object", properties });
+  anyOf(description, { type: "string", enum: [""] }, { type: "object", properties });
 
 const NormalizedMetadata = objectOr('"" unless normalizeMetadata=true', {
   name: nullable("string"),

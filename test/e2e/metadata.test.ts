@@ -12,6 +12,7 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "../metadata/support/traps.ts";
 import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
+import { schemaFaults } from "../support/schemas.ts";
 import {
   eventually,
   startTestService,
@@ -154,6 +155,7 @@ test("each token shows what its URI led to, or why not, and nobody private was c
     const processing = list.filter((r) => r.media.status === "processing").length;
     return processing === 0 ? list : undefined;
   });
+  for (const record of settled) expect(await schemaFaults(service, "NftRecord", record)).toEqual([]);
   const by = new Map(settled.map((r) => [Number(r.token_id), r]));
   const facts = (id: number) => {
     const { token_uri, metadata, normalized_metadata, media } = by.get(id);

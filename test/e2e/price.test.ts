@@ -13,6 +13,7 @@ import type { PriceRecord } from "../../src/prices/record.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { schemaFaults } from "../support/schemas.ts";
 import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -176,6 +177,7 @@ describe("an answer with its provenance", () => {
         const query = `?include=provenance&exchange=${exchange}${at}`;
         const { body } = await price(market.demo.address, query);
         check(body);
+        expect(await schemaFaults(service, "TokenPrice", body)).toEqual([]);
         expect(body.provenance.route).toHaveLength(2);
         const state = exchange === "uniswapv2" ? ["reserve0", "reserve1"] : ["sqrtPriceX96", "liquidity"];
         for (const field of state) expect(body.provenance.route[0][field]).toMatch(/^\d+$/);

@@ -7,6 +7,7 @@ import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
+import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -101,6 +102,19 @@ test("its choices are taken, all of them, and no others", async () => {
     expect((await get(`${name}=other`)).status).toBe(400);
   }
   expect(choices[0]?.schema.enum).toHaveLength(2 * CHAINS.length);
+});
+
+test("whole answers are valid by its schema, whatever was asked for", async () => {
+  const all = "normalizeMetadata=true&media_items=true&holders=true&disable_total=false&format=hex";
+  for (const query of ["", "disable_total=false", "limit=1", all, "as_of_block=0"]) {
+    const { status, body } = await get(query);
+    expect([query, status, await schemaFaults(service, "NftPage", body)]).toEqual([query, 200, []]);
+  }
+  const stranger = await service.get(`/api/v2/nft/0x${"9".repeat(40)}`);
+  expect(await schemaFaults(service, "NftPage", stranger.body)).toEqual([]);
+  const refused = await get("limit=0");
+  expect(await schemaFaults(service, "ErrorBody", refused.body)).toEqual([]);
+  expect(await schemaFaults(service, "NftPage", refused.body)).not.toEqual([]);
 });
 
 test("the fields of an answer are those of the schema, in its order, and every refusal is documented", async () => {

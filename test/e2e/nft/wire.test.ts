@@ -10,6 +10,7 @@ import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { CHAINS } from "../../../src/chains/chains.ts";
+import { schemaFaults } from "../../support/schemas.ts";
 import {
   type Answer,
   startTestService,
@@ -337,6 +338,7 @@ describe("a record", () => {
       await synced(native, address);
       const { body } = await native.get(`/api/v2/nft/${address}?limit=7&disable_total=false`);
       expect([body.total, body.page, body.page_size]).toEqual([30, 0, 7]);
+      for (const each of [syncing.body, body]) expect(await schemaFaults(native, "NftPage", each)).toEqual([]);
       expect([body.result[0].possible_spam, body.result[0].verified_collection]).toEqual([false, false]);
       const next = await native.get(`/api/v2/nft/${address}?cursor=${body.cursor}`);
       expect([next.body.total, next.body.page]).toEqual([30, 1]);

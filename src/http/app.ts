@@ -25,7 +25,7 @@ import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
-import { errorResponse, json, preflight, toApiError, withoutBody } from "./respond.ts";
+import { errorResponse, isRefusal, json, preflight, toApiError, withoutBody } from "./respond.ts";
 import { swaggerPage } from "./swagger-page.ts";
 import { pathOf, routed, searchOf, targetOf } from "./target.ts";
 
@@ -127,6 +127,8 @@ const requestIds = new WeakMap<Request, string>();
 
 function failure(error: unknown, id: string, logger: Logger): Response {
   if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
+  // In words that nobody took for what they mean: the operator may know them, the client is told to come back.
+  else if (isRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
   return errorResponse(error);
 }
 

@@ -41,7 +41,7 @@ export function errorResponse(error: unknown): Response {
 /** The error as API.md's table has it. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof AppError && (error.code === "chain_unavailable" || error.code === "chain_moved")) {
+  if (isOfTheChain(error)) {
     const chain = error.meta["chain"];
     const name = typeof chain === "string" ? chain : "the chain";
     return new ApiError(503, "chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {
@@ -49,6 +49,16 @@ export function toApiError(error: unknown): ApiError {
     });
   }
   return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
+}
+
+/** Whether the chain's endpoints are what an answer failed for: none answers, they moved on meanwhile, or they refused. */
+function isOfTheChain(error: unknown): error is AppError {
+  return error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isRefusal(error));
+}
+
+/** Whether an endpoint has refused what was asked, for a reason that asking again does not change. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof AppError && (error.code === "state_unavailable" || error.code.startsWith("rpc_"));
 }
 
 /** Whether an `if-none-match` names the entity tag; a weak one is as good (RFC 9110, 13.1.2). */

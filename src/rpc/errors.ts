@@ -112,9 +112,23 @@ const SIZE_HINTS: readonly { readonly pattern: RegExp; readonly slack: number; r
 const RANGE_WORDS =
   /range|more than [\d,]+ results|too many blocks|too large|too big|too wide|response size|results? limit|logs matched|query (?:returned|exceeds|timeout)|limit the query|blocks distance|requested blocks|smaller than size/i;
 const RATE_WORDS = /compute units|credits limited|rate.?limit|too many requests|request limit|capacity|throttl|quota/i;
-const LAG_WORDS = /invalid block height|no backend|header not found|unknown block|block not found|future block/i;
-const STATE_WORDS =
-  /missing trie node|state (?:is )?not available|historical state|pruned|archive|old data not available/i;
+/** Anvil's words for a block that it has not yet, and for one whose state it has no longer. */
+const OUT_OF_RANGE = "block height is \\d+ but requested was \\d+";
+const LAG_WORDS = new RegExp(
+  `invalid block height|no backend|header not found|unknown block|block not found|future block|${OUT_OF_RANGE}`,
+  "i",
+);
+/**
+ * Geth and those made from it: a missing trie node, historical state, state histories; Nethermind: no state available for
+ * block; reth: no state found for block; Besu: world state unavailable; Erigon: old data, pruning; Ethermint: failed to
+ * load state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node.
+ */
+const STATE_WORDS = new RegExp(
+  "missing trie node|state (?:is )?(?:not available|unavailable|already discarded)|no state (?:available|found)|" +
+    "historical state|state histor|failed to load state|prun(?:ed|ing)|archive|old data not available|" +
+    `lowest height is|recent blocks|${OUT_OF_RANGE}`,
+  "i",
+);
 const UNSUPPORTED_WORDS =
   /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
 const REVERT_WORDS =

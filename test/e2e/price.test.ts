@@ -221,6 +221,38 @@ describe("an answer with its provenance", () => {
     await proxy.stop();
   });
 
+  test("of the past comes from logs whatever words the node has for that it keeps no state, and else is nobody's fault", async () => {
+    const refusals = [
+      { code: -32_002, message: "No state available for block 7 (0xab…12)" },
+      { code: -32_602, message: `BlockOutOfRangeError: block height is ${await tip()} but requested was 7` },
+      { code: -32_602, message: "the moon is in the wrong house" },
+    ];
+    let refusal = refusals[0];
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: ({ method, params }) =>
+        method === "eth_call" && params[1] !== "latest" ? { error: refusal! } : undefined,
+    });
+    const query = `?to_block=${(await tip()) - 3}`;
+    const full = await price(market.demo.address, query);
+    const answers: Answer[] = [];
+    for (refusal of refusals) {
+      const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+      answers.push(await price(market.demo.address, query, own));
+      await own.stop();
+    }
+    await proxy.stop();
+    const told = answers.map(({ status, body, headers }) => [
+      status,
+      body.usdPrice ?? body.code,
+      headers.get("retry-after"),
+    ]);
+    expect(told).toEqual([
+      [200, full.body.usdPrice, null],
+      [200, full.body.usdPrice, null],
+      [503, "chain_unavailable", "5"],
+    ]);
+  });
+
   test("the spread is between the cheapest and the dearest usable pool", async () => {
     const ask = async (query: string) => (await price(market.demo.address, query)).body;
     const best = await ask("?include=provenance");

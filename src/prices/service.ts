@@ -114,6 +114,8 @@ interface Question {
   readonly isWanted: () => boolean;
   /** When the past of its price may be read. */
   readonly turn: Turn;
+  /** The chain has gone elsewhere: what is followed may not know of it yet, and is no answer to it. */
+  readonly hasMoved: boolean;
 }
 
 /** A question, shared by all who ask it meanwhile. */
@@ -288,11 +290,12 @@ class PriceService {
       return asked === undefined || clock.monotonic() - asked.askedMs < UNWANTED_MS;
     };
     const turn: Turn = (work) => this.#history.run(isWanted, work);
-    const question: Question = { request, selection, isWanted, turn };
+    const question: Question = { request, selection, isWanted, turn, hasMoved: false };
     const ask = (): Promise<PriceAnswer> =>
-      this.#attempt(() =>
-        request.toBlock === undefined ? this.#atHead(question) : this.#atBlock(question, request.toBlock),
-      );
+      this.#attempt((hasMoved) => {
+        const now = { ...question, hasMoved };
+        return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
+      });
     const isFirst = request.toBlock === undefined && this.#markets.known(request.address) === undefined;
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
@@ -315,11 +318,11 @@ class PriceService {
     return answer;
   }
 
-  /** Runs again what was overtaken by a reorganisation. */
-  async #attempt<T>(work: () => Promise<T>): Promise<T> {
+  /** Runs again what was overtaken by a reorganisation, which it is told then. */
+  async #attempt<T>(work: (hasMoved: boolean) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await work();
+        return await work(attempt > 1);
       } catch (error) {
         const moved = error instanceof AppError && error.code === "chain_moved";
         if (!moved || attempt === MOVED_ATTEMPTS) throw error;
@@ -328,8 +331,8 @@ class PriceService {
   }
 
   async #atHead(question: Question): Promise<PriceAnswer> {
-    const { request, selection } = question;
-    const head = this.#context.view.head();
+    const { request, selection, hasMoved } = question;
+    const head = hasMoved ? undefined : this.#context.view.head();
     const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
     const warm = head !== undefined && known !== undefined ? this.#markets.warm(known, head) : undefined;
     const ahead = head !== undefined && known !== undefined ? this.#markets.ahead(known, head) : undefined;
@@ -364,9 +367,9 @@ class PriceService {
   }
 
   async #atBlock(question: Question, toBlock: number): Promise<PriceAnswer> {
-    const { request, selection, isWanted } = question;
+    const { request, selection, isWanted, hasMoved } = question;
     const head = this.#context.view.head();
-    if (head?.number === toBlock) {
+    if (head?.number === toBlock && !hasMoved) {
       // Memory of this very block, and not what the node has said of a newer one.
       const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
       const warm = known === undefined ? undefined : this.#markets.warm(known, head);

@@ -155,6 +155,23 @@ describe("following", () => {
     expect(world.log.events(priceStream(1, TOKEN)).at(-1)?.type).toBe("BlocksReverted");
   });
 
+  test("a reorganisation that the follower has not seen yet leaves the chain's own answer to what reads the past", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    await world.follower.poll();
+    world.chain.fork(1);
+    world.chain.mine(2);
+    const record = await world.price(TOKEN, { include: "provenance" });
+    expect(record).toMatchObject({ usdPrice: 20, toBlock: "3" });
+    expect(record.provenance?.route[0]?.blockHash).toBe(world.chain.tip.hash);
+  });
+
   test("a pool created while followed is used without a question to the factories", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);

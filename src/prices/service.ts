@@ -389,8 +389,11 @@ class PriceService {
     ]);
     this.#admit(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
+    // As of now: what is known by the time the block was read, perhaps a minute later, was not looked at.
+    const poolCount = this.#markets.poolCount(request.address);
     const market = await this.#markets.past(subject, block);
-    return this.#finish(question, subject, { ...market, isPast: toBlock < newest });
+    const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
+    return { ...answer, poolCount };
   }
 
   /** The number of the node's head. @throws ApiError 400 when a block is above it */

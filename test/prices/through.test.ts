@@ -149,6 +149,34 @@ describe("a token that goes through a shallow pool", () => {
     expect((await world.price(TOKEN, { to_block: block })).usdPrice).toBe(30);
     expect(world.chain.requests).toEqual([]);
   });
+
+  test("is so too where the way was found while the block was being read", async () => {
+    const { world, step, DEEP } = await shallow();
+    const { chain, clock } = world;
+    const block = chain.tip.number;
+    await world.price(TOKEN);
+    for (let mined = 0; mined < eth.finalityDepth + 2; mined++) await step();
+    const [held, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { calls } = chain;
+    chain.calls = async (asked, at) => {
+      if (at === block) {
+        held.resolve();
+        await release.promise;
+      }
+      return calls.call(chain, asked, at);
+    };
+    const early = world.price(TOKEN, { to_block: String(block) });
+    await held.promise;
+    await world.price(DEEP);
+    clock.ms += TEN_MINUTES;
+    await eventually("the deep pool counts", async () => {
+      await step();
+      return (await world.price(TOKEN)).usdPrice === 30 ? true : undefined;
+    });
+    release.resolve();
+    expect((await early).usdPrice).toBe(10);
+    expect((await world.price(TOKEN, { to_block: String(block) })).usdPrice).toBe(30);
+  });
 });
 
 describe("many questions about one token at once", () => {

@@ -52,12 +52,13 @@ export function decodeAnswer(request: DecodeRequest): DecodeReply {
 /** As `decodeAnswer`, by way of parsed JSON: what every answer but the plainest is read by. */
 export function parseAnswer(request: DecodeRequest): DecodeReply {
   const { id, raw, address, topics, fromBlock, toBlock, forms } = request;
-  let answer: { result?: unknown; error?: unknown };
+  let answer: { result?: unknown; error?: unknown } | null = null;
   try {
     answer = JSON.parse(decoder.decode(raw));
   } catch {
-    return { id, kind: "transient", message: "the answer is not JSON" };
+    // Told as what is JSON and says nothing.
   }
+  if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
   try {
     const logs = verifyLogs(answer.result, {

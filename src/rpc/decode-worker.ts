@@ -30,9 +30,18 @@ const fetching = new Map<number, AbortController>();
 self.onmessage = (message: MessageEvent<WorkerRequest>) => {
   const request = message.data;
   if ("abandoned" in request) fetching.get(request.id)?.abort();
-  else if ("raw" in request) answer(decodeAnswer(request), request.raw.length);
+  else if ("raw" in request) decode(request);
   else fetchAndDecode(request);
 };
+
+/** Whatever is wrong with it: a worker that an answer brings down takes the requests of other endpoints with it. */
+function decode(request: DecodeRequest): void {
+  try {
+    answer(decodeAnswer(request), request.raw.length);
+  } catch (error) {
+    answer({ id: request.id, ...failureOf(error) }, 0);
+  }
+}
 
 function answer(reply: DecodeReply, bytes: number): void {
   const whole: WorkerReply = { ...reply, bytes };

@@ -193,3 +193,23 @@ test("a closed pool says so, to those who wait as well", async () => {
   const late = other.fetch(target("good"), "{}", job, {}, new AbortController().signal);
   expect((await failureOf(late)).code).toBe("closed");
 });
+
+/** More levels than a message between threads may have. */
+const DEEP = 50_000;
+
+test.each([
+  ["nothing at all", "null"],
+  ["a refusal nested too deep to be passed on", `{"error":{"message":${"[".repeat(DEEP)}${"]".repeat(DEEP)}}}`],
+])("what came over a socket and is %s costs nobody else an answer", async (_, said) => {
+  const one = new DecodePool(2);
+  const before = hanging;
+  const abort = new AbortController();
+  const other = failureOf(one.fetch(target("hang"), "{}", job, {}, abort.signal));
+  await until(() => hanging > before);
+  const failure = await failureOf(one.decode(new TextEncoder().encode(said), job, { endpoint: "eth#2" }));
+  expect(failure).toMatchObject({ kind: "transient", meta: { endpoint: "eth#2" } });
+  expect(failure.message).not.toContain("decoder died");
+  abort.abort(new DOMException("enough", "AbortError"));
+  expect((await other).message).toBe("enough");
+  one.close();
+});

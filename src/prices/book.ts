@@ -60,7 +60,10 @@ export interface TokenBook {
 
 export interface BookLimits {
   readonly bytes: number;
-  /** Pools whose logs are asked for at each poll; a provider's filter holds some thousands of addresses. */
+  /**
+   * Pools whose logs are asked for at each poll; a provider's filter holds some thousands of addresses. A token without a
+   * pool counts as one.
+   */
   readonly pools: number;
   /** A token nobody asked about for so long is let go, in ms. */
   readonly idleMs: number;
@@ -136,12 +139,14 @@ export class Books {
     for (const [address, book] of [...this.#tokens.entries()]) {
       // Books grow while they are held, so they are weighed again.
       const size = bytesOf(book);
-      const fits = pools + book.pools.size <= maxPools && bytes + size <= maxBytes;
+      // One without a pool is gone through at each block, too.
+      const places = Math.max(1, book.pools.size);
+      const fits = pools + places <= maxPools && bytes + size <= maxBytes;
       if (!fits || now - book.askedMs > idleMs) {
         this.#tokens.delete(address);
         continue;
       }
-      pools += book.pools.size;
+      pools += places;
       bytes += size;
     }
   }

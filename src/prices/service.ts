@@ -231,7 +231,7 @@ class PriceService {
     if (!(await loadReference(this.#context))) return;
     const { session } = journal.coverage(books.reference.stream);
     if (session === undefined) return;
-    // Each token has a pool at least, so the bound on pools bounds them too.
+    // Each token takes the place of a pool at least, so the bound on pools bounds them too.
     const tokens = await journal.followedBy(chain.chainId, session, this.#limits.pools);
     for (let at = 0; at < tokens.length; at += LOAD_BATCH) {
       await Promise.all(tokens.slice(at, at + LOAD_BATCH).map((token) => loadBook(this.#context, token)));

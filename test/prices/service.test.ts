@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import { parsePriceQuery } from "../../src/prices/query.ts";
 import { addressOf } from "./support/fake-chain.ts";
@@ -256,6 +257,29 @@ describe("following", () => {
     for (let block = 0; block < 5; block++) await step();
     // Nothing happens to either of them, and nobody asks.
     expect(await versions()).toEqual(before);
+  });
+
+  test("is let go for others though none of them has a pool", async () => {
+    const world = dollarWorld({ pools: 4 });
+    const tokens = Array.from({ length: 6 }, (_, index) => addressOf(`bare ${index}`));
+    for (const address of tokens) world.chain.token({ address, name: "B", symbol: "B", decimals: 18 });
+    world.follower.start();
+    const step = async (): Promise<void> => {
+      world.chain.mine();
+      await world.follower.poll();
+    };
+    for (const token of tokens) {
+      expect(await world.refusal(token)).toMatchObject({ code: "no_pool" });
+      await step();
+    }
+    const isAsked = async (token: Address): Promise<boolean> => {
+      world.chain.requests.length = 0;
+      expect(await world.refusal(token)).toMatchObject({ code: "no_pool" });
+      return world.chain.requests.length > 0;
+    };
+    // Beside the pool of the dollar there is room for three.
+    for (const token of tokens.slice(3)) expect(await isAsked(token)).toBe(false);
+    expect(await isAsked(tokens[2]!)).toBe(true);
   });
 });
 

@@ -169,9 +169,10 @@ function textOf(said: unknown): string {
   }
 }
 
-/** The error of a JSON-RPC answer `{code, message, data}` to `method`. */
+/** The error of a JSON-RPC answer `{code, message, data}` to `method`. Gateways say a text in its place. */
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
-  const fields = (typeof error === "object" && error !== null ? error : {}) as Record<string, unknown>;
+  const said = typeof error === "string" ? { message: error } : error;
+  const fields = (typeof said === "object" && said !== null ? said : {}) as Record<string, unknown>;
   const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
   // What a contract reverted with, and kept whole then; else words as the message is, of any length.
   const data = textOf(fields["data"]);

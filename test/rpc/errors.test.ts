@@ -127,6 +127,16 @@ describe("other refusals", () => {
     }
   });
 
+  test("a text in the place of a refusal is its message", () => {
+    expect(classifyRpcError("rate limit exceeded", "eth_getLogs", {})).toMatchObject({
+      kind: "rate",
+      message: "eth_getLogs refused: rate limit exceeded",
+    });
+    expect(classifyRpcError("eth_getLogs is limited to a 1000 range", "eth_getLogs", {}).hint).toEqual({ size: 1_000 });
+    expect(classifyRpcError("method not found", "eth_getBlockReceipts", {}).kind).toBe("unsupported");
+    expect(classifyRpcError("missing trie node", "eth_call", {}).kind).toBe("state_unavailable");
+  });
+
   test("no message carries a URL", () => {
     const error = classifyRpcError({ code: 1, message: "see https://rpc.example/v2/SECRETKEY for help" }, "eth_call", {
       endpoint: "eth#1",

@@ -7,7 +7,7 @@ import type { HeaderRef } from "../events/types.ts";
 import type { BlockTimes } from "./blocktime.ts";
 import { isCurrent, reachesBack, statesUpTo } from "./book.ts";
 import { type PricesContext, pastOf, type Subject } from "./context.ts";
-import { seriesBetween } from "./history.ts";
+import { isTooMuch, seriesBetween } from "./history.ts";
 import type { Markets } from "./markets.ts";
 import type { Turn } from "./past-work.ts";
 import type { Observation, Pool } from "./pools.ts";
@@ -25,7 +25,7 @@ export interface AverageQuestion {
   readonly turn: Turn;
 }
 
-/** US dollars; undefined for a price without a route or a chain younger than its first state. */
+/** US dollars; undefined for a price without a route, a chain younger than its first state, or more logs than are read. */
 export async function averageOf(question: AverageQuestion): Promise<Rational | undefined> {
   const { context, subject, turn } = question;
   const { route, market } = question.now;
@@ -41,7 +41,10 @@ export async function averageOf(question: AverageQuestion): Promise<Rational | u
     { ...block, parentHash: block.hash },
   );
   if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-  const series = await turn(() => readSeries(question, pools, start));
+  const series = await turn(() => readSeries(question, pools, start)).catch((error: unknown) => {
+    if (isTooMuch(error)) return undefined;
+    throw error;
+  });
   return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
 }
 

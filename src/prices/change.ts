@@ -5,6 +5,7 @@
 import { ApiError } from "../core/errors.ts";
 import type { BlockTimes } from "./blocktime.ts";
 import type { Subject } from "./context.ts";
+import { isTooMuch } from "./history.ts";
 import type { Market } from "./market.ts";
 import type { Markets } from "./markets.ts";
 import { repriced } from "./quality.ts";
@@ -25,18 +26,24 @@ export interface ChangeQuestion {
   readonly optionsAt: (market: Market) => QuoteOptions;
 }
 
-/** Per cent; undefined when there was no price then. */
+/** Per cent; undefined when there was no price then, or none that is found in as many logs as are read. */
 export async function changeOf(question: ChangeQuestion): Promise<Rational | undefined> {
   const { now, times, finalized } = question;
   const { block } = now.market;
   const found = await times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
   if (found === undefined) return undefined;
   const header = { ...found, logsBloom: "0x" };
-  const usd = (await bySameRoute(question, header)) ?? (await rankedAnew(question, header));
+  const usd = await usdAt(question, header).catch((error: unknown) => {
+    if (isTooMuch(error)) return undefined;
+    throw error;
+  });
   return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
 }
 
 type PastBlock = Parameters<Markets["past"]>[1];
+
+const usdAt = async (question: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> =>
+  (await bySameRoute(question, block)) ?? rankedAnew(question, block);
 
 async function bySameRoute({ markets, subject, now }: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> {
   const { route } = now;

@@ -39,6 +39,15 @@ const FIRST_SPAN = 256;
 /** Ranges grow by this factor: thirteen reach back twenty million blocks. */
 const GROWTH = 4;
 
+/**
+ * Logs read for one question: some 80 MB, and more than the busiest pools have in the half hour of an average. A factory in
+ * no list is anybody's contract, and a log of it costs next to nothing on many a chain.
+ */
+const MAX_LOGS = 100_000;
+
+/** Whether the past was given up because somebody has written too much into it. */
+export const isTooMuch = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
+
 /** The blocks moved under a question; asking again is right. */
 const chainMoved = (block: number): AppError =>
   new AppError(`block ${block} left the canonical chain while it was read`, {
@@ -63,7 +72,7 @@ export function observed(read: PoolRead, header: HeaderRef): Observation | undef
 /**
  * The states of pools at the end of `block`. `readHead` gives their states at the head: a pool without an event since
  * `block` still has that state.
- * @throws AppError `chain_moved` (retryable) when the block or a log's block is not canonical any more
+ * @throws AppError `chain_moved` (retryable) when the block or a log's block is not canonical any more, `too_many_logs`
  */
 export async function statesAt(
   source: PastSource,
@@ -129,9 +138,11 @@ async function fromLogs(
   let to = block.number;
   let open = [...unseen].filter(mayBeBelow);
   let checkedForward = false;
+  let most = MAX_LOGS;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
     const from = Math.max(Math.min(...open.map((address) => origins.firstBlock(address))), to - span + 1);
-    const logs = await reader.logs({ addresses: open, topics: STATE_TOPICS, fromBlock: from, toBlock: to });
+    const logs = await reader.logs({ addresses: open, topics: STATE_TOPICS, fromBlock: from, toBlock: to, most });
+    most -= logs.length;
     for (const [address, own] of byAddress(logs)) found.set(address, [...own, ...(found.get(address) ?? [])]);
     for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
     to = from - 1;
@@ -171,6 +182,7 @@ async function unmovedSince(
           topics: STATE_TOPICS,
           fromBlock: block.number + 1,
           toBlock: header.number,
+          most: MAX_LOGS,
         });
   if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
   const moved = new Set(logs.map((log) => log.address));
@@ -242,7 +254,7 @@ const MAX_DATED_BLOCKS = 256;
 
 /**
  * The states of pools after each block that changed them, from the state at `start` up to and including `end`.
- * @throws AppError `chain_moved` (retryable)
+ * @throws AppError `chain_moved` (retryable), `too_many_logs`
  */
 export async function seriesBetween(
   source: PastSource,
@@ -261,6 +273,7 @@ export async function seriesBetween(
           topics: STATE_TOPICS,
           fromBlock: start.number + 1,
           toBlock: end.number,
+          most: MAX_LOGS,
         }),
   ]);
   if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);

@@ -23,6 +23,7 @@ import { changeOf } from "./change.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import { venueOf } from "./discovery.ts";
 import { MAX_GAP_MS, PriceFollower } from "./follower.ts";
+import { isTooMuch } from "./history.ts";
 import { Journal } from "./journal.ts";
 import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
@@ -30,7 +31,7 @@ import { cover, learn, loadBook, loadReference } from "./memory.ts";
 import { Origins } from "./origins.ts";
 import { PastWork, type Turn } from "./past-work.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
-import { floorOf, type Quote, type QuoteOptions, quote, unfit } from "./quote.ts";
+import { floorOf, type Quote, type QuoteOptions, quote, refusal, unfit } from "./quote.ts";
 import type { Rational } from "./rational.ts";
 import { type PriceRecord, provenanceOf, recordOf } from "./record.ts";
 import { type Selection, selectPools } from "./selection.ts";
@@ -391,7 +392,9 @@ class PriceService {
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     // As of now: what is known by the time the block was read, perhaps a minute later, was not looked at.
     const poolCount = this.#markets.poolCount(request.address);
-    const market = await this.#markets.past(subject, block);
+    const market = await this.#markets.past(subject, block).catch((error: unknown) => {
+      throw isTooMuch(error) ? refusal("no_price_at_block") : error;
+    });
     const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
     return { ...answer, poolCount };
   }

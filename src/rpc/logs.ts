@@ -183,7 +183,7 @@ export class LogReader {
   }
 
   async #read(filter: Reading): Promise<{ logs: ChainLog[]; sources: Sources }> {
-    const sources = new Sources();
+    const sources = new Sources(filter.most);
     const { addresses } = filter;
     if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#inTime(filter, sources), sources };
     let logs: ChainLog[];
@@ -233,11 +233,11 @@ export class LogReader {
     try {
       const { logs, count } = await this.#ask(filter, sources);
       this.#span.succeeded(blocks, count);
-      return logs;
+      return sources.taken(logs);
     } catch (error) {
       if (isLate(error)) this.#span.tookTooLong(blocks);
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
-      if (fromBlock === toBlock) return this.#largeBlock(filter, error, sources);
+      if (fromBlock === toBlock) return sources.taken(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);
       const lower = await this.#split({ ...filter, toBlock: middle }, sources);
       return lower.concat(await this.#split({ ...filter, fromBlock: middle + 1 }, sources));
@@ -324,6 +324,19 @@ class Sources {
   /** Blocks read from their receipts, and how many of the addresses were looked for. */
   readonly settled = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
   readonly #ranges: { from: number; to: number; endpoint: Endpoint }[] = [];
+  /** Logs there is room for. */
+  #room: number;
+
+  constructor(room = Number.POSITIVE_INFINITY) {
+    this.#room = room;
+  }
+
+  /** The same logs, which are kept from here on. @throws AppError `too_many_logs` when there is no room for them */
+  taken(logs: ChainLog[]): ChainLog[] {
+    this.#room -= logs.length;
+    if (this.#room >= 0) return logs;
+    throw new AppError("there are more logs than there is room for", { code: "too_many_logs" });
+  }
 
   add(from: number, to: number, endpoint: Endpoint): void {
     this.#ranges.push({ from, to, endpoint });

@@ -31,6 +31,8 @@ export interface LogFilter {
   readonly fromBlock: number;
   /** Inclusive. */
   readonly toBlock: number;
+  /** Logs that whoever asks has room for; any number unless told. */
+  readonly most?: number;
 }
 
 export interface Call {
@@ -109,6 +111,7 @@ export interface ChainReader {
   /**
    * All matching logs in chain order. Splits the range as the provider demands; one `eth_getLogs` when it does not.
    * Small ranges only: the backfill has a path of its own that decodes off this thread.
+   * @throws AppError `too_many_logs` once there are more than the filter says
    */
   logs(filter: LogFilter): Promise<ChainLog[]>;
 

@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
+import { TOPIC } from "../../src/prices/abi.ts";
 import { parsePriceQuery } from "../../src/prices/query.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
@@ -389,6 +390,27 @@ describe("ranking", () => {
       exchangeName: factory,
     });
     expect((await world.price(TOKEN)).usdPrice).toBe(24);
+  });
+
+  test("a factory in no list whose pool fills blocks with logs has no past, and is priced as it is now", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    const factory = addressOf("factory");
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    const pool = world.pair(TOKEN, 1_000_000n, WETH, 20_000n, factory);
+    chain.mine(7_300);
+    const topics = [TOPIC.mint, TOPIC.mint, TOPIC.mint, TOPIC.mint];
+    const { number: blockNumber, hash: blockHash } = chain.tip;
+    const common = { address: pool.address, topics, data: "0x", blockNumber, blockHash, transactionHash: blockHash };
+    // What anybody fills a dozen blocks of a cheap chain with for some tens of dollars.
+    for (let index = 0; index < 100_001; index++) chain.logsOf.push({ ...common, logIndex: index });
+    chain.mine();
+    chain.archive = false;
+    const priced = await world.price(TOKEN, { exchange: factory, include: "percent_change,provenance" });
+    expect([priced.usdPrice, priced.provenance?.twap30m]).toEqual([40, null]);
+    const past = { exchange: factory, to_block: String(blockNumber) };
+    expect(await world.refusal(TOKEN, past)).toMatchObject({ status: 404, code: "no_price_at_block" });
+    expect((await world.price(TOKEN, { to_block: String(blockNumber) })).usdPrice).toBe(20);
   });
 
   test("concentrated liquidity is worth no more than what the pool holds", async () => {

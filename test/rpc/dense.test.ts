@@ -1,5 +1,6 @@
 /** Logs that lie dense: no more of them are asked for in one answer than the request thread reads at once. */
 import { expect, test } from "bun:test";
+import type { AppError } from "../../src/core/errors.ts";
 import { type Address, quantity } from "../../src/core/hex.ts";
 import type { Endpoint } from "../../src/rpc/endpoint.ts";
 import { EndpointPool } from "../../src/rpc/pool.ts";
@@ -40,8 +41,8 @@ function dense() {
   const clock = new ProcessClock(new Scheduler(1));
   const pool = new EndpointPool({ chain: "eth", endpoints: [endpoint], clock });
   const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
-  const read = (fromBlock: number, toBlock: number) =>
-    reader.logs({ addresses: [ADDRESS], topics: [TRANSFER], fromBlock, toBlock });
+  const read = (fromBlock: number, toBlock: number, room: { most?: number } = {}) =>
+    reader.logs({ addresses: [ADDRESS], topics: [TRANSFER], fromBlock, toBlock, ...room });
   return { answers, read };
 }
 
@@ -56,4 +57,17 @@ test("a long gap comes down to answers that are read at once, and is asked for w
   answers.length = 0;
   await read(DENSE_UNTIL + 1, DENSE_UNTIL + 5_000_000);
   expect(answers).toEqual([{ blocks: 5_000_000, logs: 0 }]);
+});
+
+test("who has no room for all of them is told so before all of them are read", async () => {
+  const { answers, read } = dense();
+  // Each answer is small from here on.
+  await read(1, 2_000);
+  await read(1, 2_000);
+  answers.length = 0;
+  const most = 40_000;
+  const refused = await read(1, DENSE_UNTIL, { most }).catch((error: AppError) => error.code);
+  expect(refused).toBe("too_many_logs");
+  expect(answers.reduce((sum, { logs }) => sum + logs, 0)).toBeLessThan(2 * most);
+  expect(await read(1, 1_000, { most })).toHaveLength(most);
 });

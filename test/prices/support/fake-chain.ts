@@ -237,9 +237,17 @@ export class FakeChain implements ChainReader {
     return this.logs(filter);
   }
 
-  async logs({ addresses, topics, fromBlock, toBlock }: LogFilter): Promise<ChainLog[]> {
+  async logs({
+    addresses,
+    topics,
+    fromBlock,
+    toBlock,
+    most = Number.POSITIVE_INFINITY,
+  }: LogFilter): Promise<ChainLog[]> {
     this.requests.push(`logs ${fromBlock}-${toBlock}`);
-    return this.#logs(addresses, topics, fromBlock, toBlock);
+    const logs = this.#logs(addresses, topics, fromBlock, toBlock);
+    if (logs.length > most) throw new AppError("more logs than there is room for", { code: "too_many_logs" });
+    return logs;
   }
 
   /** As `logs`, without counting as a request. */

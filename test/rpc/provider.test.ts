@@ -321,6 +321,15 @@ test("of a long refusal no part of a key is told, wherever it is cut", async () 
   }
 });
 
+test.each(["?s3cret-key", "?auth=Bearer%20s3cret-key", "?a=1;key=s3cret-key", "?k=ab+s3cret-key", "key=s3cret-key"])(
+  "a key that is said as /%s is not told",
+  (rest) => {
+    expect(withoutSecrets(`https://rpc.example.com/${rest}`)("no such key: s3cret-key")).toBe(
+      "no such key: [redacted]",
+    );
+  },
+);
+
 test("a key is not told in another case, as a name of the host or as a password", async () => {
   const clean = withoutSecrets("https://mine:pw1234@Tenant4567.eth.example.com/v2/");
   const said = "TENANT4567.ETH.example.com: project tenant4567 of Mine is out of credits; bad password PW1234 for /v2";

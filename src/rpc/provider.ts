@@ -180,7 +180,10 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     } catch (error) {
       const { kind, meta } = error instanceof RpcError ? error : {};
       if (batch.length > 1 && UNREAD_STATUS.has(meta?.["status"])) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
-      if (batch.length > 1 && (kind === "range" || this.#turnsWithoutBatches > 0)) this.#sendEach(batch);
+      // Whatever was said to others meanwhile: who is asked for less must not be asked for a hundred times as much.
+      const isBusy = kind === "rate" || kind === "late";
+      const mayTakeEach = kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
+      if (batch.length > 1 && mayTakeEach) this.#sendEach(batch);
       else for (const { reject } of batch) reject(error);
     }
   }

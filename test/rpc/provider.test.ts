@@ -207,6 +207,24 @@ test("a batch that is refused by a status alone is asked one by one, too, but no
   expect(seen).toEqual([["a", "b"]]);
 });
 
+test("who asks to be left alone is not asked one by one for another batch's sake", async () => {
+  const provider = await open();
+  const refused = Promise.withResolvers<void>();
+  respond = async (calls, isBatch) => {
+    if (!isBatch) refused.resolve();
+    if (calls.length === 100) return { jsonrpc: "2.0", id: null, error: { code: -32600, message: "no batches" } };
+    if (!isBatch) return plainly(calls, false);
+    // By now the other one has said that there are no batches here.
+    await refused.promise;
+    return new Response("slow down", { status: 429, headers: { "retry-after": "7" } });
+  };
+  seen = [];
+  const answers = await Promise.allSettled(Array.from({ length: 150 }, () => provider.request("a", [])));
+  expect(answers.filter(({ status }) => status === "fulfilled")).toHaveLength(100);
+  expect((answers.at(-1) as PromiseRejectedResult).reason).toMatchObject({ kind: "rate", retryAfterMs: 7_000 });
+  expect(seen).toHaveLength(102);
+});
+
 test("a batch that was refused once is tried again later", async () => {
   const provider = await open();
   let isDown = true;

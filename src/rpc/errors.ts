@@ -187,6 +187,8 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {
     return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
   }
+  // "Too many requests in batch": fewer at once, not later.
+  if (method === "batch" && code !== 429 && /\bbatch/i.test(text)) return make("range");
   if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
   if (method === "eth_getLogs") {
     const hint = hintOf(message) ?? hintOf(words);

@@ -176,6 +176,20 @@ test("an endpoint that takes no batches is asked one by one from then on", async
   expect(seen.map((methods) => methods.length)).toEqual([2, 1, 1, 1, 1]);
 });
 
+test.each(["too many requests in batch: 3 > 2", "batch request limit exceeded"])(
+  "a batch that is refused for its length in the words of a rate is asked one by one: %s",
+  async (message) => {
+    const provider = await open();
+    respond = (calls, isBatch) =>
+      isBatch ? { jsonrpc: "2.0", id: null, error: { code: -32600, message } } : plainly(calls, false);
+    expect(await Promise.all(["a", "b", "c"].map((method) => provider.request(method, [])))).toEqual([
+      ["a"],
+      ["b"],
+      ["c"],
+    ]);
+  },
+);
+
 test("a batch that is refused in a list is refused as a whole, whichever of its calls the refusal names", async () => {
   const refusal = { jsonrpc: "2.0", error: { code: -32600, message: "batch too large" } };
   const methods = ["a", "b", "c"];

@@ -382,6 +382,8 @@ export class Follower {
     if (checkpoint === undefined) return;
     const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
     evolveChain(state, checkpoint, next);
+    // By an older one all that is written next would be refused.
+    this.#options.collections.chainVersion = next;
   }
 }
 

@@ -1,0 +1,86 @@
+/** A follower sums its chain's stream up now and then, and goes on as if it had not. */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { Lifecycle } from "../../src/core/lifecycle.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { type ChainEvent, chainStream, nftStream } from "../../src/events/types.ts";
+import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
+import { openLog } from "../../src/log/open.ts";
+import { RULES_VERSION } from "../../src/nfts/flags.ts";
+import type { ChainLog } from "../../src/rpc/port.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { followedHead, headerOf, startFollower } from "../support/following.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const address = `0x${"a".repeat(40)}` as Address;
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const lifecycle = new Lifecycle(silentLogger);
+afterAll(async () => {
+  await lifecycle.stop();
+  await log.close();
+});
+
+const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
+const mint = (block: number): ChainLog => ({
+  address,
+  topics: [TRANSFER, word(0), word(1), word(block)],
+  data: "0x",
+  blockNumber: block,
+  blockHash: headerOf(block).hash,
+  transactionHash: word(block),
+  logIndex: 0,
+});
+
+test("what a block brings right after a checkpoint is written, and nobody takes the chain over for it", async () => {
+  const { number, hash, parentHash, timestamp } = headerOf(100);
+  const before: ChainEvent[] = [
+    { type: "HeadAdvanced", fromBlock: 100, headers: [{ number, hash, parentHash, timestamp }] },
+    { type: "ChainFinalized", block: { number, hash } },
+    // As many as the next head makes a thousand of.
+    ...Array.from({ length: 997 }, (): ChainEvent => ({ type: "FollowingBegan", holder: "test" })),
+  ];
+  await log.append({ stream: chainStream(1), events: before, expectedVersion: 0 });
+  await log.append({
+    stream: nftStream(1, address),
+    expectedVersion: 0,
+    events: [{ type: "IndexingRequested" }],
+    headline: toHeadline({
+      ...REQUESTED,
+      status: "following",
+      forms: ["erc721"],
+      end: 100,
+      endHash: hash,
+      rulesVersion: RULES_VERSION,
+    }),
+  });
+  let head = 101;
+  const { follower } = startFollower({
+    log,
+    lifecycle,
+    head: () => head,
+    minPollMs: 10,
+    reader: {
+      tips: async () => ({ head: headerOf(head), finalized: headerOf(100), shownBy: undefined }) as never,
+      completeLogs: async ({ fromBlock, toBlock }) =>
+        Array.from({ length: toBlock - fromBlock + 1 }, (_, i) => mint(fromBlock + i)),
+    },
+  });
+  for (; head <= 103; head++) {
+    follower.nudge();
+    await eventually("the block is followed", async () => ((await followedHead(log)) === head ? true : undefined));
+  }
+  const after = await log.read(chainStream(1), { from: before.length + 1 });
+  expect(after.map(({ event }) => event.type)).toEqual([
+    "HeadAdvanced",
+    "ChainCheckpointed",
+    "HeadAdvanced",
+    "HeadAdvanced",
+  ]);
+  const events = await log.read(nftStream(1, address), { from: 2 });
+  const ends = events.map(({ event }) => (event.type === "TransfersCommitted" ? event.toBlock : undefined));
+  expect(ends).toEqual([101, 102, 103]);
+});

@@ -277,7 +277,8 @@ export class Channel {
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    this.#sendAll(stream, progressMessage(stream, collection), ({ isLive }) => isLive);
+    const message = progressMessage(stream, collection);
+    this.#tellAll(stream, (subscription) => subscription.progressed(message));
   }
 
   /** The chain was reorganised: every subscriber of a collection of it is told, whether or not its own stream changed. */
@@ -304,15 +305,15 @@ export class Channel {
   #sendMetadata(stream: StreamName, counts: MetadataCounts): void {
     const collection = this.#options.projections.peek(stream);
     if (collection === undefined) return;
-    this.#sendAll(stream, metadataMessage(stream, collection, counts), ({ isListening }) => isListening);
+    const message = metadataMessage(stream, collection, counts);
+    this.#tellAll(stream, (subscription) => {
+      if (subscription.isListening) subscription.peer.send(message);
+    });
   }
 
-  #sendAll(stream: StreamName, message: ServerMessage, isToHear: (subscription: Subscription) => boolean): void {
+  #tellAll(stream: StreamName, tell: (subscription: Subscription) => void): void {
     const subscriptions = this.#byStream.get(stream);
-    if (subscriptions === undefined) return;
-    this.#broadcast.send(subscriptions, (subscription) => {
-      if (isToHear(subscription)) subscription.peer.send(message);
-    });
+    if (subscriptions !== undefined) this.#broadcast.send(subscriptions, tell);
   }
 
   stop(): void {

@@ -60,6 +60,13 @@ export class Subscription {
     else if (this.isListening) this.#tell(version, message);
   }
 
+  /** How far its collection is by now; one that is read anew from the log was further before. */
+  progressed(message: ServerMessage & { readonly version: number }): void {
+    if (!this.isLive || message.version < this.version) return;
+    this.version = message.version;
+    this.peer.send(message);
+  }
+
   /** An event of the past, read from the log; undefined for what says nothing. */
   replay(version: number, message: ServerMessage | undefined): void {
     if (version <= this.version) return;

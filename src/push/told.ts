@@ -101,7 +101,10 @@ function failedMessage(
   return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
 }
 
-export function progressMessage(stream: StreamName, collection: Collection): ServerMessage {
+export function progressMessage(
+  stream: StreamName,
+  collection: Collection,
+): Extract<ServerMessage, { type: "progress" }> {
   return {
     type: "progress",
     ...envelope(stream, collection.version),

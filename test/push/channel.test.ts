@@ -3,7 +3,7 @@
  * the order of what happens while the past is told.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -12,7 +12,7 @@ import { openLog } from "../../src/log/open.ts";
 import type { EventLog, ReadOptions } from "../../src/log/port.ts";
 import { initialState } from "../../src/nfts/collection.ts";
 import { CollectionProjections } from "../../src/nfts/projections.ts";
-import { Channel } from "../../src/push/channel.ts";
+import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { messageOf } from "../../src/push/told.ts";
 import { identified as begun, committed, hash } from "../nfts/histories.ts";
@@ -37,7 +37,7 @@ const watched = {
 let refusal: Error | undefined;
 let ahead = 0;
 const identifiedAnew: [Address, number][] = [];
-const channel = new Channel({
+const options: ChannelOptions = {
   log: watched,
   projections,
   clock: { ...systemClock, now: () => systemClock.now() + ahead },
@@ -60,18 +60,19 @@ const channel = new Channel({
     await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   },
   maxSubscriptions: 3,
-});
+};
+const channel = new Channel(options);
 afterAll(async () => {
   channel.stop();
   projections.close();
   await log.close();
 });
 
-function peer() {
+function peer(of = channel) {
   const messages: ServerMessage[] = [];
   const self = { send: (message: ServerMessage) => void messages.push(message) };
-  channel.open(self);
-  const receive = (message: object) => channel.receive(self, JSON.stringify(message));
+  of.open(self);
+  const receive = (message: object) => of.receive(self, JSON.stringify(message));
   return { self, messages, receive };
 }
 
@@ -141,7 +142,7 @@ test("what many are told is made once, and an event of before is not told to who
   const done: NftEvent = { type: "IndexingCompleted", block: 0, hash: hash(0) };
   const history: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0), done];
   await log.append({ stream, events: history, expectedVersion: 0 });
-  const peers = Array.from({ length: 50 }, peer);
+  const peers = Array.from({ length: 50 }, () => peer());
   await Promise.all(peers.map(({ receive }) => receive({ action: "subscribe", address: address(200) })));
   await log.append({ stream, events: [committed(1)], expectedVersion: 4 });
   const moved = await eventually("all are told", async () => {
@@ -364,6 +365,46 @@ describe("an error names what it is about", () => {
     expect(errors).toEqual(Array.from({ length: 4 }, () => ["error", "internal"]));
     expect(messages[3]).toMatchObject({ chain: "eth", address: address(513) });
     expect(channel.isHeard(1, address(513))).toBe(false);
+  });
+});
+
+describe("a collection that had to make room for others", () => {
+  const small = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1 });
+  /** What comes too often waits for a turn, not for a while. */
+  const clock: Clock = {
+    ...systemClock,
+    after: (_ms, act) => {
+      const timer = setImmediate(act);
+      return () => clearImmediate(timer);
+    },
+  };
+  const crowded = new Channel({ ...options, clock, projections: small });
+  afterAll(() => {
+    crowded.stop();
+    small.close();
+  });
+
+  /** Subscribed to a finished collection, which was evicted since. */
+  async function evicted(n: number) {
+    const version = await finished(n, 500, 2);
+    const { messages, receive } = peer(crowded);
+    await receive({ action: "subscribe", address: address(n) });
+    const told = messages.splice(0).map(({ type }) => type);
+    expect(told).toEqual(["status", "indexed"]);
+    await small.get(1, address(n + 1));
+    expect(small.peek(nftStream(1, address(n)))).toBeUndefined();
+    return { version, messages };
+  }
+
+  test("says nothing of its progress again while it is read anew", async () => {
+    await finished(701, 1, 0);
+    const { version, messages } = await evicted(700);
+    const stream = nftStream(1, address(700));
+    await log.append({ stream, events: [committed(502)], expectedVersion: version });
+    await eventually("it is told", async () => messages.find(({ type }) => type === "transfers"));
+    expect(messages.map((message) => [message.type, "version" in message && message.version])).toEqual([
+      ["transfers", version + 1],
+    ]);
   });
 });
 

@@ -284,11 +284,26 @@ export class Channel {
   /** The chain was reorganised: every subscriber of a collection of it is told, whether or not its own stream changed. */
   chainReverted(chainId: number, ancestor: BlockRef): void {
     for (const [stream, subscriptions] of this.#byStream) {
-      const collection = this.#options.projections.peek(stream);
-      if (parseStream(stream).chainId !== chainId || collection?.completed === undefined) continue;
-      const message = revertedMessage(stream, collection.version, ancestor);
+      if (parseStream(stream).chainId !== chainId) continue;
+      const version = this.#completeVersion(stream, subscriptions);
+      if (version === undefined) continue;
+      const message = revertedMessage(stream, version, ancestor);
       this.#broadcast.send(subscriptions, (subscription) => subscription.chainReverted(message));
     }
+  }
+
+  /**
+   * Where a complete collection stands, undefined of one that is not; by what its subscribers were told where it had to make
+   * room for others.
+   */
+  #completeVersion(stream: StreamName, subscriptions: ReadonlySet<Subscription>): number | undefined {
+    const collection = this.#options.projections.peek(stream);
+    if (collection !== undefined) return collection.completed && collection.version;
+    let version: number | undefined;
+    for (const { toldComplete = version } of subscriptions) {
+      if (toldComplete !== undefined) version = Math.max(toldComplete, version ?? 0);
+    }
+    return version;
   }
 
   /** Whether anybody listens to the collection. */

@@ -48,6 +48,12 @@ export class Subscription {
     return !this.#isReplaying && this.isListening;
   }
 
+  /** The version it was told of, of a collection that it knows to be complete. */
+  get toldComplete(): number | undefined {
+    const { stream, connection, version } = this;
+    return this.isLive && connection.indexed.has(stream) ? version : undefined;
+  }
+
   /** It was told how things stand: what is above `version` follows. */
   begin(version: number): void {
     this.version = version;

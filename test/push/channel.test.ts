@@ -406,6 +406,15 @@ describe("a collection that had to make room for others", () => {
       ["transfers", version + 1],
     ]);
   });
+
+  test("is told of the chain's reverts as all others are", async () => {
+    await finished(711, 1, 0);
+    const { version, messages } = await evicted(710);
+    crowded.chainReverted(1, { number: 501, hash: hash(501) });
+    expect(messages).toEqual([
+      { type: "reorged", chain: "eth", address: address(710), version, block: 501, hash: hash(501) },
+    ]);
+  });
 });
 
 test("transfers: the newest block they were made in, not the end of what was read", async () => {

@@ -30,6 +30,8 @@ export class Subscription {
   readonly #replayed = new Set<string>();
   /** Ancestor of the chain's last revert that was told: the stream's own to it says the same again. */
   #revertedTo: string | undefined;
+  /** And the other way round, where that of the stream was the last that was told. */
+  #streamRevertedTo: string | undefined;
 
   constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
     this.stream = stream;
@@ -96,6 +98,9 @@ export class Subscription {
       this.#held.push(message);
       return;
     }
+    const isTold = this.#streamRevertedTo === message.hash;
+    this.#streamRevertedTo = undefined;
+    if (isTold) return;
     this.#revertedTo = message.hash;
     this.peer.send(message);
   }
@@ -113,9 +118,13 @@ export class Subscription {
   #tell(version: number, message: ServerMessage | undefined): void {
     if (version <= this.version) return;
     this.version = version;
+    this.#streamRevertedTo = undefined;
     if (message?.type === "indexed") this.tellIndexed(message);
     else if (message?.type === "reorged") {
-      if (this.#revertedTo !== message.hash) this.peer.send(message);
+      if (this.#revertedTo !== message.hash) {
+        this.#streamRevertedTo = message.hash;
+        this.peer.send(message);
+      }
       this.#revertedTo = undefined;
     } else if (message !== undefined) this.peer.send(message);
   }

@@ -368,6 +368,20 @@ describe("an error names what it is about", () => {
   });
 });
 
+test("a revert is told once, whether the chain or the stream says it first; each of the chain's is", async () => {
+  const version = await finished(650, 500, 2);
+  const { messages, receive } = peer();
+  await receive({ action: "subscribe", address: address(650) });
+  const ancestor = { number: 500, hash: hash(500) };
+  const events: NftEvent[] = [{ type: "BlocksReverted", ancestor }];
+  await log.append({ stream: nftStream(1, address(650)), events, expectedVersion: version });
+  await eventually("the stream says it", async () => messages.find(({ type }) => type === "reorged"));
+  channel.chainReverted(1, ancestor);
+  expect(versionsOf(messages, "reorged")).toEqual([version + 1]);
+  channel.chainReverted(1, ancestor);
+  expect(versionsOf(messages, "reorged")).toEqual([version + 1, version + 1]);
+});
+
 describe("a collection that had to make room for others", () => {
   const small = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1 });
   /** What comes too often waits for a turn, not for a while. */

@@ -95,7 +95,8 @@ function assertHeadline(
     spam: possibleSpam,
     verified: verifiedCollection,
     ...(said.status === "following" ? { status: status === "synced" ? "following" : "joining" } : {}),
-    ...(status === "not_nft" || status === "not_a_contract" ? { status } : {}),
+    // Asked for again, it is no NFT until it is found to be one.
+    ...((status === "not_nft" || status === "not_a_contract") && said.status !== "requested" ? { status } : {}),
   };
   for (const [name, value] of Object.entries(expected)) {
     const other = said[name as keyof IndexState];

@@ -15,6 +15,7 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/tokens.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
+import { requestIdentification } from "../../src/indexer/requests.ts";
 import { openLog } from "../../src/log/open.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
@@ -211,6 +212,19 @@ describe("verify", () => {
     const listings = lines.slice(0, -1).map((line) => /listing=(\w+)$/.exec(line)?.[1]);
     expect(listings[1]).toBe(listings[0]!);
     expect(new Set(listings).size).toBe(histories.length - 1);
+  });
+
+  test("takes a contract that is to be identified anew for what it is", async () => {
+    const url = `sqlite://${join(folder, "anew.db")}`;
+    const log = await openLog(url, systemClock, silentLogger);
+    const address = `0x${"cd".repeat(20)}` as Address;
+    const nothing = { kind: "not_nft", forms: [], name: "", symbol: "", startBlock: 7, block: 9 } as const;
+    const events: NftEvent[] = [{ type: "IndexingRequested" }, { type: "ContractIdentified", ...nothing }];
+    const headline = toHeadline({ ...REQUESTED, status: "not_nft", startBlock: 7 });
+    await log.append({ stream: nftStream(1, address), events, expectedVersion: 0, headline });
+    await requestIdentification(log, 1, address, 2);
+    await log.close();
+    expect(await run(url)).toMatchObject({ code: 0, lines: [expect.stringContaining(" v3 "), "1 streams, 0 wrong"] });
   });
 
   test("finds blobs that are gone or are not what they are named by, and headlines that the events do not bear out", async () => {

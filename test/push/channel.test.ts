@@ -445,24 +445,37 @@ test("transfers: the newest block they were made in, not the end of what was rea
   expect(told).toMatchObject({ block: 4, tokenIds: ["100", "101", "102"], version: version + 1 });
 });
 
+/** What is told of transfers in one event, and how long that takes to say. */
+function said(transfers: readonly ModelTransfer[]) {
+  const range = { type: "TransfersCommitted", fromBlock: 1, toBlock: 9, toHash: hash(9) } as const;
+  const event: NftEvent = { ...range, count: transfers.length, transfers: columnsOf(transfers) };
+  const stream = nftStream(1, address(601));
+  const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
+  const began = performance.now();
+  const message = messageOf(stream, done, { stream, version: 9, time: 0, event });
+  return { message, ms: performance.now() - began };
+}
+
+test("transfers: of more than anybody can look through in a moment the first are named", () => {
+  const moved = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      ...{ kind: TransferKind.erc1155, block: 5, from: 1, to: 2, id: 2n ** 200n + BigInt(i % 2), amount: 1n },
+    }));
+  const ids = moved(2).map(({ id }) => String(id));
+  expect(said(moved(16_384)).message).toMatchObject({ tokenIds: ids });
+  expect(said(moved(16_384)).message).not.toHaveProperty("truncated");
+  expect(said(moved(16_385)).message).toMatchObject({ tokenIds: ids, truncated: true });
+});
+
 test("transfers: a range said ten thousand times over is walked once", () => {
   const ranges = Array.from({ length: 10_000 }, (_, i) => ({
     ...{ kind: TransferKind.range, block: 5, from: 0, to: 1, id: BigInt(i % 500), amount: BigInt(1_000 - (i % 500)) },
   }));
   const last = { kind: TransferKind.erc721, block: 5, from: 1, to: 2, id: 999n, amount: 1n };
-  const told = (transfers: readonly ModelTransfer[]) => {
-    const range = { type: "TransfersCommitted", fromBlock: 1, toBlock: 9, toHash: hash(9) } as const;
-    const event: NftEvent = { ...range, count: transfers.length, transfers: columnsOf(transfers) };
-    const stream = nftStream(1, address(601));
-    const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
-    const began = performance.now();
-    const message = messageOf(stream, done, { stream, version: 9, time: 0, event });
-    return { message, ms: performance.now() - began };
-  };
-  const { message, ms } = told([...ranges, last]);
+  const { message, ms } = said([...ranges, last]);
   expect(message).toMatchObject({ tokenIds: Array.from({ length: 1_000 }, (_, i) => String(i)) });
   expect(message).not.toHaveProperty("truncated");
   // To walk each of them takes three quarters of a second.
   expect(ms).toBeLessThan(400);
-  expect(told([...ranges, { ...last, id: 1_000n }]).message).toMatchObject({ truncated: true });
+  expect(said([...ranges, { ...last, id: 1_000n }]).message).toMatchObject({ truncated: true });
 });

@@ -62,6 +62,8 @@ export class CollectionProjections {
   readonly #hot: LRUCache<StreamName, Hot>;
   readonly #hydrating = new Map<StreamName, Promise<Hot>>();
   readonly #slots = new Slots(AT_ONCE);
+  /** Collections that are being brought up to date. */
+  #catchingUp = 0;
   /** Newest version heard of while a stream was being hydrated. */
   readonly #heard = new Map<StreamName, number>();
   readonly #listeners = new Set<CollectionListener>();
@@ -266,12 +268,16 @@ export class CollectionProjections {
   }
 
   async #run(hot: Hot): Promise<void> {
+    // Many may move in one block, and what it brought to all of them is too much for one turn.
+    if (this.#catchingUp++ > 0) await otherWork();
     try {
       while (hot.collection.version < hot.wanted && (await this.#readOn(hot, SLICE)) > 0);
     } catch (error) {
       // A state that stopped half-way must not be served: it is dropped and read anew.
       this.#hot.delete(hot.stream);
       throw error;
+    } finally {
+      this.#catchingUp--;
     }
     hot.appended.drop(hot.collection.version);
     this.#weigh(hot);

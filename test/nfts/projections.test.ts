@@ -174,3 +174,29 @@ test("a fold that falls behind by megabytes does not keep them: it reads the log
   expect(reads()).toBeGreaterThan(0);
   await projections.close();
 });
+
+test("what one block brings to many collections is folded one by one, with turns for others in between", async () => {
+  const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+  const indexes = Array.from({ length: COUNT }, (_, index) => 200 + index);
+  const append = (events: NftEvent[], expectedVersion: number) =>
+    log.appendAll(indexes.map((index) => ({ stream: nftStream(1, address(index)), events, expectedVersion })));
+  await append([{ type: "IndexingRequested" }, identified], 0);
+  const collections = await Promise.all(indexes.map((index) => projections.get(1, address(index))));
+  let [turn, left] = [0, COUNT];
+  const folded: number[] = [];
+  projections.subscribe(() => {
+    folded.push(turn);
+    left--;
+  });
+  const nextTurn = () => {
+    turn++;
+    if (left > 0) setImmediate(nextTurn);
+  };
+  nextTurn();
+  await append([committed(0)], 2);
+  await projections.settle(1);
+  expect(collections.map(({ version }) => version)).toEqual(indexes.map(() => 3));
+  const most = Math.max(...folded.map((at) => folded.filter((other) => other === at).length));
+  expect(most).toBeLessThanOrEqual(3);
+  await projections.close();
+});

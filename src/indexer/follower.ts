@@ -60,6 +60,8 @@ export class Follower {
   readonly #looks: Looks;
   /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
   #writing = false;
+  /** Whether something that was to be written may land in the log yet, though it was given up. */
+  #isUnanswered = false;
   readonly #heads: HeadWatch;
   readonly #violations: ViolationWatch;
 
@@ -119,8 +121,11 @@ export class Follower {
   async #follow(lease: Lease): Promise<void> {
     const { log, collections, holder } = this.#options;
     const state = await loadChainState(log, this.#stream);
-    // From here on nobody else's writes go by this stream's version; only then is there a last word on what to follow.
-    if (state.follower !== holder) await this.#append(state, [{ type: "FollowingBegan", holder }]);
+    // From here on nobody else's writes go by this stream's version, nor what is on its way of this one's; only then is
+    // there a last word on what to follow.
+    const isSaid = state.follower === holder && !this.#isUnanswered;
+    if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
+    this.#isUnanswered = false;
     await collections.load();
     const { head: tip, finalized } = state;
     collections.chainVersion = state.version;
@@ -144,6 +149,7 @@ export class Follower {
           (error instanceof ForkedAnswersError ||
             (error instanceof AppError && error.retryable) ||
             error instanceof RpcError);
+        this.#isUnanswered = this.#writing || (error instanceof AppError && error.code === "write_interrupted");
         if (!passing || lease.signal.aborted) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");

@@ -53,7 +53,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "follow without saying so",
     file: "src/indexer/follower.ts",
-    find: 'if (state.follower !== holder) await this.#append(state, [{ type: "FollowingBegan", holder }]);',
+    find: 'if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);',
     replace: "",
   },
   {

@@ -1,0 +1,113 @@
+/** A write that nobody answered for may still land in the log: not after the chain went on without it. */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import { AppError } from "../../src/core/errors.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import { Lifecycle } from "../../src/core/lifecycle.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream, nftStream } from "../../src/events/types.ts";
+import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
+import { openLog } from "../../src/log/open.ts";
+import type { Append, AppendOutcome, EventLog } from "../../src/log/port.ts";
+import { RULES_VERSION } from "../../src/nfts/flags.ts";
+import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
+import { followedHead, headerOf, startFollower } from "../support/following.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const address = `0x${"a".repeat(40)}` as Address;
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const lifecycle = new Lifecycle(silentLogger);
+afterAll(async () => {
+  await lifecycle.stop();
+  await log.close();
+});
+
+const PARTING = 100;
+const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
+const other = (hash: Hash) => hash.replace(/^0x00/, "0xff") as Hash;
+/** A block of the branch that wins: another one than `headerOf` gives above the parting. */
+const winning = (number: number): BlockHeader => {
+  const { hash, parentHash, ...rest } = headerOf(number);
+  if (number <= PARTING) return headerOf(number);
+  return { ...rest, hash: other(hash), parentHash: number === PARTING + 1 ? parentHash : other(parentHash) };
+};
+const mint: ChainLog = {
+  address,
+  topics: [TRANSFER, word(0), word(1), word(7)],
+  data: "0x",
+  blockNumber: PARTING + 1,
+  blockHash: headerOf(PARTING + 1).hash,
+  transactionHash: word(1),
+  logIndex: 0,
+};
+
+test("what was to be written of a branch that lost is refused, however late it comes", async () => {
+  const { number, hash, parentHash, timestamp } = headerOf(PARTING);
+  await log.append({
+    stream: chainStream(1),
+    events: [
+      { type: "HeadAdvanced", fromBlock: number, headers: [{ number, hash, parentHash, timestamp }] },
+      { type: "ChainFinalized", block: { number, hash } },
+    ],
+    expectedVersion: 0,
+  });
+  await log.append({
+    stream: nftStream(1, address),
+    expectedVersion: 0,
+    events: [{ type: "IndexingRequested" }],
+    headline: toHeadline({
+      ...REQUESTED,
+      status: "following",
+      forms: ["erc721"],
+      end: number,
+      endHash: hash,
+      rulesVersion: RULES_VERSION,
+    }),
+  });
+
+  let block = headerOf;
+  let underWay: readonly Append[] | undefined;
+  let landed: AppendOutcome[] | undefined;
+  const slow = {
+    append: async (append: Append) => {
+      const isHead = append.events.some(({ type }) => type === "HeadAdvanced");
+      if (isHead && underWay !== undefined && landed === undefined) landed = await log.appendAll(underWay);
+      return await log.append(append);
+    },
+    appendAll: async (appends: readonly Append[]) => {
+      if (appends.length === 0 || underWay !== undefined) return await log.appendAll(appends);
+      underWay = appends;
+      // By the time it is given up the chain has gone another way.
+      block = winning;
+      throw new AppError("the event log is not available: no answer", { code: "log_unavailable", retryable: true });
+    },
+  };
+  const silent = new Proxy(log, {
+    get: (target, name) => {
+      if (name in slow) return slow[name as keyof typeof slow];
+      const value = target[name as keyof EventLog];
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  startFollower({
+    log: silent,
+    lifecycle,
+    head: () => PARTING + 1,
+    minPollMs: 10,
+    reader: {
+      tips: async () => ({ head: block(PARTING + 1), finalized: block(PARTING) }) as never,
+      header: async (at: number) => block(at),
+      headers: async (numbers: readonly number[]) => numbers.map((at) => block(at)),
+      completeLogs: async () => (block === winning ? [] : [mint]),
+    },
+  });
+  await eventually("the other branch is followed", async () =>
+    (await followedHead(log)) === PARTING + 1 ? true : undefined,
+  );
+  expect(landed).toMatchObject([{ error: { code: "concurrency", meta: { stream: chainStream(1) } } }]);
+  expect((await log.head(nftStream(1, address))).version).toBe(1);
+});

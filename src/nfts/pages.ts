@@ -192,8 +192,9 @@ export function startPage(collection: Collection, chain: PageChain, from: PageFr
   const asOfBlock = "first" in from ? from.first.asOfBlock : undefined;
   const taken = snapshot ?? snapshotOf(collection, chain, asOfBlock);
   const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, taken, from.first);
-  const finalized =
-    walk !== undefined && (collection.status === "syncing" || walk.block <= (chain.finalized()?.number ?? -1));
+  // A backfill reads final blocks only, perhaps ahead of the chain as it is followed; what goes by the chain may be reverted.
+  const isBackfill = collection.status === "syncing" && collection.chainVersion === 0;
+  const finalized = walk !== undefined && (isBackfill || walk.block <= (chain.finalized()?.number ?? -1));
   const { limit } = "cursor" in from ? from.cursor : from.first;
   const { status, version, chainVersion } = taken;
   const withTotal = "first" in from && from.first.withTotal;

@@ -1,9 +1,12 @@
 /** A walk goes on only where as much of the chain is known as where it began. */
 import { expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
-import { type Collection, initialState } from "../../src/nfts/collection.ts";
+import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
+import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
 import { currentCollection } from "../../src/nfts/current.ts";
+import { planPage } from "../../src/nfts/pages.ts";
 import type { CollectionProjections } from "../../src/nfts/projections.ts";
+import { committed, hash, identified } from "./histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };
 
@@ -47,4 +50,29 @@ test("where the log does not hold that much, the walk is to be tried again", asy
   const { of } = source(5, 6);
   const walk = currentCollection(of, OF, { block: 10, chainVersion: 7 });
   expect(walk).rejects.toMatchObject({ code: "chain_moved", retryable: true });
+});
+
+test("a page of a collection that is joining is final only as far as the chain is", () => {
+  const header = (number: number) => ({ number, hash: hash(number) });
+  const chain = {
+    version: 3,
+    head: () => header(2),
+    finalized: () => header(0),
+    header,
+    isCanonical: () => true,
+  };
+  const shape = { hex: false, holders: false, withTotal: false };
+  const first = { ...shape, limit: 10, asOfBlock: undefined, part: undefined };
+  const collection = initialState();
+  const finality = (event: NftEvent) => {
+    evolve(collection, event, collection.version + 1, 0);
+    const { walk, finalized } = planPage(collection, chain, { first });
+    return [collection.status, walk?.block, finalized];
+  };
+  evolve(collection, identified, 1, 0);
+  // What a backfill reads is final, though the chain is not followed as far yet.
+  expect(finality(committed(0))).toEqual(["syncing", 0, true]);
+  expect(finality(committed(1))).toEqual(["syncing", 1, true]);
+  expect(finality({ ...(committed(2) as TransfersCommitted), chainVersion: 3 })).toEqual(["syncing", 2, false]);
+  expect(finality({ type: "IndexingCompleted", block: 2, hash: hash(2) })).toEqual(["synced", 2, false]);
 });

@@ -102,9 +102,9 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
   }
 }
 
-/** The event that sums the state up. */
+/** The event that sums the state up; undefined where it could not: it has no word for a chain that is halted. */
 export function checkpointOf(state: ChainState): ChainEvent | undefined {
-  if (state.finalized === undefined || state.head === undefined) return undefined;
+  if (state.finalized === undefined || state.head === undefined || state.halted !== undefined) return undefined;
   return {
     type: "ChainCheckpointed",
     headers: [...state.headers.values()].sort((a, b) => a.number - b.number),

@@ -5,9 +5,12 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type ChainEvent, chainStream, nftStream } from "../../src/events/types.ts";
+import { loadChainState } from "../../src/indexer/chain-projection.ts";
 import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
+import type { EventLog } from "../../src/log/port.ts";
 import { RULES_VERSION } from "../../src/nfts/flags.ts";
+import { RpcError } from "../../src/rpc/errors.ts";
 import type { ChainLog } from "../../src/rpc/port.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
 import { followedHead, headerOf, startFollower } from "../support/following.ts";
@@ -16,13 +19,29 @@ import { eventually, temporaryLogUrl } from "../support/service.ts";
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
 
+const { number, hash, parentHash, timestamp } = headerOf(100);
 const address = `0x${"a".repeat(40)}` as Address;
-const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const lifecycle = new Lifecycle(silentLogger);
+const logs: EventLog[] = [];
 afterAll(async () => {
   await lifecycle.stop();
-  await log.close();
+  for (const log of logs) await log.close();
 });
+
+/** A log whose chain's stream has a finalized block and so many events in all. */
+async function logOf(count: number, last: readonly ChainEvent[] = []): Promise<EventLog> {
+  const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+  logs.push(log);
+  const began: ChainEvent = { type: "FollowingBegan", holder: "test" };
+  const events: ChainEvent[] = [
+    { type: "HeadAdvanced", fromBlock: number, headers: [{ number, hash, parentHash, timestamp }] },
+    { type: "ChainFinalized", block: { number, hash } },
+    ...Array.from({ length: count - 2 - last.length }, () => began),
+    ...last,
+  ];
+  await log.append({ stream: chainStream(1), events, expectedVersion: 0 });
+  return log;
+}
 
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
 const mint = (block: number): ChainLog => ({
@@ -36,14 +55,8 @@ const mint = (block: number): ChainLog => ({
 });
 
 test("what a block brings right after a checkpoint is written, and nobody takes the chain over for it", async () => {
-  const { number, hash, parentHash, timestamp } = headerOf(100);
-  const before: ChainEvent[] = [
-    { type: "HeadAdvanced", fromBlock: 100, headers: [{ number, hash, parentHash, timestamp }] },
-    { type: "ChainFinalized", block: { number, hash } },
-    // As many as the next head makes a thousand of.
-    ...Array.from({ length: 997 }, (): ChainEvent => ({ type: "FollowingBegan", holder: "test" })),
-  ];
-  await log.append({ stream: chainStream(1), events: before, expectedVersion: 0 });
+  // The next head makes a thousand of them.
+  const log = await logOf(999);
   await log.append({
     stream: nftStream(1, address),
     expectedVersion: 0,
@@ -73,7 +86,7 @@ test("what a block brings right after a checkpoint is written, and nobody takes 
     follower.nudge();
     await eventually("the block is followed", async () => ((await followedHead(log)) === head ? true : undefined));
   }
-  const after = await log.read(chainStream(1), { from: before.length + 1 });
+  const after = await log.read(chainStream(1), { from: 1_000 });
   expect(after.map(({ event }) => event.type)).toEqual([
     "HeadAdvanced",
     "ChainCheckpointed",
@@ -83,4 +96,25 @@ test("what a block brings right after a checkpoint is written, and nobody takes 
   const events = await log.read(nftStream(1, address), { from: 2 });
   const ends = events.map(({ event }) => (event.type === "TransfersCommitted" ? event.toBlock : undefined));
   expect(ends).toEqual([101, 102, 103]);
+});
+
+test("a chain that is halted is so for who reads the log from its newest checkpoint on, too", async () => {
+  const block = { number, hash };
+  const log = await logOf(999, [
+    { type: "ChainHalted", finalized: block, found: { number, hash: word(1) } },
+    { type: "FollowingBegan", holder: "another one" },
+  ]);
+  startFollower({
+    log,
+    lifecycle,
+    head: () => 101,
+    minPollMs: 10,
+    reader: {
+      tips: () => Promise.reject(new RpcError("transient", "no answer", {})),
+      completeLogs: async () => [],
+    },
+  });
+  await eventually("it is followed", async () => (await log.head(chainStream(1))).version > 999 || undefined);
+  await lifecycle.stop();
+  expect((await loadChainState(log, chainStream(1))).halted).toEqual(block);
 });

@@ -119,7 +119,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     lists: () => shared.lists,
     shapeOf: async (address) => {
       const { ledger } = await projections.newest(chainId, address);
-      return { airdrop: isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };
+      return { airdrop: await isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };
     },
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);

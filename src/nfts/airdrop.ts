@@ -3,6 +3,7 @@
  * say who paid for a mint, so this goes by what self-minting cannot look like: each block with mints hands tokens to
  * dozens of different receivers, on average over the whole history, and nearly nothing has moved since.
  */
+import { otherWork } from "../core/own-thread.ts";
 import type { BalanceHistory } from "./balances.ts";
 import type { Ledger } from "./ledger.ts";
 import type { OwnerHistory } from "./owners.ts";
@@ -20,23 +21,38 @@ const MIN_PER_BLOCK = 50;
 /** Share of all transfers that are mints: what people wanted is sold and given away. */
 const MIN_MINTED = 0.97;
 
-/** Looks at the whole history; costs a pass over it only where the cheap conditions hold. */
-export function isAirdropShaped({ addresses, owners, balances, rows }: Ledger): boolean {
+/** Facts looked at in one go: a millisecond. */
+const SLICE = 65_536;
+
+/**
+ * Looks at the whole history, in slices; costs a pass over it only where the cheap conditions hold. What comes in meanwhile
+ * is little beside it, and has the shape looked at again.
+ */
+export async function isAirdropShaped({ addresses, owners, balances, rows }: Ledger): Promise<boolean> {
   const receivers = addresses.count - 1;
   const transfers = owners.count + balances.count;
   if (receivers < MIN_RECEIVERS || rows.ranges.length > 0) return false;
   // Somebody who received many for himself is a minter, not a mailing list.
   if (receivers < transfers / 2) return false;
-  let minted = 0;
-  for (let entry = 0; entry < owners.count; entry++) if (owners.prev(entry) === -1) minted++;
-  for (let transfer = 0; transfer < balances.count; transfer++) if (balances.isMint(transfer)) minted++;
-  const blocks = blocksIn(owners) + blocksIn(balances);
-  return minted >= transfers * MIN_MINTED && receivers >= blocks * MIN_PER_BLOCK;
+  const minted =
+    (await countOf(owners, (entry) => owners.prev(entry) === -1)) +
+    (await countOf(balances, (transfer) => balances.isMint(transfer)));
+  if (minted < transfers * MIN_MINTED) return false;
+  const blocks = (await blocksIn(owners)) + (await blocksIn(balances));
+  return receivers >= blocks * MIN_PER_BLOCK;
 }
 
 /** Different blocks of a history, which lie in order. */
-function blocksIn(history: OwnerHistory | BalanceHistory): number {
-  let blocks = 0;
-  for (let i = 0; i < history.count; i++) if (i === 0 || history.block(i) !== history.block(i - 1)) blocks++;
-  return blocks;
+const blocksIn = (history: OwnerHistory | BalanceHistory): Promise<number> =>
+  countOf(history, (i) => i === 0 || history.block(i) !== history.block(i - 1));
+
+/** How many facts of a history are such. */
+async function countOf(history: OwnerHistory | BalanceHistory, isSuch: (index: number) => boolean): Promise<number> {
+  let count = 0;
+  for (let i = 0; i < history.count; i++) {
+    if (i % SLICE === SLICE - 1) await otherWork();
+    // A reorg may have taken the rest.
+    if (i < history.count && isSuch(i)) count++;
+  }
+  return count;
 }

@@ -7,6 +7,7 @@ import { isAirdropShaped } from "../../src/nfts/airdrop.ts";
 import { parseFlagList } from "../../src/nfts/flag-list.ts";
 import { type FlagLists, judge, NO_LISTS, ruleOfWords } from "../../src/nfts/flags.ts";
 import { Ledger } from "../../src/nfts/ledger.ts";
+import { turnsDuring } from "../support/turns.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";
 
 describe("words", () => {
@@ -141,26 +142,35 @@ describe("the shape of an airdrop", () => {
 
   test.each([["ERC-721", TransferKind.erc721] as const, ["ERC-1155", TransferKind.erc1155] as const])(
     "%s",
-    (_, kind) => {
+    async (_, kind) => {
       const shaped = (transfers: readonly ModelTransfer[]) => isAirdropShaped(ledgerOf(transfers));
-      expect(shaped(drop(400, 100, kind))).toBe(true);
+      expect(await shaped(drop(400, 100, kind))).toBe(true);
       // Few of them, or no faster than people mint for themselves.
-      expect(shaped(drop(150, 150, kind))).toBe(false);
-      expect(shaped(drop(400, 20, kind))).toBe(false);
+      expect(await shaped(drop(150, 150, kind))).toBe(false);
+      expect(await shaped(drop(400, 20, kind))).toBe(false);
       // All to a few, as a batch mint of a team.
-      expect(shaped(drop(400, 100, kind).map((t) => ({ ...t, to: 1 + (t.to % 5) })))).toBe(false);
+      expect(await shaped(drop(400, 100, kind).map((t) => ({ ...t, to: 1 + (t.to % 5) })))).toBe(false);
       // Traded since.
       const sold = drop(400, 100, kind)
         .slice(0, 40)
         .map((t) => ({ ...t, block: 9, from: t.to, to: 1_000 + t.to }));
-      expect(shaped([...drop(400, 100, kind), ...sold])).toBe(false);
+      expect(await shaped([...drop(400, 100, kind), ...sold])).toBe(false);
     },
   );
 
-  test("an id range to one receiver is none", () => {
+  test("a long history is looked at in slices", async () => {
+    const all = drop(140_000, 100, TransferKind.erc1155);
+    const ledger = new Ledger();
+    for (let at = 0; at < all.length; at += 500) ledger.apply(decodeTransfers(columnsOf(all.slice(at, at + 500))));
+    const { value, turns } = await turnsDuring(() => isAirdropShaped(ledger));
+    expect(value).toBe(true);
+    expect(turns).toBeGreaterThanOrEqual(4);
+  });
+
+  test("an id range to one receiver is none", async () => {
     expect(
-      isAirdropShaped(ledgerOf([{ kind: TransferKind.range, block: 0, from: 0, to: 1, id: 0n, amount: 900n }])),
+      await isAirdropShaped(ledgerOf([{ kind: TransferKind.range, block: 0, from: 0, to: 1, id: 0n, amount: 900n }])),
     ).toBe(false);
-    expect(isAirdropShaped(new Ledger())).toBe(false);
+    expect(await isAirdropShaped(new Ledger())).toBe(false);
   });
 });

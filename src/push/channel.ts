@@ -314,12 +314,26 @@ export class Channel {
   /** The collection's metadata came further: told at once, then at most once a second, the last of it always. */
   metadataMoved(chainId: number, address: Address, counts: MetadataCounts): void {
     const stream = nftStream(chainId, address);
-    if (this.#byStream.has(stream)) this.#metadata.act(stream, () => this.#sendMetadata(stream, counts));
+    if (!this.#byStream.has(stream)) return;
+    this.#metadata.act(stream, () => {
+      const collection = this.#options.projections.peek(stream);
+      if (collection !== undefined) this.#sendMetadata(stream, collection, counts);
+      else this.#readForMetadata(chainId, address, counts);
+    });
   }
 
-  #sendMetadata(stream: StreamName, counts: MetadataCounts): void {
-    const collection = this.#options.projections.peek(stream);
-    if (collection === undefined) return;
+  /** How much is left is known of a collection in memory only: one that had to make room for others is read anew. */
+  async #readForMetadata(chainId: number, address: Address, counts: MetadataCounts): Promise<void> {
+    const { projections, logger } = this.#options;
+    const stream = nftStream(chainId, address);
+    try {
+      this.#sendMetadata(stream, await projections.get(chainId, address), counts);
+    } catch (error) {
+      if (!isAbort(error)) logger.debug({ err: error, stream }, "a collection could not be read for its metadata");
+    }
+  }
+
+  #sendMetadata(stream: StreamName, collection: Collection, counts: MetadataCounts): void {
     const message = metadataMessage(stream, collection, counts);
     this.#tellAll(stream, (subscription) => {
       if (subscription.isListening) subscription.peer.send(message);

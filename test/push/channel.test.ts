@@ -429,6 +429,17 @@ describe("a collection that had to make room for others", () => {
       { type: "reorged", chain: "eth", address: address(710), version, block: 501, hash: hash(501) },
     ]);
   });
+
+  test("is told how far its metadata is, which is known beside it", async () => {
+    await finished(721, 1, 0);
+    const { version, messages } = await evicted(720);
+    crowded.metadataMoved(1, address(720), { resolved: 500, failed: 1 });
+    const told = await eventually("it is told", async () => messages[0]);
+    expect(told).toEqual({
+      ...{ type: "metadata", chain: "eth", address: address(720), version },
+      ...{ resolved: 500, failed: 1, left: 1 },
+    });
+  });
 });
 
 test("transfers: the newest block they were made in, not the end of what was read", async () => {

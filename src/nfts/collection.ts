@@ -146,5 +146,8 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
   }
 }
 
+/** The objects that a collection is made of, some 150: measured over 20,000 empty ones, without their columns. */
+const OBJECTS_BYTES = 8_192;
+
 /** Bytes the state takes in memory, near enough to evict by. */
-export const sizeOf = (state: Collection): number => 2_048 + state.ledger.bytes;
+export const sizeOf = (state: Collection): number => OBJECTS_BYTES + state.ledger.bytes;

@@ -1,0 +1,179 @@
+/**
+ * Hours of everybody's use in some minutes, to see what grows: a chain that mints, trades and forks ten times a second,
+ * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that come,
+ * subscribe and go. Prints what was done and what the service takes. Exits with 1 on any answer that is the service's
+ * fault (5xx), or when it does not end well.
+ *
+ * bun scripts/soak.ts [--minutes 5] [--only blocks,pages,strangers,prices,past,unpriced,sockets]
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import WebSocket from "ws";
+import { startServiceProcess } from "../test/support/process.ts";
+import { TEST_KEY } from "../test/support/service.ts";
+import { inOneBlock, reorg, startAnvil } from "./local-chain/anvil.ts";
+import { seedCollections } from "./local-chain/collections.ts";
+import { queue } from "./local-chain/contracts.ts";
+import { MAINNET, placeMainnet } from "./local-chain/mainnet.ts";
+import { seedMarket } from "./local-chain/market.ts";
+import { swapV2 } from "./local-chain/pools.ts";
+import { createRandom } from "./local-chain/random.ts";
+
+const MARKET_HOURS = 27;
+const MINTS_A_BLOCK = 3;
+/** Blocks between two swaps, and between two forks of so many blocks. */
+const [SWAP_EVERY, FORK_EVERY, FORK_DEPTH] = [10, 40, 3];
+const MAX_PAGE = 200;
+const PAGES_A_WALK = 5;
+const FIRST_MINTED = 10_000;
+const REPORT_MS = 20_000;
+/** A socket that is told nothing for so long is closed. */
+const PATIENCE_MS = 500;
+
+const { values } = parseArgs({
+  options: { minutes: { type: "string", default: "5" }, only: { type: "string", default: "" } },
+});
+const only = values.only.split(",").filter((name) => name !== "");
+
+const random = createRandom(1);
+const folder = mkdtempSync(join(tmpdir(), "soak-"));
+const genesisTimestamp = Math.floor(Date.now() / 1_000) - MARKET_HOURS * 3_600 - 60;
+const anvil = await startAnvil({ genesisTimestamp });
+await placeMainnet(anvil);
+const market = await seedMarket(anvil, { hours: MARKET_HOURS });
+const collections = await seedCollections(anvil);
+const addresses = Object.values(collections).map(({ address }) => address);
+const seeded = Number(await anvil.send("eth_blockNumber"));
+const service = await startServiceProcess({
+  EVENT_LOG_URL: `sqlite://${join(folder, "events.db")}`,
+  RPC_URL_ETH: anvil.url,
+  RPC_URLS_ONLY: "true",
+  RATE_LIMIT_PER_MINUTE: "10000000",
+});
+
+const done = new Map<string, number>();
+const faults = new Map<string, number>();
+const count = (map: Map<string, number>, name: string): void => void map.set(name, (map.get(name) ?? 0) + 1);
+let isOver = false;
+
+async function get(name: string, path: string): Promise<string | undefined> {
+  const response = await service.get(path);
+  const body = await response.text();
+  count(done, name);
+  if (response.status < 500) return response.status === 200 ? body : undefined;
+  const fault = `${name} ${response.status}`;
+  if (!faults.has(fault)) console.log(`${path} → ${response.status} ${body}`);
+  count(faults, fault);
+  return undefined;
+}
+
+const stranger = (): string => `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(20))).toString("hex")}`;
+const pastBlock = (): number => random.below(seeded);
+
+let [block, nextId] = [0, FIRST_MINTED];
+async function mine(): Promise<void> {
+  block++;
+  if (block % FORK_EVERY === 0) await reorg(anvil, FORK_DEPTH);
+  await inOneBlock(anvil, async () => {
+    for (let i = 0; i < MINTS_A_BLOCK; i++) {
+      await queue(anvil, collections.plain.contract, "mint", [random.pick(anvil.accounts.slice(1, 9)), nextId++]);
+    }
+  });
+  if (block % SWAP_EVERY === 0) {
+    await swapV2(anvil, { pool: market.v2.DEMO.address, tokenIn: MAINNET.weth, amountIn: 10n ** 17n });
+  }
+  count(done, "blocks");
+}
+
+async function walk(): Promise<void> {
+  const path = `/api/v2/nft/${random.pick(addresses)}`;
+  const flavour = random.pick([
+    ...["", "&normalizeMetadata=true&media_items=true", "&holders=true", "&disable_total=false", "&format=hex"],
+    ...["&totalRanges=3&range=1", `&as_of_block=${pastBlock()}`],
+  ]);
+  let body = await get("pages", `${path}?limit=${1 + random.below(MAX_PAGE)}${flavour}`);
+  for (let page = 1; page < PAGES_A_WALK && body !== undefined; page++) {
+    const { cursor } = JSON.parse(body) as { cursor: string | null };
+    if (cursor === null) return;
+    body = await get("pages", `${path}?cursor=${cursor}`);
+  }
+}
+
+function price(): Promise<unknown> {
+  const token = random.pick([market.demo.address, MAINNET.weth, MAINNET.usdc]);
+  const floor = `min_liquidity_usd=${random.below(1_000_000)}`;
+  const query = random.pick(["", "include=percent_change", "include=provenance", "exchange=uniswapv3", floor]);
+  return get("prices", `/api/v2/erc20/${token}/price?${query}`);
+}
+
+async function visit(): Promise<void> {
+  const socket = new WebSocket(`${service.base.replace("http", "ws")}/api/v2/ws`, {
+    headers: { "x-api-key": TEST_KEY },
+  });
+  const told = Promise.withResolvers<void>();
+  const subscribed = [...addresses, stranger()];
+  let left = subscribed.length;
+  socket.on("error", told.reject);
+  socket.on("message", () => --left === 0 && told.resolve());
+  socket.on("open", () => {
+    for (const address of subscribed) socket.send(JSON.stringify({ action: "subscribe", chain: "eth", address }));
+    setTimeout(told.resolve, PATIENCE_MS);
+  });
+  await told.promise;
+  socket.close();
+  count(done, "sockets");
+}
+
+/** What is done, by whom: so many ms after it was done last. */
+const WORK: Readonly<Record<string, readonly [pauseMs: number, work: () => Promise<unknown>]>> = {
+  blocks: [100, mine],
+  pages: [2, walk],
+  strangers: [50, () => get("strangers", `/api/v2/nft/${stranger()}`)],
+  prices: [20, price],
+  past: [20, () => get("past", `/api/v2/erc20/${market.demo.address}/price?to_block=${pastBlock()}`)],
+  unpriced: [50, () => get("unpriced", `/api/v2/erc20/${stranger()}/price`)],
+  sockets: [20, visit],
+};
+
+async function repeat(name: string): Promise<void> {
+  const kind = WORK[name];
+  if (kind === undefined) throw new Error(`there is no ${name}, only ${Object.keys(WORK).join(", ")}`);
+  const [pauseMs, work] = kind;
+  while (!isOver) {
+    await work().catch((error: unknown) => {
+      if (!faults.has(`${name} failed`)) console.log(error);
+      count(faults, `${name} failed`);
+    });
+    await Bun.sleep(pauseMs);
+  }
+}
+
+const words = (map: Map<string, number>): string => [...map].map(([name, times]) => `${name} ${times}`).join(", ");
+
+function report(seconds: number): void {
+  const status = readFileSync(`/proc/${service.pid}/status`, "latin1");
+  const mebibytes = (field: string): string =>
+    (Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024).toFixed(0);
+  const taken = `${mebibytes("VmRSS")} MiB, of it ${mebibytes("RssAnon")} its own`;
+  console.log(`${seconds} s: ${taken}; ${words(done)}${faults.size === 0 ? "" : `; FAULTS ${words(faults)}`}`);
+}
+
+const started = performance.now();
+const working = (only.length === 0 ? Object.keys(WORK) : only).map(repeat);
+const seconds = (): number => Math.round((performance.now() - started) / 1_000);
+while (seconds() < Number(values.minutes) * 60) {
+  await Bun.sleep(REPORT_MS);
+  report(seconds());
+}
+isOver = true;
+await Promise.all(working);
+service.kill("SIGTERM");
+const code = await service.exited;
+if (code !== 0) console.log(`the service ended with ${code}`);
+const complaints = service.stderr().match(/"level":"(?:warn|error)".*/g) ?? [];
+for (const complaint of complaints.slice(0, 5)) console.log(complaint.slice(0, 500));
+await anvil.stop();
+rmSync(folder, { recursive: true, force: true });
+process.exit(code === 0 && faults.size === 0 ? 0 : 1);

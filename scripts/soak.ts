@@ -1,18 +1,20 @@
 /**
  * Hours of everybody's use in some minutes, to see what grows: a chain that mints, trades and forks ten times a second,
  * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that come,
- * subscribe and go. Prints what was done and what the service takes. Exits with 1 on any answer that is the service's
- * fault (5xx), or when it does not end well.
+ * subscribe and go. Several replicas share a log in PostgreSQL; one has its own in SQLite. Prints what was done and what
+ * the services take. Exits with 1 on any answer that is a service's fault (5xx), when they do not agree in the end on who
+ * owns what, or do not end well.
  *
- * bun scripts/soak.ts [--minutes 5] [--only blocks,pages,strangers,prices,past,unpriced,sockets]
+ * bun scripts/soak.ts [--minutes 5] [--replicas 1] [--only blocks,pages,strangers,prices,past,unpriced,sockets]
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import WebSocket from "ws";
+import { startPostgres } from "../test/support/postgres.ts";
 import { startServiceProcess } from "../test/support/process.ts";
-import { TEST_KEY } from "../test/support/service.ts";
+import { eventually, TEST_KEY } from "../test/support/service.ts";
 import { inOneBlock, reorg, startAnvil } from "./local-chain/anvil.ts";
 import { seedCollections } from "./local-chain/collections.ts";
 import { queue } from "./local-chain/contracts.ts";
@@ -33,7 +35,11 @@ const REPORT_MS = 20_000;
 const PATIENCE_MS = 500;
 
 const { values } = parseArgs({
-  options: { minutes: { type: "string", default: "5" }, only: { type: "string", default: "" } },
+  options: {
+    minutes: { type: "string", default: "5" },
+    replicas: { type: "string", default: "1" },
+    only: { type: "string", default: "" },
+  },
 });
 const only = values.only.split(",").filter((name) => name !== "");
 
@@ -46,12 +52,18 @@ const market = await seedMarket(anvil, { hours: MARKET_HOURS });
 const collections = await seedCollections(anvil);
 const addresses = Object.values(collections).map(({ address }) => address);
 const seeded = Number(await anvil.send("eth_blockNumber"));
-const service = await startServiceProcess({
-  EVENT_LOG_URL: `sqlite://${join(folder, "events.db")}`,
-  RPC_URL_ETH: anvil.url,
-  RPC_URLS_ONLY: "true",
-  RATE_LIMIT_PER_MINUTE: "10000000",
-});
+const replicas = Number(values.replicas);
+const postgres = replicas > 1 ? await startPostgres() : undefined;
+const logUrl = (await postgres?.createDatabase()) ?? `sqlite://${join(folder, "events.db")}`;
+const startService = () =>
+  startServiceProcess({
+    EVENT_LOG_URL: logUrl,
+    RPC_URL_ETH: anvil.url,
+    RPC_URLS_ONLY: "true",
+    RATE_LIMIT_PER_MINUTE: "10000000",
+    CURSOR_SECRET: "of all replicas alike",
+  });
+const services = await Promise.all(Array.from({ length: replicas }, startService));
 
 const done = new Map<string, number>();
 const faults = new Map<string, number>();
@@ -59,7 +71,7 @@ const count = (map: Map<string, number>, name: string): void => void map.set(nam
 let isOver = false;
 
 async function get(name: string, path: string): Promise<string | undefined> {
-  const response = await service.get(path);
+  const response = await random.pick(services).get(path);
   const body = await response.text();
   count(done, name);
   if (response.status < 500) return response.status === 200 ? body : undefined;
@@ -109,7 +121,7 @@ function price(): Promise<unknown> {
 }
 
 async function visit(): Promise<void> {
-  const socket = new WebSocket(`${service.base.replace("http", "ws")}/api/v2/ws`, {
+  const socket = new WebSocket(`${random.pick(services).base.replace("http", "ws")}/api/v2/ws`, {
     headers: { "x-api-key": TEST_KEY },
   });
   const told = Promise.withResolvers<void>();
@@ -153,11 +165,13 @@ async function repeat(name: string): Promise<void> {
 const words = (map: Map<string, number>): string => [...map].map(([name, times]) => `${name} ${times}`).join(", ");
 
 function report(seconds: number): void {
-  const status = readFileSync(`/proc/${service.pid}/status`, "latin1");
-  const mebibytes = (field: string): string =>
-    (Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024).toFixed(0);
-  const taken = `${mebibytes("VmRSS")} MiB, of it ${mebibytes("RssAnon")} its own`;
-  console.log(`${seconds} s: ${taken}; ${words(done)}${faults.size === 0 ? "" : `; FAULTS ${words(faults)}`}`);
+  const taken = services.map(({ pid }) => {
+    const status = readFileSync(`/proc/${pid}/status`, "latin1");
+    return (Number(/RssAnon:\s+(\d+)/.exec(status)?.[1]) / 1_024).toFixed(0);
+  });
+  console.log(
+    `${seconds} s: ${taken.join(" + ")} MiB; ${words(done)}${faults.size === 0 ? "" : `; FAULTS ${words(faults)}`}`,
+  );
 }
 
 const started = performance.now();
@@ -169,11 +183,40 @@ while (seconds() < Number(values.minutes) * 60) {
 }
 isOver = true;
 await Promise.all(working);
-service.kill("SIGTERM");
-const code = await service.exited;
-if (code !== 0) console.log(`the service ended with ${code}`);
-const complaints = service.stderr().match(/"level":"(?:warn|error)".*/g) ?? [];
-for (const complaint of complaints.slice(0, 5)) console.log(complaint.slice(0, 500));
+
+/** Who owns what, by one of them. */
+async function owners({ get: ask }: (typeof services)[number]): Promise<string> {
+  const lines: string[] = [];
+  for (const address of addresses) {
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const body = await (await ask(`/api/v2/nft/${address}?limit=500&holders=true&cursor=${cursor}`)).json();
+      const page = body as { cursor: string | null; result: { token_id: string; owner_of: string; amount: string }[] };
+      lines.push(
+        ...page.result.map(({ token_id, owner_of, amount }) => `${address} ${token_id} ${owner_of} ${amount}`),
+      );
+      cursor = page.cursor;
+    }
+  }
+  return lines.sort().join("\n");
+}
+
+await anvil.mine();
+const wanted = await eventually("all of them say the same", async () => {
+  const [first = "", ...others] = await Promise.all(services.map(owners));
+  return others.every((other) => other === first) ? first : undefined;
+});
+const supply = wanted.split("\n").filter((line) => line.startsWith(collections.plain.address)).length;
+console.log(`in the end ${supply} tokens of the collection that grew, by each`);
+let isWell = true;
+for (const service of services) {
+  service.kill("SIGTERM");
+  const code = await service.exited;
+  isWell &&= code === 0;
+  if (code !== 0) console.log(`a service ended with ${code}`);
+  const complaints = service.stderr().match(/"level":"(?:warn|error)".*/g) ?? [];
+  for (const complaint of complaints.slice(0, 5)) console.log(complaint.slice(0, 500));
+}
 await anvil.stop();
+await postgres?.stop();
 rmSync(folder, { recursive: true, force: true });
-process.exit(code === 0 && faults.size === 0 ? 0 : 1);
+process.exit(isWell && faults.size === 0 ? 0 : 1);

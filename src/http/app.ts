@@ -27,7 +27,7 @@ import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
 import { errorResponse, isRefusal, json, preflight, toApiError, withoutBody } from "./respond.ts";
 import { swaggerPage } from "./swagger-page.ts";
-import { pathOf, routed, searchOf, targetOf } from "./target.ts";
+import { routed, searchOf } from "./target.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -40,8 +40,8 @@ export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
 }
 
 export interface App {
-  /** Answers any request but a WebSocket upgrade. Never rejects. */
-  handle(request: Request): Response | Promise<Response>;
+  /** Answers any request but a WebSocket upgrade; `target` and `path` are what it asks for. Never rejects. */
+  handle(request: Request, target: string, path: string): Response | Promise<Response>;
 }
 
 const API_PREFIX = "/api/v2";
@@ -89,11 +89,9 @@ export function createApp(deps: AppDeps): App {
   };
 
   return {
-    handle: (request) => {
+    handle: (request, target, path) => {
       const started = performance.now();
       const id = crypto.randomUUID();
-      const target = targetOf(request.url);
-      const path = pathOf(target);
       const done = (response: Response): Response => {
         metrics.requestSeconds.count(routeLabel(path), response.status, (performance.now() - started) / 1_000);
         return response;

@@ -49,13 +49,21 @@ export class RateLimiter {
   take(key: number): void {
     const now = this.#clock.monotonic();
     const perMs = this.#perMinute / 60_000;
-    const bucket = this.#buckets.get(key) ?? { tokens: this.#perMinute, at: now };
-    const tokens = Math.min(this.#perMinute, bucket.tokens + (now - bucket.at) * perMs);
-    if (tokens < 1) {
-      this.#buckets.set(key, { tokens, at: now });
-      const seconds = Math.max(1, Math.ceil((1 - tokens) / perMs / 1_000));
+    const bucket = this.#bucketOf(key, now);
+    bucket.tokens = Math.min(this.#perMinute, bucket.tokens + (now - bucket.at) * perMs);
+    bucket.at = now;
+    if (bucket.tokens < 1) {
+      const seconds = Math.max(1, Math.ceil((1 - bucket.tokens) / perMs / 1_000));
       throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
     }
-    this.#buckets.set(key, { tokens: tokens - 1, at: now });
+    bucket.tokens--;
+  }
+
+  #bucketOf(key: number, now: number): { tokens: number; at: number } {
+    const known = this.#buckets.get(key);
+    if (known !== undefined) return known;
+    const bucket = { tokens: this.#perMinute, at: now };
+    this.#buckets.set(key, bucket);
+    return bucket;
   }
 }

@@ -109,12 +109,13 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     maxRequestBodySize: 64 * 1024,
     fetch: (request, self) => {
       const ready = serving();
-      const path = pathOf(targetOf(request.url));
+      const target = targetOf(request.url);
+      const path = pathOf(target);
       if (ready === undefined) return whileStarting(path);
       if (path === SOCKET_PATH && request.headers.get("upgrade")?.toLowerCase() === "websocket") {
         return upgrade(request, self, ready, peers.size);
       }
-      return ready.app.handle(request);
+      return ready.app.handle(request, target, path);
     },
     error: () => named(errorResponse(undefined)),
     websocket: {

@@ -1,5 +1,5 @@
 /**
- * Hours of everybody's use in some minutes, to see what grows: a chain that mints, trades and forks ten times a second,
+ * Hours of everybody's use in some minutes, to see what grows: a chain with ten blocks a second, which forks every 40,
  * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that come,
  * subscribe and go. Several replicas share a log in PostgreSQL; one has its own in SQLite. Prints what was done and what
  * the services take. Exits with 1 on any answer that is a service's fault (5xx), when they do not agree in the end on who

@@ -7,7 +7,7 @@ import type { HeaderRef } from "../events/types.ts";
 import type { BlockTimes } from "./blocktime.ts";
 import { isCurrent, reachesBack, statesUpTo } from "./book.ts";
 import { type PricesContext, pastOf, type Subject } from "./context.ts";
-import { isTooMuch, seriesBetween } from "./history.ts";
+import { seriesBetween, unlessTooMuch } from "./history.ts";
 import type { Markets } from "./markets.ts";
 import type { Turn } from "./past-work.ts";
 import type { Observation, Pool } from "./pools.ts";
@@ -41,10 +41,7 @@ export async function averageOf(question: AverageQuestion): Promise<Rational | u
     { ...block, parentHash: block.hash },
   );
   if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-  const series = await turn(() => readSeries(question, pools, start)).catch((error: unknown) => {
-    if (isTooMuch(error)) return undefined;
-    throw error;
-  });
+  const series = await unlessTooMuch(turn(() => readSeries(question, pools, start)));
   return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
 }
 

@@ -5,7 +5,7 @@
 import { ApiError } from "../core/errors.ts";
 import type { BlockTimes } from "./blocktime.ts";
 import type { Subject } from "./context.ts";
-import { isTooMuch } from "./history.ts";
+import { unlessTooMuch } from "./history.ts";
 import type { Market } from "./market.ts";
 import type { Markets } from "./markets.ts";
 import { repriced } from "./quality.ts";
@@ -33,10 +33,7 @@ export async function changeOf(question: ChangeQuestion): Promise<Rational | und
   const found = await times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
   if (found === undefined) return undefined;
   const header = { ...found, logsBloom: "0x" };
-  const usd = await usdAt(question, header).catch((error: unknown) => {
-    if (isTooMuch(error)) return undefined;
-    throw error;
-  });
+  const usd = await unlessTooMuch(usdAt(question, header));
   return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
 }
 

@@ -48,6 +48,16 @@ const MAX_LOGS = 100_000;
 /** Whether the past was given up because somebody has written too much into it. */
 export const isTooMuch = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
 
+/** What is read of the past; undefined where that is too much. */
+export async function unlessTooMuch<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (isTooMuch(error)) return undefined;
+    throw error;
+  }
+}
+
 /** The blocks moved under a question; asking again is right. */
 const chainMoved = (block: number): AppError =>
   new AppError(`block ${block} left the canonical chain while it was read`, {

@@ -6,14 +6,12 @@ import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type ChainEvent, chainStream, nftStream } from "../../src/events/types.ts";
 import { loadChainState } from "../../src/indexer/chain-projection.ts";
-import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { EventLog } from "../../src/log/port.ts";
-import { RULES_VERSION } from "../../src/nfts/flags.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import type { ChainLog } from "../../src/rpc/port.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
-import { followedHead, headerOf, startFollower } from "../support/following.ts";
+import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -61,14 +59,7 @@ test("what a block brings right after a checkpoint is written, and nobody takes 
     stream: nftStream(1, address),
     expectedVersion: 0,
     events: [{ type: "IndexingRequested" }],
-    headline: toHeadline({
-      ...REQUESTED,
-      status: "following",
-      forms: ["erc721"],
-      end: 100,
-      endHash: hash,
-      rulesVersion: RULES_VERSION,
-    }),
+    headline: followingHeadline({ end: 100, endHash: hash }),
   });
   let head = 101;
   const { follower } = startFollower({

@@ -5,10 +5,8 @@ import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream, nftStream } from "../../src/events/types.ts";
-import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
-import { RULES_VERSION } from "../../src/nfts/flags.ts";
-import { followedHead, startFollower } from "../support/following.ts";
+import { followedHead, followingHeadline, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -28,13 +26,7 @@ test("is read in steps of two thousand blocks, the newest checked by their heade
     stream: nftStream(1, address),
     expectedVersion: 0,
     events: [{ type: "IndexingRequested" }, { ...identified, forms: ["erc721"], name: "", symbol: "" }],
-    headline: toHeadline({
-      ...REQUESTED,
-      status: "following",
-      forms: ["erc721"],
-      end: -1,
-      rulesVersion: RULES_VERSION,
-    }),
+    headline: followingHeadline({ end: -1 }),
   });
   let head = 100;
   const asked: { from: number; to: number; headers: number; reaching: number | undefined }[] = [];

@@ -6,13 +6,11 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream, nftStream } from "../../src/events/types.ts";
-import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { Append, AppendOutcome, EventLog } from "../../src/log/port.ts";
-import { RULES_VERSION } from "../../src/nfts/flags.ts";
 import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { TRANSFER } from "../../src/rpc/topics.ts";
-import { followedHead, headerOf, startFollower } from "../support/following.ts";
+import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -59,14 +57,7 @@ test("what was to be written of a branch that lost is refused, however late it c
     stream: nftStream(1, address),
     expectedVersion: 0,
     events: [{ type: "IndexingRequested" }],
-    headline: toHeadline({
-      ...REQUESTED,
-      status: "following",
-      forms: ["erc721"],
-      end: number,
-      endHash: hash,
-      rulesVersion: RULES_VERSION,
-    }),
+    headline: followingHeadline({ end: number, endHash: hash }),
   });
 
   let block = headerOf;

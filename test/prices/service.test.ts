@@ -123,6 +123,20 @@ describe("an endpoint that is ahead of what is followed", () => {
 });
 
 describe("following", () => {
+  /** A token of 20 dollars, of 80 from block 2 on, the newest that is followed. */
+  const grown = async (): Promise<World> => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    await world.price(TOKEN);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    await world.follower.poll();
+    return world;
+  };
+
   test("a warm price costs no request and tracks the pool", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -140,15 +154,7 @@ describe("following", () => {
   });
 
   test("a reorganisation takes the price back", async () => {
-    const world = dollarWorld();
-    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
-    world.follower.start();
-    await world.price(TOKEN);
-    world.chain.mine();
-    await world.follower.poll();
-    world.chain.mine();
-    world.setPair(pool, TOKEN, 5_000n, 200n);
-    await world.follower.poll();
+    const world = await grown();
     expect((await world.price(TOKEN)).usdPrice).toBe(80);
     world.chain.fork(1);
     world.chain.mine(2);
@@ -158,15 +164,7 @@ describe("following", () => {
   });
 
   test("a reorganisation that the follower has not seen yet leaves the chain's own answer to what reads the past", async () => {
-    const world = dollarWorld();
-    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
-    world.follower.start();
-    await world.price(TOKEN);
-    world.chain.mine();
-    await world.follower.poll();
-    world.chain.mine();
-    world.setPair(pool, TOKEN, 5_000n, 200n);
-    await world.follower.poll();
+    const world = await grown();
     world.chain.fork(1);
     world.chain.mine(2);
     const record = await world.price(TOKEN, { include: "provenance" });

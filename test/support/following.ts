@@ -8,9 +8,10 @@ import { chainStream } from "../../src/events/types.ts";
 import { FollowedCollections } from "../../src/indexer/collections.ts";
 import { CollectionFlags } from "../../src/indexer/flags.ts";
 import { Follower } from "../../src/indexer/follower.ts";
+import { type IndexState, REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import type { IndexingObserver } from "../../src/indexer/observer.ts";
 import type { EventLog } from "../../src/log/port.ts";
-import { NO_LISTS } from "../../src/nfts/flags.ts";
+import { NO_LISTS, RULES_VERSION } from "../../src/nfts/flags.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../src/rpc/reader.ts";
 
@@ -25,6 +26,10 @@ export const headerOf = (number: number): BlockHeader => ({
   timestamp: 1_700_000_000 + number * 12,
   logsBloom: `0x${"0".repeat(512)}`,
 });
+
+/** What the row of a followed collection's stream says, one of ERC-721 that is judged by the rules of now. */
+export const followingHeadline = (at: Partial<IndexState>) =>
+  toHeadline({ ...REQUESTED, status: "following", forms: ["erc721"], rulesVersion: RULES_VERSION, ...at });
 
 export interface FollowingOptions {
   readonly log: EventLog;

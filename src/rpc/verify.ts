@@ -1,7 +1,8 @@
 /**
  * Distrust at the door: one pure pass over each `eth_getLogs` answer. Logs must belong to the asked addresses, topics
- * and range, one block must have one hash, no log may appear twice. What passes is in chain order and lower case;
- * everything behind may rely on that. An answer in doubt is refused whole, never repaired.
+ * and range, one block must have one hash, and two different logs may not share an index. A log that the endpoint sent
+ * twice counts once. The result is in chain order and lower case; all other code relies on that. An answer in doubt is
+ * refused as a whole.
  */
 import { RpcError } from "./errors.ts";
 
@@ -70,7 +71,7 @@ export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw lie("not a list");
   const logs: VerifiedLog[] = new Array(result.length);
-  let sorted = true;
+  let [sorted, repeated] = [true, false];
   for (let i = 0; i < result.length; i++) {
     const wire = result[i] as WireLog;
     const log = readLog(wire, expected);
@@ -82,10 +83,24 @@ export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
   for (let i = 1; i < logs.length; i++) {
     const [a, b] = [logs[i - 1] as VerifiedLog, logs[i] as VerifiedLog];
     if (a.blockNumber !== b.blockNumber) continue;
-    if (a.logIndex === b.logIndex) throw lie("two logs share block and index", b);
     if (a.blockHash !== b.blockHash) throw lie("one block has two hashes", b);
+    if (a.logIndex !== b.logIndex) continue;
+    if (!isCopy(a, b)) throw lie("two logs share block and index", b);
+    repeated = true;
   }
-  return logs;
+  // Gateways that merge the answers of several nodes send each log as often as they got it.
+  return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as VerifiedLog, log) !== 0) : logs;
+}
+
+/** Whether two logs of one block and index are the same log. */
+function isCopy(a: VerifiedLog, b: VerifiedLog): boolean {
+  return (
+    a.address === b.address &&
+    a.transactionHash === b.transactionHash &&
+    a.data === b.data &&
+    a.topics.length === b.topics.length &&
+    a.topics.every((topic, i) => topic === b.topics[i])
+  );
 }
 
 function compare(a: VerifiedLog, b: VerifiedLog): number {

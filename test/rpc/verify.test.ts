@@ -40,6 +40,31 @@ test("of what it says in the place of a number no more is told than a number tak
   expect.assertions(1);
 });
 
+describe("a log that comes twice", () => {
+  const later = { ...good, logIndex: "0x3" };
+
+  test("counts once, wherever its copies stand and however they are written", () => {
+    const copy = { ...good, blockNumber: "5", blockHash: good.blockHash.toUpperCase().replace("X", "x") };
+    const once = verifyLogs([good, later], asked);
+    expect(verifyLogs([good, good, later, later], asked)).toEqual(once);
+    expect(verifyLogs([good, later, copy, good], asked)).toEqual(once);
+  });
+
+  test("is refused where its copies differ in any field", () => {
+    const changes = [
+      { data: "0x01" },
+      { topics: good.topics.slice(0, 3) },
+      { topics: [...good.topics.slice(0, 3), word("4")] },
+      { transactionHash: word("8") },
+      { address: `0x${"cd".repeat(20)}` },
+      { blockHash: word("b6") },
+    ];
+    for (const change of changes) {
+      expect(() => verifyLogs([good, later, { ...good, ...change }], asked)).toThrow(RpcError);
+    }
+  });
+});
+
 describe("refused as a lie", () => {
   const damaged = word("3").replace(/3$/, "g");
   const cases: Record<string, object> = {

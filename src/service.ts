@@ -254,6 +254,7 @@ interface Watch {
 function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
   for (const { view, chain } of runtimes.values()) {
     const stop = view.onChange((change) => {
+      channel.chainMoved(chain.chainId);
       if (change.type === "reverted") channel.chainReverted(chain.chainId, change.ancestor);
     });
     lifecycle.onStop(`view of ${chain.name}`, stop);

@@ -8,10 +8,12 @@ import type { EventLog } from "../log/port.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./chain-state.ts";
 import type { ChainView } from "./consumer.ts";
 
-/** What changed for readers, after it has. */
+/** What the view has just folded. */
 export type ChainChange =
   | { readonly type: "advanced"; readonly head: HeaderRef }
-  | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] };
+  | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] }
+  /** The head is the one of before; the version is not. */
+  | { readonly type: "noted" };
 
 const PAGE = 256;
 
@@ -136,7 +138,7 @@ export class ChainProjection implements ChainView {
       if (event.type === "HeadAdvanced" && head !== undefined) listener({ type: "advanced", head });
       else if (event.type === "ChainReverted") {
         listener({ type: "reverted", ancestor: event.ancestor, orphaned: event.orphaned });
-      }
+      } else listener({ type: "noted" });
     }
   }
 }

@@ -99,9 +99,11 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   const current = currentBlock(collection, chain);
   if (asOfBlock === undefined) return current;
   const { end, status } = collection;
-  const head = chain.head() ?? (status === "synced" ? current : undefined);
-  if (head !== undefined && asOfBlock > head.number) {
-    throw invalidParameter("as_of_block", `must not be above the chain's head, ${head.number}`);
+  // A backfill may be ahead of the chain as it is followed.
+  const head = Math.max(chain.head()?.number ?? -1, current?.number ?? -1);
+  const isHeadKnown = chain.head() !== undefined || status === "synced";
+  if (isHeadKnown && head >= 0 && asOfBlock > head) {
+    throw invalidParameter("as_of_block", `must not be above the chain's head, ${head}`);
   }
   // No NFT: nothing was there at any block.
   if (status === "not_nft") return undefined;

@@ -1,7 +1,7 @@
 /**
- * The WebSocket channel: who listens to which collection, and what they are told. Everything told is derived from the
- * collection's own stream as the projection folds it, so a reconnect heals by reading and nobody is told of what HTTP
- * does not yet show. A message is made once, however many it goes to. Knows nothing of sockets but `Peer`.
+ * The WebSocket channel: the subscriptions and their messages. Every message is derived from the collection's own stream
+ * as the projection folds it, so a client that reconnects catches up by reading the stream. A message is sent only once
+ * pages show its block. It is serialised once for all subscribers. Knows nothing of sockets but `Peer`.
  */
 import type { Clock } from "../core/clock.ts";
 import { invariant, isAbort } from "../core/errors.ts";
@@ -22,6 +22,7 @@ import type { Collection } from "../nfts/collection.ts";
 import { currentBlock, type PageChain } from "../nfts/pages.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { Broadcast } from "./broadcast.ts";
+import { type HeldEvent, HeldEvents, isShown, placeOf } from "./held-events.ts";
 import { type ClientMessage, type ErrorMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
 import { Pace } from "./pace.ts";
 import { type Connection, Subscription } from "./subscription.ts";
@@ -66,6 +67,8 @@ export interface ChannelOptions {
 const MAX_REPLAY = 1_000;
 /** Bytes of one read of a replay: some hundred transfers are read and told in a part of a millisecond. */
 const REPLAY_BYTES = 16 * 1024;
+/** Events read at once, backwards, to find those that no page shows yet: a followed collection has one or two. */
+const UNSHOWN_PAGE = 16;
 /** At most four `progress` a second. */
 const PROGRESS_MS = 250;
 /** At most one `metadata` a second. */
@@ -77,6 +80,7 @@ export class Channel {
   readonly #byStream = new Map<StreamName, Set<Subscription>>();
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<Subscription>();
+  readonly #held = new HeldEvents();
   readonly #progress: Pace<StreamName>;
   readonly #metadata: Pace<StreamName>;
 
@@ -204,14 +208,16 @@ export class Channel {
   /** `status`, then `indexed` or `failed` where it is due, then what `since` missed, then live. */
   async #greet(subscription: Subscription, collection: Collection, since: number | undefined): Promise<void> {
     const { stream, peer, connection } = subscription;
-    const { version } = collection;
+    await this.#holdUnshown(stream, collection);
+    if (!subscription.isListening) return;
+    const version = this.#shownVersion(stream, collection);
     const gap = since !== undefined && version - since > MAX_REPLAY;
-    const indexed = indexedMessage(stream, collection);
+    const indexed = collection.completedVersion > version ? undefined : indexedMessage(stream, collection);
     // What was before the completion is all in what is told first, and so is everything of what is not complete.
     const isReplayed = since !== undefined && !gap && indexed !== undefined;
-    const chain = this.#options.chainOf(parseStream(stream).chainId);
+    const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
-    peer.send(statusMessage(stream, collection, { block, gap }));
+    peer.send(statusMessage(stream, collection, { version, block, gap }));
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {
@@ -223,7 +229,44 @@ export class Channel {
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
     const isMissed = since < now.version && now.end !== undefined && now.completed === undefined;
-    if (isMissed) peer.send(progressMessage(stream, now));
+    if (isMissed) peer.send(progressMessage(stream, now, this.#shownVersion(stream, now)));
+  }
+
+  #chainOf(stream: StreamName): PageChain | undefined {
+    return this.#options.chainOf(parseStream(stream).chainId);
+  }
+
+  /** The newest version of a stream that pages show. */
+  #shownVersion(stream: StreamName, { version }: Collection): number {
+    const held = this.#held.first(stream);
+    return held === undefined ? version : Math.min(version, held - 1);
+  }
+
+  /** Holds back the events that were folded before the first subscription and that no page shows yet. */
+  async #holdUnshown(stream: StreamName, collection: Collection): Promise<void> {
+    const { chainVersion, end, status } = collection;
+    const block = status === "synced" ? (end?.number ?? 0) : 0;
+    if (isShown({ block, chainVersion }, this.#chainOf(stream))) return;
+    for (const event of await this.#unshown(stream, collection)) this.#held.add(stream, event);
+    this.#release(stream);
+  }
+
+  /** The newest events of a stream, newest first, down to the oldest one that no page shows. */
+  async #unshown(stream: StreamName, collection: Collection): Promise<HeldEvent[]> {
+    const events: HeldEvent[] = [];
+    let unshown = 0;
+    for (let before = collection.version + 1; ; ) {
+      const page = await this.#options.log.readBackwards(stream, { before, limit: UNSHOWN_PAGE });
+      for (const recorded of page as Recorded<NftEvent>[]) {
+        const { event, version } = recorded;
+        const place = placeOf(event);
+        if (place !== undefined && isShown(place, this.#chainOf(stream))) return events.slice(0, unshown);
+        events.push({ version, place, message: messageOf(stream, collection, recorded) });
+        if (place !== undefined) unshown = events.length;
+      }
+      before = page.at(-1)?.version ?? 1;
+      if (before === 1) return events.slice(0, unshown);
+    }
   }
 
   /**
@@ -236,7 +279,7 @@ export class Channel {
     while (subscription.isListening) {
       // It may have been evicted, and hydrated anew, since.
       const now = projections.peek(stream) ?? collection;
-      const end = Math.max(now.version, subscription.heard);
+      const end = Math.max(this.#shownVersion(stream, now), subscription.heard);
       if (subscription.version >= end) {
         subscription.goLive();
         return;
@@ -248,7 +291,7 @@ export class Channel {
       if (!subscription.isListening) return;
       invariant(page.length > 0, "the log lacks what was folded of it", { stream, from, end });
       for (const recorded of page as Recorded<NftEvent>[]) {
-        // Nobody is told of what is not folded yet.
+        // Pages do not show what is behind it yet.
         if (recorded.version > end) break;
         subscription.replay(recorded.version, messageOf(stream, now, recorded));
       }
@@ -261,23 +304,38 @@ export class Channel {
     connection.subscriptions.delete(stream);
     const all = this.#byStream.get(stream);
     all?.delete(subscription);
-    if (all?.size === 0) this.#byStream.delete(stream);
+    if (all?.size !== 0) return;
+    this.#byStream.delete(stream);
+    this.#held.drop(stream);
   }
 
   #onEvent(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
-    const subscriptions = this.#byStream.get(stream);
-    if (subscriptions === undefined) return;
+    if (!this.#byStream.has(stream)) return;
     if (isProgress(collection, recorded)) this.#progress.act(stream, () => this.#sendProgress(stream, collection));
     if (recorded.event.type === "IndexingCompleted") this.#progress.drop(stream);
+    const { event, version } = recorded;
     const message = messageOf(stream, collection, recorded);
-    // What says nothing is known as soon as what comes after it.
-    if (message === undefined) return;
-    this.#broadcast.send(subscriptions, (subscription) => subscription.happened(recorded.version, message));
+    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
+    this.#held.add(stream, { version, place: placeOf(event), message });
+    this.#release(stream);
+  }
+
+  /** Tells the subscribers of the events that pages show by now. */
+  #release(stream: StreamName): void {
+    for (const { version, message } of this.#held.take(stream, this.#chainOf(stream))) {
+      // A subscriber learns of a version without a message with the next one that has one.
+      if (message !== undefined) this.#tellAll(stream, (subscription) => subscription.happened(version, message));
+    }
+  }
+
+  /** The chain's view moved: tells the subscribers of the events that it shows by now. */
+  chainMoved(chainId: number): void {
+    for (const stream of this.#held.streams()) if (parseStream(stream).chainId === chainId) this.#release(stream);
   }
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    const message = progressMessage(stream, collection);
+    const message = progressMessage(stream, collection, this.#shownVersion(stream, collection));
     this.#tellAll(stream, (subscription) => subscription.progressed(message));
   }
 
@@ -298,7 +356,7 @@ export class Channel {
    */
   #completeVersion(stream: StreamName, subscriptions: ReadonlySet<Subscription>): number | undefined {
     const collection = this.#options.projections.peek(stream);
-    if (collection !== undefined) return collection.completed && collection.version;
+    if (collection !== undefined) return collection.completed && this.#shownVersion(stream, collection);
     let version: number | undefined;
     for (const { toldComplete = version } of subscriptions) {
       if (toldComplete !== undefined) version = Math.max(toldComplete, version ?? 0);
@@ -334,7 +392,7 @@ export class Channel {
   }
 
   #sendMetadata(stream: StreamName, collection: Collection, counts: MetadataCounts): void {
-    const message = metadataMessage(stream, collection, counts);
+    const message = metadataMessage(stream, collection, { ...counts, version: this.#shownVersion(stream, collection) });
     this.#tellAll(stream, (subscription) => {
       if (subscription.isListening) subscription.peer.send(message);
     });

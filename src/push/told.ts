@@ -29,7 +29,7 @@ export function messageOf(
     case "FlagsChanged":
       return undefined;
     case "ContractIdentified":
-      if (event.kind === "not_nft") return statusMessage(stream, collection, { block: collection.end });
+      if (event.kind === "not_nft") return statusMessage(stream, collection, { version, block: collection.end });
       return event.kind === "not_a_contract" ? notAContractMessage(stream, version) : undefined;
     case "TransfersCommitted":
       return isProgress(collection, recorded) || event.count === 0
@@ -54,15 +54,18 @@ export function isProgress(
   return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
 }
 
-/** @param gap some of what a client asked for by `since` is too old to be replayed */
+/**
+ * @param version the newest that pages show
+ * @param gap some of the versions that a client asked for by `since` are too old to be replayed
+ */
 export function statusMessage(
   stream: StreamName,
   collection: Collection,
-  { block, gap = false }: { block: BlockRef | undefined; gap?: boolean },
+  { version, block, gap = false }: { version: number; block: BlockRef | undefined; gap?: boolean },
 ): ServerMessage {
   return {
     type: "status",
-    ...envelope(stream, collection.version),
+    ...envelope(stream, version),
     status: isDone(collection) ? "SYNCED" : "SYNCING",
     block: block?.number ?? null,
     percent: percentOf(collection),
@@ -103,13 +106,15 @@ function failedMessage(
   return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
 }
 
+/** @param version the newest that pages show */
 export function progressMessage(
   stream: StreamName,
   collection: Collection,
+  version: number,
 ): Extract<ServerMessage, { type: "progress" }> {
   return {
     type: "progress",
-    ...envelope(stream, collection.version),
+    ...envelope(stream, version),
     percent: percentOf(collection),
     blocksLeft: blocksLeft(collection),
     transfers: collection.ledger.owners.count + collection.ledger.balances.count,
@@ -136,15 +141,18 @@ export function revertedMessage(
   return { type: "reorged", ...envelope(stream, version), block, hash };
 }
 
-/** `resolved`, `failed`: tokens with metadata, and those that only failed so far. */
+/**
+ * `resolved`, `failed`: tokens with metadata, and tokens that only failed so far.
+ * @param version the newest that pages show
+ */
 export function metadataMessage(
   stream: StreamName,
   collection: Collection,
-  { resolved, failed }: { readonly resolved: number; readonly failed: number },
+  { resolved, failed, version }: { readonly resolved: number; readonly failed: number; readonly version: number },
 ): ServerMessage {
   const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   const left = Math.max(0, total - resolved - failed);
-  return { type: "metadata", ...envelope(stream, collection.version), resolved, failed, left };
+  return { type: "metadata", ...envelope(stream, version), resolved, failed, left };
 }
 
 /**

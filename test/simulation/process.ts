@@ -100,6 +100,7 @@ export class SimProcess {
       maxSubscriptions: 100,
     });
     view.onChange((change) => {
+      this.#channel.chainMoved(CHAIN_ID);
       if (change.type === "reverted") this.#channel.chainReverted(CHAIN_ID, change.ancestor);
     });
     log.subscribe((stream, version) => {

@@ -1,0 +1,152 @@
+/** Messages of blocks that the chain view does not show yet: they wait for it, and no subscription misses them. */
+import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
+import { CollectionProjections } from "../../src/nfts/projections.ts";
+import { Channel } from "../../src/push/channel.ts";
+import type { ServerMessage } from "../../src/push/messages.ts";
+import { committed, hash, identified } from "../nfts/histories.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
+const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+/** The chain as it is shown. */
+const shown = { version: 1, number: 9 };
+const channel = new Channel({
+  log,
+  projections,
+  clock: systemClock,
+  logger: silentLogger,
+  chainOf: () => ({
+    version: shown.version,
+    head: () => ({ number: shown.number, hash: hash(shown.number) }),
+    finalized: () => undefined,
+    header: () => undefined,
+    isCanonical: () => true,
+  }),
+  requestIdentification: () => undefined,
+  reidentifyMs: 600_000,
+  requestIndexing: () => Promise.resolve(),
+  maxSubscriptions: 3,
+});
+afterAll(async () => {
+  channel.stop();
+  await projections.close();
+  await log.close();
+});
+
+let count = 0;
+let address: Address;
+let version = 0;
+beforeEach(async () => {
+  address = `0x${(++count).toString(16).padStart(40, "0")}` as Address;
+  Object.assign(shown, { version: 1, number: 9 });
+  version = 0;
+  const history = Array.from({ length: 10 }, (_, block) => committed(block));
+  await append({ type: "IndexingRequested" }, identified, ...history);
+  await append({ type: "IndexingCompleted", block: 9, hash: hash(9) });
+});
+
+async function append(...events: NftEvent[]): Promise<void> {
+  version = await log.append({ stream: nftStream(1, address), events, expectedVersion: version });
+  const collection = projections.peek(nftStream(1, address));
+  await eventually("it is folded", async () => collection === undefined || collection.version === version || undefined);
+}
+
+/** What the follower writes of a block, before it moves the head. */
+const followed = (block: number, chainVersion = shown.version): NftEvent =>
+  ({ ...committed(block), chainVersion }) as NftEvent;
+
+function show(number: number, chainVersion = shown.version + 1): void {
+  Object.assign(shown, { number, version: chainVersion });
+  channel.chainMoved(1);
+}
+
+async function subscribe(since?: number) {
+  const messages: ServerMessage[] = [];
+  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  channel.open(self);
+  await channel.receive(self, JSON.stringify({ action: "subscribe", address, since }));
+  return () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
+}
+
+test("transfers are told once the head is theirs, in order", async () => {
+  const heard = await subscribe();
+  const greeting = heard();
+  await append(followed(10));
+  await append(followed(11, 2));
+  expect(heard()).toEqual(greeting);
+  show(10);
+  expect(heard()).toEqual([...greeting, ["transfers", 14]]);
+  show(11);
+  expect(heard()).toEqual([...greeting, ["transfers", 14], ["transfers", 15]]);
+});
+
+test("a height is not enough: the view must have folded the branch, too", async () => {
+  const heard = await subscribe();
+  const greeting = heard();
+  await append(followed(9 + 1));
+  show(10);
+  await append({ type: "BlocksReverted", ancestor: { number: 9, hash: hash(9) }, chainVersion: 3 });
+  await append(followed(10, 3));
+  expect(heard()).toEqual([...greeting, ["transfers", 14]]);
+  show(9, 3);
+  expect(heard()).toEqual([...greeting, ["transfers", 14], ["reorged", 15]]);
+  show(10, 4);
+  expect(heard()).toEqual([...greeting, ["transfers", 14], ["reorged", 15], ["transfers", 16]]);
+});
+
+test.each([undefined, 13, 12, 5])(
+  "a subscription (since %p) between the event and its head hears of it",
+  async (since) => {
+    // With the collection in memory, and without.
+    if (since !== 12) await projections.get(1, address);
+    await append(followed(10));
+    await append({ type: "FlagsChanged", possibleSpam: true, verifiedCollection: false, rule: "url" });
+    await append(followed(11));
+    await append({ type: "FlagsChanged", possibleSpam: false, verifiedCollection: false, rule: "" });
+    const heard = await subscribe(since);
+    expect(heard()[0]).toEqual(["status", 13]);
+    expect(heard().filter(([type]) => type === "transfers")).toEqual([]);
+    show(11);
+    expect(heard().filter(([type]) => type === "transfers")).toEqual([
+      ["transfers", 14],
+      ["transfers", 16],
+    ]);
+  },
+);
+
+test("a subscription behind a head of many transfers finds all of those that are not shown", async () => {
+  for (let block = 10; block < 60; block++) await append(followed(block));
+  const heard = await subscribe();
+  expect(heard()[0]).toEqual(["status", 13]);
+  show(59);
+  expect(heard().filter(([type]) => type === "transfers")).toHaveLength(50);
+});
+
+test("`indexed` is told once the page is as far as the completion", async () => {
+  shown.number = 7;
+  const heard = await subscribe();
+  expect(heard()).toEqual([["status", 12]]);
+  show(9);
+  expect(heard()).toEqual([
+    ["status", 12],
+    ["indexed", 13],
+  ]);
+});
+
+test("transfers of a block that left the chain before it was shown are not told, its revert is", async () => {
+  const heard = await subscribe();
+  const greeting = heard();
+  await append(followed(10));
+  await append({ type: "BlocksReverted", ancestor: { number: 9, hash: hash(9) }, chainVersion: 2 });
+  expect(heard()).toEqual(greeting);
+  show(9);
+  expect(heard()).toEqual([...greeting, ["reorged", 15]]);
+});

@@ -54,9 +54,21 @@ export class RpcError extends AppError {
   }
 }
 
-/** Whether nobody has answered in time, however often it was asked: less may be answered. */
-export function isLate(error: unknown): boolean {
-  return error instanceof AppError && error.cause instanceof RpcError && error.cause.kind === "late";
+/**
+ * Whether a request that failed on all endpoints, however often it was tried, may have failed for its size: no answer came
+ * in time, or a refusal whose reason the words do not tell.
+ */
+export function mayBeOfSize(error: unknown): boolean {
+  if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
+  return error.cause.kind === "late" || isUnknownRefusal(error.cause);
+}
+
+/** Whether an endpoint answered with a refusal whose reason its words do not tell. */
+export function isUnknownRefusal(error: unknown): error is RpcError {
+  if (!(error instanceof RpcError)) return false;
+  const { kind, meta } = error;
+  const isUnknown = kind === "transient" || kind === "unsupported" || kind === "range";
+  return isUnknown && ("rpcCode" in meta || "status" in meta);
 }
 
 /** System errors of a connection, in words. */
@@ -129,6 +141,9 @@ const STATE_WORDS = new RegExp(
     `lowest height is|recent blocks|${OUT_OF_RANGE}`,
   "i",
 );
+/** All that go-ethereum says of a block whose state it dropped, from 1.16 on and where it stores state by hash. */
+const DROPPED_WORDS = /^not supported$/i;
+const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
 const UNSUPPORTED_WORDS =
   /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
 const REVERT_WORDS =
@@ -199,6 +214,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
     if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) return make("range");
   }
   if (STATE_WORDS.test(text)) return make("state_unavailable");
+  if (STATE_METHODS.has(method) && DROPPED_WORDS.test(message)) return make("state_unavailable");
   if (method === "eth_call" && (REVERT_WORDS.test(text) || code === 3)) {
     return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
   }
@@ -206,6 +222,16 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   if (LAG_WORDS.test(text)) return make(method === "eth_call" ? "state_unavailable" : "transient");
   if (code === -32602) return make("unsupported");
   return make("transient");
+}
+
+/** Statuses that speak of the request itself, and not of the client's rights or the server's state. */
+const REQUEST_STATUS = new Set<unknown>([400, 406, 409, 412, 414, 416, 422, 431]);
+
+/** A refusal of logs by such a status is most often one of size, as it is where words that nobody knows come with it. */
+export function refusalOfLogs(error: unknown): unknown {
+  const isOfRequest =
+    error instanceof RpcError && error.kind === "transient" && REQUEST_STATUS.has(error.meta["status"]);
+  return isOfRequest ? new RpcError("range", error.message, { meta: error.meta }) : error;
 }
 
 /** Request and gateway time-outs, and the one of a large proxy. */

@@ -3,7 +3,7 @@
  * is and how much it takes. Times are on the clock's monotonic scale: a wall clock that jumps must not bench anybody for
  * a day.
  */
-import type { RpcError } from "./errors.ts";
+import { isUnknownRefusal, type RpcError } from "./errors.ts";
 import { SpanController } from "./span.ts";
 import { Window } from "./window.ts";
 
@@ -36,6 +36,8 @@ export class Health {
   #outUntil = 0;
   #isBehind = false;
   #lacksHistoryUntil = 0;
+  /** Refusals of history, in words or by a status that tell no reason, since it last gave some. */
+  #unknownRefusals = 0;
   /** Single blocks that it refused, and others had, since it last gave history. */
   #refusedBlocks = 0;
   /**
@@ -111,7 +113,13 @@ export class Health {
   /** It gave so many logs of so many blocks. */
   gaveHistory(blocks: number, logs: number): void {
     this.#refusedBlocks = 0;
+    this.#unknownRefusals = 0;
     this.span.succeeded(blocks, logs);
+  }
+
+  /** Whether it has refused history more than once in a row for a reason that is not known: its size may be one. */
+  refusedAgain(error: RpcError): boolean {
+    return isUnknownRefusal(error) && ++this.#unknownRefusals > 1;
   }
 
   /** It refused history that another endpoint has. One block alone may be more than it answers; it says so of some. */

@@ -7,7 +7,7 @@ import { type Address, type Hash, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { isLate, RpcError } from "./errors.ts";
+import { isUnknownRefusal, mayBeOfSize, RpcError } from "./errors.ts";
 import { headerBy } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
@@ -37,7 +37,7 @@ export class LogReader {
   readonly #watch: LogWatch;
   /** Blocks of a gap to ask for at once: all, as long as that is answered in time, and with no more than is read at once. */
   readonly #span = new SpanController(MAX_SPAN);
-  /** How often an endpoint said in a row that it knows no receipts of blocks. */
+  /** How often an endpoint refused receipts of blocks in a row, in whatever words. */
   readonly #refusals = new Map<Endpoint, number>();
 
   constructor(pool: EndpointPool, watch: LogWatch) {
@@ -62,7 +62,7 @@ export class LogReader {
         span.succeeded(blocks, count);
         return { logs, toBlock };
       } catch (error) {
-        if (isLate(error) && blocks > 1) {
+        if (mayBeOfSize(error) && blocks > 1) {
           span.tookTooLong(blocks);
           continue;
         }
@@ -149,7 +149,7 @@ export class LogReader {
     try {
       return await this.#pool.run(ask, { meta: { block: header.number } });
     } catch (error) {
-      // Those of who knows the method cannot be had, which is no reason to wait for them.
+      // The endpoints that support receipts are down. Don't wait for them.
       if (error instanceof RpcError && error.kind === "unsupported") return undefined;
       // Nobody's receipts add up: on this chain they may not be made to. They prove nothing then.
       const cause = error instanceof AppError ? error.cause : undefined;
@@ -166,8 +166,7 @@ export class LogReader {
       this.#refusals.set(endpoint, 0);
       return result;
     } catch (error) {
-      const isRefusal = error instanceof RpcError && error.kind === "unsupported";
-      if (isRefusal) this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
+      if (isUnknownRefusal(error)) this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
       throw error;
     }
   }
@@ -235,7 +234,7 @@ export class LogReader {
       this.#span.succeeded(blocks, count);
       return sources.taken(logs);
     } catch (error) {
-      if (isLate(error)) this.#span.tookTooLong(blocks);
+      if (mayBeOfSize(error)) this.#span.tookTooLong(blocks);
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
       if (fromBlock === toBlock) return sources.taken(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);

@@ -140,7 +140,7 @@ export class EndpointPool {
         return value;
       } catch (error) {
         if (!(error instanceof RpcError)) throw error;
-        if (error.kind === "late") span.tookTooLong(asked);
+        if (error.kind === "late" || health.refusedAgain(error)) span.tookTooLong(asked);
         if (error.kind !== "range" || asked === 1) throw error;
         span.refused(asked, error.hint);
       }

@@ -1,16 +1,17 @@
 /**
  * One endpoint as an ethers provider with its slow path replaced: payloads go out through our transport, answers are
- * parsed once, errors come back classified. What is sent in one turn of the event loop is one JSON-RPC batch: ethers
- * collects for a millisecond, which is longer than a node on this machine takes to answer. Bulk
+ * parsed once, errors come back classified. Requests of one turn of the event loop are one JSON-RPC batch. Bulk
  * `eth_getLogs` answers are decoded on another thread, which fetches them itself where that is possible.
  */
-import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, type JsonRpcResult, Network } from "ethers";
+import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import { type Answer, Batches } from "./batches.ts";
 import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
 import type { Decoder } from "./decode-pool.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { classifyRpcError, RpcError } from "./errors.ts";
+import { classifyRpcError, RpcError, refusalOfLogs } from "./errors.ts";
+import { OldState } from "./old-state.ts";
 import { withoutSecrets } from "./secrets.ts";
 import { createTransport, type Transport } from "./transport.ts";
 
@@ -37,28 +38,10 @@ export interface EndpointOptions {
   readonly onHead?: () => void;
 }
 
-/** Calls, and characters of them, in one JSON-RPC batch; providers refuse long ones. */
-const BATCH_MAX = 100;
-const BATCH_MAX_LENGTH = 1024 * 1024;
-/** Logs of so many blocks are asked for alone. */
-const SLOW_BLOCKS = 1_000;
-/** An endpoint that takes no batches says so in the words of one that answers nothing for a moment. */
-const TURNS_WITHOUT_BATCHES = 100;
-/** What a request that was not taken as it is may be answered with, without a word of JSON-RPC. */
-const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
 /** Characters of an error's message. */
 const MAX_TOLD = 1_000;
 /** Ids of bulk requests live apart from those that are counted up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
-
-type Answer = JsonRpcResult | JsonRpcError;
-
-/** A request that waits for the end of the turn, then for its answer. */
-interface Waiting {
-  readonly payload: JsonRpcPayload;
-  readonly resolve: (result: unknown) => void;
-  readonly reject: (error: unknown) => void;
-}
 
 const decoder = new TextDecoder();
 
@@ -68,10 +51,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #transport: Transport;
   readonly #clean: (text: string) => string;
   #nextRawId = FIRST_RAW_ID;
-  #nextId = 1;
-  readonly #queue: Waiting[] = [];
-  /** What is asked in this many turns from now on goes one by one. */
-  #turnsWithoutBatches = 0;
+  readonly #batches: Batches;
+  readonly #oldState: OldState;
   /** Whether the node has said which chain it is of, and the question under way. */
   #isConfirmed = false;
   #confirming: Promise<void> | undefined;
@@ -83,11 +64,18 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#options = options;
     this.#transport = createTransport(options);
     this.#clean = withoutSecrets(options.url);
+    const { label, clock } = options;
+    this.#batches = new Batches({
+      label,
+      send: (payload) => this._send(payload),
+      errorOf: (payload, answer) => this.getRpcError(payload, answer),
+    });
+    this.#oldState = new OldState({ label, clock, ask: (method, params) => this.#ask(method, params) });
   }
 
   override send(method: string, params: unknown[]): Promise<unknown> {
     if (this.destroyed) return Promise.reject(this.#closed());
-    return this.#ofThisChain(this.#enqueue(method, params));
+    return this.#ofThisChain(this.#batches.request(method, params));
   }
 
   /**
@@ -109,10 +97,11 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   /** @throws RpcError `lie` when the node is of another chain */
   async #confirm(): Promise<void> {
     try {
-      const said = Number(await this.#enqueue("eth_chainId", []));
+      const said = Number(await this.#batches.request("eth_chainId", []));
       const { chainId } = this.#options;
       // Null, or nothing, is 0 here.
-      if (!Number.isSafeInteger(said) || said <= 0) throw this.#unanswered("eth_chainId");
+      if (!Number.isSafeInteger(said) || said <= 0)
+        throw new RpcError("transient", "the endpoint does not say its chain", { meta: { endpoint: this.label } });
       if (said !== chainId) {
         throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
           meta: { endpoint: this.label },
@@ -123,75 +112,6 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
     }
     this.#isConfirmed = true;
-  }
-
-  #enqueue(method: string, params: unknown[]): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
-      this.#queue.push({ payload, resolve, reject });
-      if (this.#queue.length === 1) setImmediate(() => this.#drain());
-    });
-  }
-
-  #drain(): void {
-    const queue = this.#queue.splice(0);
-    if (queue.length === 0) return;
-    if (queue.length === 1 || this.#turnsWithoutBatches-- > 0) {
-      this.#sendEach(queue);
-      return;
-    }
-    let batch: Waiting[] = [];
-    let length = 0;
-    for (const waiting of queue) {
-      if (isSlow(waiting.payload)) {
-        this.#sendBatch([waiting]);
-        continue;
-      }
-      const own = JSON.stringify(waiting.payload.params).length;
-      if (batch.length === BATCH_MAX || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
-        this.#sendBatch(batch);
-        batch = [];
-        length = 0;
-      }
-      batch.push(waiting);
-      length += own;
-    }
-    if (batch.length > 0) this.#sendBatch(batch);
-  }
-
-  /** One by one: a slow answer holds none of the others up. */
-  #sendEach(queue: readonly Waiting[]): void {
-    for (const waiting of queue) this.#sendBatch([waiting]);
-  }
-
-  /** Sends them and settles each; never rejects. */
-  async #sendBatch(batch: readonly Waiting[]): Promise<void> {
-    try {
-      const payloads = batch.map(({ payload }) => payload);
-      const answers = await this._send(payloads.length === 1 ? (payloads[0] as JsonRpcPayload) : payloads);
-      const byId = new Map(answers.map((answer) => [answer.id, answer]));
-      for (const { payload, resolve, reject } of batch) {
-        // Who refuses a request unread may not know its id.
-        const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
-        if (answer === undefined) reject(this.#unanswered(payload.method));
-        else if ("error" in answer && answer.error !== null) reject(this.getRpcError(payload, answer));
-        else resolve((answer as JsonRpcResult).result);
-      }
-    } catch (error) {
-      const { kind, meta } = error instanceof RpcError ? error : {};
-      if (batch.length > 1 && UNREAD_STATUS.has(meta?.["status"])) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
-      // Whatever was said to others meanwhile: who is asked for less must not be asked for a hundred times as much.
-      const isBusy = kind === "rate" || kind === "late";
-      const mayTakeEach = kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
-      if (batch.length > 1 && mayTakeEach) this.#sendEach(batch);
-      else for (const { reject } of batch) reject(error);
-    }
-  }
-
-  #unanswered(method: string): RpcError {
-    return new RpcError("transient", `the answer has nothing for ${method}`, {
-      meta: { endpoint: this.label, method },
-    });
   }
 
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
@@ -205,7 +125,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       if (refusal !== undefined) {
         // A single error for a whole batch: rate limits aside, the endpoint does not take batches, or none as long.
         const error = classifyRpcError(refusal.error, "batch", { endpoint: this.label });
-        if (error.kind !== "rate" && list.length > 1) this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
+        if (error.kind !== "rate" && list.length > 1) this.#batches.refused();
         throw error;
       }
       return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
@@ -222,10 +142,15 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return error;
   }
 
-  async request(method: string, params: unknown[]): Promise<unknown> {
+  request(method: string, params: unknown[]): Promise<unknown> {
+    return this.#oldState.request(method, params);
+  }
+
+  async #ask(method: string, params: unknown[]): Promise<unknown> {
     try {
       return await this.send(method, params);
-    } catch (error) {
+    } catch (thrown) {
+      const error = method === "eth_getLogs" ? refusalOfLogs(thrown) : thrown;
       // Only of logs can less be asked for: whoever says too much, or hears too much, of anything else is not to be used for it.
       const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
       if (error instanceof RpcError && !isTooLarge) throw error;
@@ -250,7 +175,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
           : await decoder.fetch(http, payload, job, meta, signal);
       return { value: range, bytes };
     });
-    return this.#ofThisChain(answer);
+    return this.#ofThisChain(answer).catch((error: unknown) => {
+      throw refusalOfLogs(error);
+    });
   }
 
   #parse(bytes: Uint8Array, method: string): unknown {
@@ -285,21 +212,12 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   override destroy(): void {
-    for (const { reject } of this.#queue.splice(0)) reject(this.#closed());
+    this.#batches.close(this.#closed());
+    this.#oldState.close();
     this.#transport.close();
     super.destroy();
   }
 }
-
-/** Whether it may take seconds, for which nobody else's answer should have to wait: logs of many blocks. */
-function isSlow({ method, params }: JsonRpcPayload): boolean {
-  if (method !== "eth_getLogs") return false;
-  const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];
-  return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
-}
-
-const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
-  answer !== undefined && "error" in answer ? answer : undefined;
 
 /** What is said to a batch as a whole. Some say it in a list, where the first of the calls stands for all of them. */
 function refusalOfBatch(said: unknown, calls: number): { readonly error?: unknown } | undefined {

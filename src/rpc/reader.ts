@@ -8,7 +8,7 @@ import type { BlockRef, TransferForm } from "../events/types.ts";
 import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { RpcError } from "./errors.ts";
+import { isUnknownRefusal, RpcError } from "./errors.ts";
 import { headerBy, newestBy } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
@@ -40,6 +40,8 @@ const MULTICALL_MAX = 500;
 
 /** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
 const LOOKS_WITHOUT_TAG = 100;
+/** So many refusals of the tag in a row, in whatever words, while the newest block is shown: the node does not know it. */
+const TAG_REFUSALS = 3;
 /** As a node does whose newest block is from before Multicall3. */
 const LOOKS_WITHOUT_MULTICALL = 100;
 
@@ -68,6 +70,8 @@ export class RpcChainReader implements ChainReader {
   #looksWithoutMulticall = 0;
   /** The finalised tag is not asked for this often from now on. */
   #looksWithoutTag = 0;
+  /** Refusals of the tag in a row. */
+  #tagRefusals = 0;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -86,7 +90,7 @@ export class RpcChainReader implements ChainReader {
 
   async tips(): Promise<Tips> {
     const tagged = await this.#byTag(async (endpoint) => {
-      const [head, finalized] = await Promise.all([newestBy(endpoint), headerBy(endpoint, "finalized")]);
+      const [head, finalized] = await Promise.all([newestBy(endpoint), this.#finalBy(endpoint)]);
       return { head, finalized, shownBy: endpoint };
     });
     const head = tagged?.head ?? (await this.head());
@@ -97,8 +101,21 @@ export class RpcChainReader implements ChainReader {
   }
 
   async finalized(head: BlockHeader): Promise<BlockHeader> {
-    const header = await this.#byTag((endpoint) => headerBy(endpoint, "finalized"));
+    const header = await this.#byTag((endpoint) => this.#finalBy(endpoint));
     return header !== undefined && header.number <= head.number ? header : this.#byDepth(head);
+  }
+
+  /** The block with the finalised tag. @throws RpcError, `unsupported` also where the endpoint's own words hide that */
+  async #finalBy(endpoint: Endpoint): Promise<BlockHeader | undefined> {
+    try {
+      const header = await headerBy(endpoint, "finalized");
+      this.#tagRefusals = 0;
+      return header;
+    } catch (error) {
+      if (!isUnknownRefusal(error) || ++this.#tagRefusals < TAG_REFUSALS) throw error;
+      await newestBy(endpoint);
+      throw new RpcError("unsupported", error.message, { meta: error.meta, cause: error });
+    }
   }
 
   /** What asks for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */

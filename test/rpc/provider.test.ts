@@ -2,7 +2,7 @@
  * One endpoint over a real socket: what is asked in one turn goes in one batch, each is answered with its own, and a
  * refusal is told as what it is.
  */
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { DecodeJob } from "../../src/rpc/decode-answer.ts";
 import { DecodePool } from "../../src/rpc/decode-pool.ts";
@@ -371,4 +371,76 @@ test("a key is not told in another case, as a name of the host or as a password"
   expect(withoutSecrets("http://10.0.0.7/")("block range of 10.0.0.7 exceeds 10000")).toBe(
     "block range of [redacted] exceeds 10000",
   );
+});
+
+describe("a batch whose last calls are refused for its size", () => {
+  /** Answers so many calls of a batch and refuses the others, as go-ethereum does. */
+  const cutAt = (most: number, error: object) => (calls: readonly Call[], isBatch: boolean) =>
+    isBatch
+      ? calls.map((call, i) => (i < most ? echo(call) : { jsonrpc: "2.0", id: call.id, error }))
+      : plainly(calls, false);
+  const many = (provider: EndpointProvider, count: number) =>
+    Promise.all(Array.from({ length: count }, (_, i) => provider.request("m", [i])));
+  const expected = (count: number) => Array.from({ length: count }, (_, i) => ["m", i]);
+
+  test.each([
+    ["go-ethereum's words", { code: -32_003, message: "response too large" }],
+    ["words of its own", { code: -32_099, message: "nuqneH" }],
+  ])("in %s: the calls are sent alone, then in smaller batches", async (_what, error) => {
+    const provider = await open();
+    respond = cutAt(30, error);
+    seen = [];
+    expect(await many(provider, 100)).toEqual(expected(100));
+    expect(seen.map(({ length }) => length).sort((a, b) => b - a)).toEqual([100, 30, 30, 9, 1]);
+    seen = [];
+    expect(await many(provider, 60)).toEqual(expected(60));
+    expect(seen.map(({ length }) => length)).toEqual([30, 30]);
+    respond = plainly;
+    for (let i = 0; i < 60; i++) await many(provider, 60);
+    seen = [];
+    await many(provider, 60);
+    expect(seen.map(({ length }) => length)).toEqual([60]);
+  });
+
+  test("a call in between that fails for itself changes nothing", async () => {
+    const provider = await open();
+    const [large, reverted] = [
+      { code: -32_003, message: "response too large" },
+      { code: 3, message: "execution reverted" },
+    ];
+    respond = (calls, isBatch) => {
+      const answerOf = (call: Call, i: number) => {
+        const error = i === 2 ? reverted : i > 4 ? large : undefined;
+        return error === undefined ? echo(call) : { jsonrpc: "2.0", id: call.id, error };
+      };
+      return isBatch ? calls.map(answerOf) : plainly(calls, false);
+    };
+    const all = Array.from({ length: 8 }, (_, i) => provider.request("eth_call", [i]));
+    const failed = (await Promise.allSettled(all)).flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
+    // The third call of each batch, the smaller one included.
+    expect(failed).toEqual([2]);
+  });
+
+  test("calls that are refused alone, too, are refused at the cost of one request more", async () => {
+    const provider = await open();
+    const error = { code: -32_000, message: "nuqneH" };
+    respond = (calls, isBatch) => {
+      const answers = calls.map((call) =>
+        call.method === "bad" ? { jsonrpc: "2.0", id: call.id, error } : echo(call),
+      );
+      return isBatch ? answers : answers[0];
+    };
+    seen = [];
+    const outcomes = await Promise.allSettled(["a", "bad", "bad", "bad"].map((method) => provider.request(method, [])));
+    expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected", "rejected"]);
+    expect(seen).toEqual([["a", "bad", "bad", "bad"], ["bad"]]);
+  });
+
+  test("batches that fail twice by a status of a server's own are asked one by one", async () => {
+    const provider = await open();
+    respond = (calls, isBatch) => (isBatch ? new Response("nuqneH", { status: 500 }) : plainly(calls, false));
+    const two = () => Promise.all([provider.request("a", []), provider.request("b", [])]);
+    await failureOf(two());
+    expect(await two()).toEqual([["a"], ["b"]]);
+  });
 });

@@ -34,6 +34,8 @@ type Decision = Intervention | void | undefined;
 export interface RpcProxyOptions {
   /** Asked once for each call, in order of arrival, with the number of calls before it. */
   onRequest?(call: RpcCall, index: number): Decision | Promise<Decision>;
+  /** Answers so many calls of a batch and refuses the others, as go-ethereum does with answers that grow too large. */
+  readonly maxBatch?: { readonly calls: number; readonly refusal: Intervention };
   /** Replaces the result of a call that the node answered. */
   onResult?(call: RpcCall, result: unknown): unknown;
 }
@@ -90,7 +92,11 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
       const recorded = [parsed].flat().map(record);
       await gate?.promise;
       const decided = await Promise.all(
-        recorded.map(async ({ request: entry, call, index }): Promise<Decided> => {
+        recorded.map(async ({ request: entry, call, index }, at): Promise<Decided> => {
+          const { maxBatch } = options;
+          if (maxBatch !== undefined && at >= maxBatch.calls) {
+            return { request: entry, call, decision: maxBatch.refusal };
+          }
           return { request: entry, call, decision: (await options.onRequest?.(call, index)) ?? undefined };
         }),
       );

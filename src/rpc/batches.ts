@@ -1,0 +1,219 @@
+/**
+ * Puts requests of one turn of the event loop into JSON-RPC batches, as long as the endpoint takes them, and gives each
+ * request its own answer. Ethers collects for a millisecond, which is longer than a node on this machine takes to answer.
+ * An endpoint that refuses batches, or cuts them short, is asked in smaller ones or one by one for a while.
+ */
+import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
+import { RpcError } from "./errors.ts";
+
+export type Answer = JsonRpcResult | JsonRpcError;
+
+export interface BatchesOptions {
+  /** Stands for the URL in errors. */
+  readonly label: string;
+  /** Sends one payload, or several as a batch. @throws RpcError */
+  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<Answer[]>;
+  /** The error of one request's answer. */
+  readonly errorOf: (payload: JsonRpcPayload, answer: JsonRpcError) => Error;
+}
+
+/** Calls, and characters of them, in one JSON-RPC batch; providers refuse long ones. */
+const BATCH_MAX = 100;
+const BATCH_MAX_LENGTH = 1024 * 1024;
+/** Logs of so many blocks are asked for alone: no other answer should wait for them. */
+const SLOW_BLOCKS = 1_000;
+/** An endpoint that takes no batches says so in the words of one that answers nothing for a moment. */
+const TURNS_WITHOUT_BATCHES = 100;
+/** After so many full batches in a row that were not cut short, twice as many calls are tried in one. */
+const UNCUT_BATCHES = 50;
+/** HTTP statuses of an endpoint that does not read batches, without a word of JSON-RPC. */
+const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
+/** HTTP statuses that are about the client and not about the request: the calls one by one would meet the same. */
+const CLIENT_STATUS = new Set<unknown>([401, 402, 403, 407, 429]);
+/** So many refused batches in a row by another status are taken for a refusal of batches. */
+const FAILED_BATCHES = 2;
+
+/** A request that waits for the end of the turn, then for its answer. */
+interface Waiting {
+  readonly payload: JsonRpcPayload;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A request of a batch that the endpoint refused. */
+interface Refused {
+  readonly waiting: Waiting;
+  readonly error: Error;
+}
+
+export class Batches {
+  readonly #options: BatchesOptions;
+  #nextId = 1;
+  readonly #queue: Waiting[] = [];
+  /** Requests of this many turns from now on go one by one. */
+  #turnsWithoutBatches = 0;
+  /** Calls in a batch, and how many batches of that many were answered in full since. */
+  #size = BATCH_MAX;
+  #uncut = 0;
+  /** Batches in a row that were refused by a status of HTTP. */
+  #failed = 0;
+
+  constructor(options: BatchesOptions) {
+    this.#options = options;
+  }
+
+  /** The `result` of one request. @throws RpcError */
+  request(method: string, params: unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
+      this.#queue.push({ payload, resolve, reject });
+      if (this.#queue.length === 1) setImmediate(() => this.#drain());
+    });
+  }
+
+  /** The endpoint takes no batches, or none as long as the last one. */
+  refused(): void {
+    this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
+  }
+
+  /** Fails the requests that were not sent yet. */
+  close(error: Error): void {
+    for (const { reject } of this.#queue.splice(0)) reject(error);
+  }
+
+  #drain(): void {
+    const queue = this.#queue.splice(0);
+    if (queue.length === 0) return;
+    if (queue.length === 1 || this.#turnsWithoutBatches-- > 0) this.#sendEach(queue);
+    else this.#sendAll(queue);
+  }
+
+  #sendAll(queue: readonly Waiting[]): void {
+    let batch: Waiting[] = [];
+    let length = 0;
+    for (const waiting of queue) {
+      if (isSlow(waiting.payload)) {
+        this.#send([waiting]);
+        continue;
+      }
+      const own = JSON.stringify(waiting.payload.params).length;
+      if (batch.length === this.#size || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
+        this.#send(batch);
+        batch = [];
+        length = 0;
+      }
+      batch.push(waiting);
+      length += own;
+    }
+    if (batch.length > 0) this.#send(batch);
+  }
+
+  /** One by one: a slow answer holds none of the others up. */
+  #sendEach(queue: readonly Waiting[]): void {
+    for (const waiting of queue) this.#send([waiting]);
+  }
+
+  /** Sends them and settles each; never rejects. */
+  async #send(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const payloads = batch.map(({ payload }) => payload);
+      const answers = await this.#options.send(payloads.length === 1 ? (payloads[0] as JsonRpcPayload) : payloads);
+      this.#failed = 0;
+      await this.#settle(batch, answers);
+    } catch (error) {
+      if (this.#mayTakeEach(batch, error)) this.#sendEach(batch);
+      else for (const { reject } of batch) reject(error);
+    }
+  }
+
+  async #settle(batch: readonly Waiting[], answers: readonly Answer[]): Promise<void> {
+    const byId = new Map(answers.map((answer) => [answer.id, answer]));
+    const refused: Refused[] = [];
+    for (const waiting of batch) {
+      const { payload, resolve, reject } = waiting;
+      // An endpoint that refuses a request unread may not know its id.
+      const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
+      if (answer === undefined) reject(this.#unanswered(payload.method));
+      else if ("error" in answer && answer.error !== null) {
+        refused.push({ waiting, error: this.#options.errorOf(payload, answer) });
+      } else resolve((answer as JsonRpcResult).result);
+    }
+    const cut = this.#cutOff(batch, refused);
+    for (const one of refused) if (!cut.includes(one)) one.waiting.reject(one.error);
+    if (cut.length > 0) await this.#sendAgain(cut, batch.length - cut.length);
+    else if (batch.length === this.#size) this.#grow();
+  }
+
+  /**
+   * The last calls of a batch, if they were refused for a reason that may be the batch's size, and calls before them were
+   * answered. Geth does so where the answers of a batch grow too large together (`--rpc.batch-response-max-size`).
+   */
+  #cutOff(batch: readonly Waiting[], refused: readonly Refused[]): readonly Refused[] {
+    const mayBeOfSize = ({ error }: Refused) =>
+      error instanceof RpcError && (error.kind === "range" || error.kind === "transient");
+    const byWaiting = new Map(refused.filter(mayBeOfSize).map((one) => [one.waiting, one]));
+    const lastKept = batch.findLastIndex((waiting) => !byWaiting.has(waiting));
+    if (lastKept < 0) return [];
+    return batch.slice(lastKept + 1).map((waiting) => byWaiting.get(waiting) as Refused);
+  }
+
+  /** The first of them alone; where that is answered, the batch was too long, and the rest goes in smaller ones. */
+  async #sendAgain(cut: readonly Refused[], answered: number): Promise<void> {
+    const [first, ...rest] = cut as [Refused, ...Refused[]];
+    const { waiting } = first;
+    const isAnswered = new Promise<boolean>((settled) => {
+      const resolve = (result: unknown): void => {
+        waiting.resolve(result);
+        settled(true);
+      };
+      const reject = (error: unknown): void => {
+        waiting.reject(error);
+        settled(false);
+      };
+      this.#send([{ payload: waiting.payload, resolve, reject }]);
+    });
+    if (!(await isAnswered)) {
+      for (const one of rest) one.waiting.reject(one.error);
+      return;
+    }
+    this.#size = Math.min(this.#size, Math.max(1, answered));
+    this.#uncut = 0;
+    if (rest.length > 0) this.#sendAll(rest.map((one) => one.waiting));
+  }
+
+  #grow(): void {
+    if (++this.#uncut < UNCUT_BATCHES) return;
+    this.#uncut = 0;
+    this.#size = Math.min(BATCH_MAX, this.#size * 2);
+  }
+
+  /** Whether the calls of a batch that failed as a whole may be answered one by one. */
+  #mayTakeEach(batch: readonly Waiting[], error: unknown): boolean {
+    if (batch.length === 1) return false;
+    const { kind, meta } = error instanceof RpcError ? error : {};
+    const status = meta?.["status"];
+    if (status !== undefined && !CLIENT_STATUS.has(status)) {
+      this.#failed++;
+      if (UNREAD_STATUS.has(status) || this.#failed >= FAILED_BATCHES) this.refused();
+    }
+    // Whatever the endpoint said to other batches meanwhile: if it is busy, it must not get a hundred times the requests.
+    const isBusy = kind === "rate" || kind === "late";
+    return kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
+  }
+
+  #unanswered(method: string): RpcError {
+    return new RpcError("transient", `the answer has nothing for ${method}`, {
+      meta: { endpoint: this.#options.label, method },
+    });
+  }
+}
+
+/** Whether the answer may take seconds: logs of many blocks. */
+function isSlow({ method, params }: JsonRpcPayload): boolean {
+  if (method !== "eth_getLogs") return false;
+  const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];
+  return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
+}
+
+const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
+  answer !== undefined && "error" in answer ? answer : undefined;

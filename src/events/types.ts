@@ -96,6 +96,13 @@ export interface IndexingFailed {
   readonly retryAt: number;
 }
 
+/** Indexing has made no progress for a minute or longer, and what it tries goes on. */
+export interface IndexingStalled {
+  readonly type: "IndexingStalled";
+  /** What is being tried, and what the last request failed for. */
+  readonly reason: string;
+}
+
 /** Spam or verification changed, by a named rule; `rule` is "" when the flag was lifted since no rule fires any more. */
 export interface FlagsChanged {
   readonly type: "FlagsChanged";
@@ -111,6 +118,7 @@ export type NftEvent =
   | BlocksReverted
   | IndexingCompleted
   | IndexingFailed
+  | IndexingStalled
   | FlagsChanged;
 
 // ── price/<chainId>/<address> ───────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ export const SCHEMAS = {
   BlocksReverted: 1,
   IndexingCompleted: 1,
   IndexingFailed: 1,
+  IndexingStalled: 1,
   FlagsChanged: 1,
   TokenIdentified: 1,
   PoolDiscovered: 1,

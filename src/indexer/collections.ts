@@ -117,6 +117,14 @@ export class FollowedCollections implements BlockConsumer {
     return this.#joining.join(head, headerOf);
   }
 
+  /** Tells the subscribers of those that wait to join why they wait so long. */
+  stalled(reason: string): void {
+    const { logger, chain } = this.#options;
+    this.#joining.stalled(reason).catch((error: unknown) => {
+      logger.debug({ err: error, chain: chain.name }, "a stalled collection's subscribers could not be told");
+    });
+  }
+
   /** The follower was given these, and follows them. */
   saw(headers: readonly BlockHeader[]): void {
     this.#joining.saw(headers);

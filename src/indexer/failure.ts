@@ -1,4 +1,4 @@
-/** What a failed attempt at a collection becomes: a fact of its stream, and the time of the next one. */
+/** What a failed or stalled attempt at a collection becomes: a fact of its stream, and the time of the next one. */
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { backoffMs } from "../core/retry.ts";
@@ -13,6 +13,12 @@ export interface Failure {
   /** To the collection's headline. */
   readonly change: Pick<IndexState, "attempt" | "retryAt">;
   readonly waitMs: number;
+}
+
+/** What is told of work that has not moved for so many ms. @param failure of the newest request that failed meanwhile */
+export function stallReason(doing: string, ms: number, failure: string | undefined): string {
+  const cause = failure === undefined ? "no answer came yet" : `the last request failed: ${failure}`;
+  return `${doing}, without progress for ${Math.round(ms / 1_000)} s; ${cause}`;
 }
 
 /** @param state as it was when the attempt began */

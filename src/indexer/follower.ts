@@ -8,16 +8,19 @@ import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
+import { StallWatch } from "../core/stall.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { RpcError } from "../rpc/errors.ts";
-import type { BlockHeader, ChainLog, ChainReader, Tips } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, Tips } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
 import type { Verify } from "./backfill-task.ts";
 import { assertOnChain, ForkedAnswersError, firstUnlinked, isHeld } from "./branch.ts";
 import { loadChainState } from "./chain-projection.ts";
 import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./chain-state.ts";
 import type { FollowedCollections } from "./collections.ts";
 import type { BlockConsumer } from "./consumer.ts";
+import { stallReason } from "./failure.ts";
 import { FinalityViolation, findParting, orphanedAbove, ViolationWatch } from "./fork.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { type Lease, withLease } from "./lease.ts";
@@ -41,7 +44,7 @@ const HALTED_POLL_MS = 60_000;
 export interface FollowerOptions {
   readonly chain: Chain;
   readonly log: EventLog;
-  readonly reader: ChainReader;
+  readonly reader: RpcChainReader;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: IndexingObserver;
@@ -132,6 +135,24 @@ export class Follower {
     if (tip !== undefined && finalized !== undefined) {
       await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
     }
+    const stall = new StallWatch(this.#options.clock, (ms) => this.#stalled(state, ms));
+    try {
+      await this.#poll(state, lease, () => stall.moved());
+    } finally {
+      stall.stop();
+    }
+  }
+
+  /** Says what the follower tries when no poll has succeeded for so long. */
+  #stalled({ head }: ChainState, ms: number): void {
+    const { logger, chain, reader, collections } = this.#options;
+    const reason = stallReason(`following from block ${head?.number ?? "?"}`, ms, reader.failureWithin(ms));
+    logger.warn({ chain: chain.name, seconds: Math.round(ms / 1_000), reason }, "following makes no progress");
+    if (!this.#writing) collections.stalled(reason);
+  }
+
+  /** Polls until the lease is lost, or something fails that another poll alone would not mend. */
+  async #poll(state: ChainState, lease: Lease, moved: () => void): Promise<never> {
     const { clock } = this.#options;
     for (let failures = 0; ; ) {
       lease.assertHeld();
@@ -142,6 +163,7 @@ export class Follower {
         if (isOnlyToJoin && failures === 0) wait = (await this.#joinAsHeld(state)) ? this.#looks.dueIn : 0;
         else wait = await this.#look(state, lease);
         failures = 0;
+        moved();
       } catch (error) {
         // What only asks for another look keeps the lease; all else gives it up and starts from the log.
         const passing =

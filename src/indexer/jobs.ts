@@ -9,6 +9,7 @@ import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
+import { StallWatch } from "../core/stall.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
@@ -17,7 +18,7 @@ import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import type { Verify } from "./backfill-task.ts";
 import type { FollowedCollections } from "./collections.ts";
-import { failureOf } from "./failure.ts";
+import { failureOf, stallReason } from "./failure.ts";
 import type { CollectionFlags } from "./flags.ts";
 import type { Follower } from "./follower.ts";
 import { fromHeadline, type IndexState, nextBlock } from "./headline.ts";
@@ -209,13 +210,16 @@ export class IndexingJobs {
     const { address } = parsed;
     const head = await log.head(stream);
     const writer = new StreamWriter(log, head);
+    const stall = new StallWatch(clock, (ms) => this.#stalled(writer, address, ms));
+    const moved = () => stall.moved();
     try {
       if (writer.state.status === "joining") this.#handOver(writer, address);
       const isAsked = writer.state.status === "requested";
       const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
       const next = this.#laneAfter(lane, writer.state.status);
       if (next === undefined && writer.state.status === "backfilling") {
-        await this.#backfill(writer, address, final ?? (await this.#finalBlock(nextBlock(writer.state))), signal);
+        const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
+        await this.#backfill(writer, address, end, { signal, moved });
       }
       await writer.settled();
       return next && { lane: next };
@@ -230,7 +234,20 @@ export class IndexingJobs {
       await writer.settled();
       observer.failed(chain.chainId, address);
       return { inMs: waitMs };
+    } finally {
+      stall.stop();
     }
+  }
+
+  /** Says what a job tries that has not moved for so long: in the process's log, and to subscribers by the event log. */
+  #stalled(writer: StreamWriter, address: Address, ms: number): void {
+    const { chain, logger, reader } = this.#options;
+    const { state } = writer;
+    const doing =
+      state.status === "requested" ? "finding out what the contract is" : `reading from block ${nextBlock(state)}`;
+    const reason = stallReason(doing, ms, reader.failureWithin(ms));
+    logger.warn({ chain: chain.name, address, seconds: Math.round(ms / 1_000), reason }, "indexing makes no progress");
+    if (writer.isIdle) writer.append([{ type: "IndexingStalled", reason }], {});
   }
 
   /** Where a collection goes on that `lane` has identified, or could not. */
@@ -253,6 +270,7 @@ export class IndexingJobs {
     decoder.prepare();
     const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
     if (identified === undefined) return undefined;
+    await writer.settled();
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
@@ -287,7 +305,12 @@ export class IndexingJobs {
     this.#options.follower.readied(seen);
   }
 
-  async #backfill(writer: StreamWriter, address: Address, final: FinalBlock, signal: AbortSignal): Promise<void> {
+  async #backfill(
+    writer: StreamWriter,
+    address: Address,
+    final: FinalBlock,
+    { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
+  ): Promise<void> {
     const { reader, chain, observer, clock, verify } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
@@ -325,6 +348,7 @@ export class IndexingJobs {
       const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       const progress = { block: end, target, transfers };
       writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
+      moved();
       if (status === "joining") this.#handOver(writer, address, final.head);
     }
   }

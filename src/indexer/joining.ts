@@ -74,6 +74,15 @@ export class JoiningCollections {
     return this.#waiting.get(joining.address) === joining && this.#waiting.delete(joining.address);
   }
 
+  /** Writes to the streams of those that wait why they wait so long. */
+  async stalled(reason: string): Promise<void> {
+    for (const joining of [...this.#waiting.values()]) {
+      if (joining.appended !== undefined) continue;
+      const { state } = joining;
+      await this.#options.streams.append({ followed: joining, events: [{ type: "IndexingStalled", reason }], state });
+    }
+  }
+
   /** The follower was given these, and follows them. */
   saw(headers: readonly BlockHeader[]): void {
     this.#seen.add(headers);

@@ -10,6 +10,8 @@ export class StreamWriter {
   #version: number;
   #state: IndexState;
   #appended: Promise<StreamHead>;
+  /** No append is under way. */
+  isIdle = true;
 
   constructor(log: EventLog, head: StreamHead) {
     this.#log = log;
@@ -28,7 +30,10 @@ export class StreamWriter {
   append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
     const before = this.#state;
     this.#state = { ...before, ...change };
-    this.#appended = this.#write(events, before, onAppended);
+    this.isIdle = false;
+    this.#appended = this.#write(events, before, onAppended).finally(() => {
+      this.isIdle = true;
+    });
     // Who waits for it hears of it; nobody may be waiting yet.
     this.#appended.catch(() => undefined);
   }

@@ -136,6 +136,8 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
     case "IndexingFailed":
       state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version };
       return;
+    case "IndexingStalled":
+      return;
     case "FlagsChanged":
       state.possibleSpam = event.possibleSpam;
       state.verifiedCollection = event.verifiedCollection;

@@ -42,6 +42,8 @@ export type ServerMessage =
       readonly percent: number;
       readonly blocksLeft: number;
       readonly transfers: number;
+      /** Nothing has moved for a minute or longer: what is being tried, and what the last request failed for. */
+      readonly reason?: string;
     })
   | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
   | (Envelope & {

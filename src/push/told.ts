@@ -41,6 +41,8 @@ export function messageOf(
       return indexedMessage(stream, collection);
     case "IndexingFailed":
       return failedMessage(stream, version, event);
+    case "IndexingStalled":
+      return { ...progressMessage(stream, collection, version), reason: event.reason };
     default:
       return event satisfies never;
   }

@@ -52,6 +52,7 @@ export class EndpointPool {
   readonly #clock: Clock;
   readonly #health = new Map<Endpoint, Health>();
   readonly #waiting: (() => void)[] = [];
+  #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -150,6 +151,12 @@ export class EndpointPool {
   /** An answer of so many logs to a request for so many blocks. */
   answered(endpoint: Endpoint, blocks: number, logs: number): void {
     this.#of(endpoint).gaveHistory(blocks, logs);
+  }
+
+  /** What the newest failed request failed for, if that was within so many ms. */
+  failureWithin(ms: number): string | undefined {
+    const failure = this.#lastFailure;
+    return failure !== undefined && this.#clock.monotonic() - failure.at <= ms ? failure.message : undefined;
   }
 
   /** A second opinion: an endpoint other than `than`, and none that has refused, that is not benched. */
@@ -327,6 +334,9 @@ export class EndpointPool {
       health.succeeded(this.#clock.monotonic() - started);
       return value;
     } catch (error) {
+      if (error instanceof RpcError) {
+        this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: this.#clock.monotonic() };
+      }
       if (error instanceof RpcError && error.retryable) {
         if (error.kind === "lie") this.benchLiar(endpoint);
         else health.failed(error, started, this.#clock.monotonic());

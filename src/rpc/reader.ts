@@ -282,6 +282,11 @@ export class RpcChainReader implements ChainReader {
     return (await this.#run(ask, { meta: { block } })).toLowerCase();
   }
 
+  /** What the newest failed request failed for, if that was within so many ms. */
+  failureWithin(ms: number): string | undefined {
+    return this.#pool.failureWithin(ms);
+  }
+
   /** The endpoint was caught contradicting itself: others are asked for a while. */
   doubt(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);

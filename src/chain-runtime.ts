@@ -6,12 +6,12 @@ import { LRUCache } from "lru-cache";
 import type { Chain } from "./chains/chains.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
-import type { Address, Hash } from "./core/hex.ts";
+import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import { within } from "./core/within.ts";
-import { parseStream } from "./events/types.ts";
+import { type HeaderRef, parseStream } from "./events/types.ts";
 import { type AuditSample, runAudit } from "./indexer/audit.ts";
 import type { Verify } from "./indexer/backfill-task.ts";
 import type { ChainProjection } from "./indexer/chain-projection.ts";
@@ -24,15 +24,15 @@ import type { FlagLists } from "./nfts/flags.ts";
 import type { Entry } from "./nfts/listing.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
 import { sampleHoldings } from "./nfts/sample.ts";
-import { observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
+import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
 import type { DecodePool } from "./rpc/decode-pool.ts";
 import { EndpointPool } from "./rpc/pool.ts";
 import { EndpointProvider } from "./rpc/provider.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
 
-/** How long an answer waits for the hash of an old block before it goes without. */
-const HASH_WAIT_MS = 500;
+/** How long an answer waits for the header of an old block before it goes without. */
+const HEADER_WAIT_MS = 500;
 /** Holdings asked about in one round of the self-audit. */
 const AUDITED_AT_ONCE = 20;
 
@@ -45,7 +45,7 @@ export interface ChainRuntime {
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   metadataVersion(address: Address): number | undefined;
-  hashOf(block: number): Promise<Hash | undefined>;
+  headerOf(block: number): Promise<HeaderRef | undefined>;
   isHalted(): boolean;
 }
 
@@ -96,6 +96,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   });
   // At once, not after what waits for an answer of theirs.
   lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
+  const heads: { node: number | undefined } = { node: undefined };
   const multicall = chain.multicall3.address;
   const reader = new RpcChainReader({
     chainId,
@@ -104,6 +105,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     finalityDepth,
     depthIsSet,
     watch: watchOf(metrics, chain),
+    shownHead: () => indexing.view.head(),
   });
   const indexing = new ChainIndexing({
     chain,
@@ -113,7 +115,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     clock,
     logger,
     lifecycle,
-    observer: observerOf(metrics, chain),
+    observer: observerOf(metrics, chain, heads),
     holder,
     verify,
     lists: () => shared.lists,
@@ -134,7 +136,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
   startAudit({ chain, reader, view }, shared);
-  const hashOf = blockHashes({ reader, view, clock });
+  const headerOf = blockHeaders({ reader, view, clock });
+  metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads }));
   const { factsOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
@@ -144,13 +147,13 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadata,
     factsOf,
     metadataVersion,
-    hashOf,
+    headerOf,
     isHalted: () => view.halted() !== undefined,
   };
 }
 
-/** Hashes of blocks that are in no memory: asked of the node, but not for long. */
-function blockHashes({
+/** Headers of blocks that are in no memory: asked of the node, but not for long. */
+function blockHeaders({
   reader,
   view,
   clock,
@@ -158,15 +161,18 @@ function blockHashes({
   reader: RpcChainReader;
   view: ChainProjection;
   clock: Clock;
-}): (block: number) => Promise<Hash | undefined> {
-  const hashes = new LRUCache<number, Hash>({ max: 10_000 });
+}): (block: number) => Promise<HeaderRef | undefined> {
+  const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
   return async (block) => {
-    const known = hashes.get(block);
+    const known = headers.get(block);
     if (known !== undefined) return known;
     const asked = reader.header(block).catch(() => undefined);
-    const header = (await within(clock, HASH_WAIT_MS, asked))?.value;
-    if (header !== undefined && block <= (view.finalized()?.number ?? -1)) hashes.set(block, header.hash);
-    return header?.hash;
+    const answer = (await within(clock, HEADER_WAIT_MS, asked))?.value;
+    if (answer === undefined) return undefined;
+    const { number, hash, parentHash, timestamp } = answer;
+    const header = { number, hash, parentHash, timestamp };
+    if (block <= (view.finalized()?.number ?? -1)) headers.set(block, header);
+    return header;
   };
 }
 

@@ -1,7 +1,9 @@
 /** What the parts report, as metrics: the one place where their callbacks and the registry's counters meet. */
 import { type Chain, chainById } from "./chains/chains.ts";
+import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import type { HeaderRef } from "./events/types.ts";
 import type { IndexingObserver } from "./indexer/observer.ts";
 import type { MetadataObserver } from "./metadata/service.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
@@ -56,20 +58,38 @@ export function metadataObserver(metrics: Metrics): MetadataObserver {
 }
 
 /** Counts what a chain's indexing gets done. */
-export function observerOf(metrics: Metrics, chain: Chain): IndexingObserver {
+export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number | undefined }): IndexingObserver {
   const labels = { chain: chain.name };
   return {
     malformed: (_chainId, count) => metrics.malformedLogs.inc(labels, count),
     progress: () => undefined,
     completed: () => metrics.collectionsIndexed.inc(labels),
     failed: () => metrics.indexingFailures.inc(labels),
-    head: (_chainId, head, behind) => {
-      metrics.followedHead.set(labels, head);
-      metrics.blocksBehind.set(labels, Math.max(0, behind));
+    head: (_chainId, nodeHead) => {
+      metrics.nodeHead.set(labels, nodeHead);
+      heads.node = nodeHead;
     },
     reorg: () => metrics.reorgs.inc(labels),
     halted: (_chainId, isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
   };
+}
+
+export interface HeadParts {
+  readonly chain: Chain;
+  readonly view: { head(): HeaderRef | undefined };
+  readonly clock: Clock;
+  /** The newest block that the node has shown to this process's follower. */
+  readonly heads: { readonly node: number | undefined };
+}
+
+/** Sets the metrics of a chain's head, as answers show it at this moment. */
+export function measureHead(metrics: Metrics, { chain, view, clock, heads }: HeadParts): void {
+  const labels = { chain: chain.name };
+  const head = view.head();
+  if (head === undefined) return;
+  metrics.followedHead.set(labels, head.number);
+  metrics.headAge.set(labels, Math.max(0, clock.now() / 1_000 - head.timestamp));
+  if (heads.node !== undefined) metrics.blocksBehind.set(labels, Math.max(0, heads.node - head.number));
 }
 
 /** What is cheaper to ask at a scrape than to follow. */

@@ -72,9 +72,21 @@ export class Metrics {
     labelNames: ["chain"],
     registers: [this.registry],
   });
+  readonly nodeHead = new Gauge({
+    name: "chain_node_head",
+    help: "Newest block that the node showed at the last poll of this process's follower; below chain_followed_head it went back",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
+  readonly headAge = new Gauge({
+    name: "chain_head_age_seconds",
+    help: "Age of the newest block that answers show, by its own time",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
   readonly followedHead = new Gauge({
     name: "chain_followed_head",
-    help: "Newest block that is followed",
+    help: "Newest block that answers show",
     labelNames: ["chain"],
     registers: [this.registry],
   });

@@ -4,13 +4,13 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { nftStream } from "../events/types.ts";
+import { type HeaderRef, nftStream } from "../events/types.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { isToBeIdentifiedAnew } from "../nfts/again.ts";
 import { currentCollection, type ShownChain } from "../nfts/current.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
-import { finishPage } from "../nfts/pages.ts";
+import { finishPage, type Walk } from "../nfts/pages.ts";
 import { currentPlan } from "../nfts/plan.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
@@ -20,8 +20,8 @@ import { jsonHeaders } from "./respond.ts";
 /** An enabled chain, as the listing needs it. */
 export interface NftChain {
   readonly view: ShownChain;
-  /** The hash of a block that is not in memory; undefined when the node does not say soon enough. */
-  hashOf(block: number): Promise<Hash | undefined>;
+  /** The header of a block that is not in memory; undefined when the node does not answer soon enough. */
+  headerOf(block: number): Promise<HeaderRef | undefined>;
   /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Changes when what is known of any token's metadata does; undefined while nothing is in memory. */
@@ -51,11 +51,18 @@ export interface NftRouteDeps {
   requestIdentification(chainId: number, address: Address, version: number): void;
 }
 
+/** The block that an answer is true of. */
+export interface AsOf {
+  readonly block: number;
+  /** "" where it is not known. */
+  readonly hash: Hash | "";
+  /** Seconds since the epoch; undefined where the header is not known. */
+  readonly time?: number | undefined;
+  readonly finalized: boolean;
+}
+
 /** Headers of every answer of the two operations: caching, and what the answer is true of. */
-export function answerHeaders(
-  asOf: { block: number; hash: string; finalized: boolean } | undefined,
-  isHalted: boolean,
-): Record<string, string> {
+export function answerHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
   return {
     "cache-control": "private, no-cache",
     // Not in the contract: what is served is what was known when the chain went back on its finality.
@@ -65,6 +72,7 @@ export function answerHeaders(
       : {
           "x-as-of-block": String(asOf.block),
           ...(asOf.hash === "" ? {} : { "x-as-of-hash": asOf.hash }),
+          ...(asOf.time === undefined ? {} : { "x-as-of-time": new Date(asOf.time * 1_000).toISOString() }),
           "x-finality": asOf.finalized ? "finalized" : "latest",
         }),
   };
@@ -75,6 +83,17 @@ export function notEnabled(chain: Chain): ApiError {
   return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
     details: { parameter: "chain" },
   });
+}
+
+/** Hash and time of a walk's block. The node is asked only for a block without a hash; no page waits for a time alone. */
+async function blockOf({ block, hash, time }: Walk, { view, headerOf }: NftChain): Promise<Omit<AsOf, "finalized">> {
+  const header = hash === "" ? await headerOf(block) : view.header(block);
+  const isSame = header !== undefined && (hash === "" || header.hash === hash);
+  return {
+    block,
+    hash: hash === "" ? (header?.hash ?? "") : hash,
+    time: time ?? (isSame ? header.timestamp : undefined),
+  };
 }
 
 export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteAnswer> {
@@ -115,13 +134,12 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const metadataVersion = runtime.metadataVersion(address);
     const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
     const { walk, finalized } = plan;
-    const hash = walk?.hash === "" ? ((await runtime.hashOf(walk.block)) ?? "") : (walk?.hash ?? "");
-    const asOf = walk === undefined ? undefined : { block: walk.block, hash, finalized };
+    const asOf = walk === undefined ? undefined : { ...(await blockOf(walk, runtime)), finalized };
     const native = deps.wireTypes === "native";
     // Nothing is awaited between a page and the copy of its bytes.
-    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret });
+    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, time: asOf?.time });
     const answer = readyAnswer(page.body, 200, jsonHeaders(answerHeaders(asOf, runtime.isHalted())));
-    if (hash === "") return { answer };
+    if (asOf === undefined || asOf.hash === "") return { answer };
     const stream = nftStream(chainId, address);
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
     const isCurrent = (): boolean =>

@@ -7,7 +7,7 @@ export const JSON_TYPE = "application/json; charset=utf-8";
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers":
-    "etag, retry-after, x-as-of-block, x-as-of-hash, x-chain-status, x-finality, x-request-id",
+    "etag, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
 };
 
 /** The answer to a browser that asks whether a page may send a key. */

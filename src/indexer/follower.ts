@@ -71,9 +71,9 @@ export class Follower {
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
-    const { chain, reader, clock } = options;
+    const { chain, reader, clock, logger } = options;
     this.#looks = new Looks(clock, this.#minPoll);
-    this.#heads = new HeadWatch({ chain, reader, clock, minPollMs: this.#minPoll });
+    this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
     this.#violations = new ViolationWatch(reader, clock);
   }
 
@@ -188,6 +188,7 @@ export class Follower {
     this.#looks.begin();
     await this.#flag();
     const tips = await this.#heads.tips(state);
+    this.#options.observer.head(this.#options.chain.chainId, tips.head.number);
     await this.#advance(state, tips, lease);
     this.#violations.clear();
     await this.#join(state);
@@ -238,7 +239,6 @@ export class Follower {
     const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + MAX_STEP);
     const isStep = nodeHead.number > bound;
     const target = isStep ? await this.#headerAt(bound) : nodeHead;
-    observer.head(chain.chainId, state.head.number, nodeHead.number - state.head.number);
     observer.halted(chain.chainId, false);
     if (target.number <= state.head.number) {
       // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.

@@ -5,6 +5,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Logger } from "../core/logger.ts";
 import type { HeaderRef } from "../events/types.ts";
 import { RpcError } from "../rpc/errors.ts";
 import type { ChainReader, Tips } from "../rpc/port.ts";
@@ -17,10 +18,15 @@ const GAPS_LOOKED_AT = 8;
 const OVERDUE_BLOCKS = 2;
 const OVERDUE_POLLS = 10;
 
+/** A node that shows a head so far below the followed one has gone back; one that is closer may only lag, for a while. */
+const FAR_BELOW = 64;
+const LAG_MS = 60_000;
+
 export interface HeadWatchOptions {
   readonly chain: Chain;
   readonly reader: ChainReader;
   readonly clock: Clock;
+  readonly logger: Logger;
   /** Least wait between polls in ms. */
   readonly minPollMs: number;
 }
@@ -30,12 +36,38 @@ export class HeadWatch {
   /** The followed head when last looked at, and since when it has been that, or everybody was asked, on the monotonic clock. */
   #followed: { readonly hash: string; since: number } | undefined;
 
+  /** Since when the node has shown an older head than the followed one, on the monotonic clock, and whether that was said. */
+  #below: { readonly since: number; isSaid: boolean } | undefined;
+
   constructor(options: HeadWatchOptions) {
     this.#options = options;
   }
 
   /** The newest and the final block; of an endpoint that is not known to be behind. */
   async tips(state: ChainState): Promise<Tips> {
+    const tips = await this.#shown(state);
+    this.#compare(state, tips.head);
+    return tips;
+  }
+
+  /** Says when the node goes back on the followed branch, and when it has caught up: no block tells of either. */
+  #compare({ head, headers }: ChainState, shown: HeaderRef): void {
+    const { chain, clock, logger } = this.#options;
+    const isBelow = head !== undefined && shown.number < head.number && isHeld(shown, (number) => headers.get(number));
+    if (!isBelow) {
+      if (this.#below?.isSaid) logger.info({ chain: chain.name, nodeHead: shown.number }, "the node has caught up");
+      this.#below = undefined;
+      return;
+    }
+    this.#below ??= { since: clock.monotonic(), isSaid: false };
+    const isLong = clock.monotonic() - this.#below.since >= LAG_MS;
+    if (this.#below.isSaid || !(isLong || head.number - shown.number >= FAR_BELOW)) return;
+    this.#below.isSaid = true;
+    const facts = { chain: chain.name, head: head.number, nodeHead: shown.number };
+    logger.warn(facts, "the node went back: what was followed is still shown, and nothing older is told as of now");
+  }
+
+  async #shown(state: ChainState): Promise<Tips> {
     const { reader } = this.#options;
     const tips = await reader.tips();
     const { head } = state;

@@ -8,8 +8,8 @@ export interface IndexingObserver {
   progress(chainId: number, address: Address, at: { block: number; target: number; transfers: number }): void;
   completed(chainId: number, address: Address): void;
   failed(chainId: number, address: Address): void;
-  /** The followed head, and how far the node's is ahead of it. */
-  head(chainId: number, head: number, behind: number): void;
+  /** The newest block that the node shows to the follower. */
+  head(chainId: number, nodeHead: number): void;
   reorg(chainId: number, depth: number): void;
   /** Whether a fork deeper than finality keeps the chain from being followed. */
   halted(chainId: number, isHalted: boolean): void;

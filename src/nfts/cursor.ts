@@ -14,6 +14,8 @@ export interface Cursor {
   readonly block: number;
   /** Of the snapshot's block; "" where it was final and nobody had its hash. */
   readonly hash: Hash | "";
+  /** Of the snapshot's block, seconds since the epoch; undefined where nobody had its header. */
+  readonly time: number | undefined;
   /** Version of the chain's stream by which the snapshot was made: who goes on must not know less. */
   readonly chainVersion: number;
   readonly position: Position;
@@ -38,7 +40,8 @@ function tag(secret: string, payload: Uint8Array): Buffer {
 
 /** The cursor as text: base64url of tag and payload. */
 export function signCursor(cursor: Cursor, secret: string): string {
-  const { chainId, address, block, hash, chainVersion, position, page, limit, hex, holders, total, left } = cursor;
+  const { chainId, address, block, hash, time, chainVersion, position, page, limit, hex, holders, total, left } =
+    cursor;
   const fields = [
     FORMAT,
     chainId,
@@ -52,6 +55,7 @@ export function signCursor(cursor: Cursor, secret: string): string {
     (hex ? 1 : 0) + (holders ? 2 : 0),
     total ?? null,
     left ?? null,
+    time ?? null,
   ];
   const payload = Buffer.from(JSON.stringify(fields), "utf8");
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
@@ -78,8 +82,9 @@ export function openCursor(text: string, secret: string): Cursor | undefined {
     number,
     number | null,
     number | null,
+    number | null | undefined,
   ];
-  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags, total, left] = fields;
+  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags, total, left, time] = fields;
   if (format !== FORMAT) return undefined;
   return {
     chainId,
@@ -94,5 +99,7 @@ export function openCursor(text: string, secret: string): Cursor | undefined {
     holders: (flags & 2) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
+    // Cursors of a release before have none.
+    time: time ?? undefined,
   };
 }

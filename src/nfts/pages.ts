@@ -27,6 +27,8 @@ export interface PageOptions {
   readonly address: Address;
   readonly native: boolean;
   readonly cursorSecret: string;
+  /** Time of the page's block in seconds since the epoch, where it is known; the cursor carries it. */
+  readonly time?: number | undefined;
 }
 
 /** The followed chain, as far as pages need it. */
@@ -35,7 +37,7 @@ export interface PageChain {
   readonly version: number;
   head(): BlockRef | undefined;
   finalized(): BlockRef | undefined;
-  header(number: number): BlockRef | undefined;
+  header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;
   isCanonical(block: BlockRef): boolean;
 }
 
@@ -50,6 +52,8 @@ export interface Page {
 export interface Walk {
   readonly block: number;
   readonly hash: Hash | "";
+  /** Seconds since the epoch, where an earlier page of the walk knew it. */
+  readonly time: number | undefined;
   readonly chainVersion: number;
   readonly position: Position | undefined;
   readonly page: number;
@@ -126,7 +130,7 @@ function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, fi
   const { holders, limit, hex, part } = first;
   const count = first.withTotal || part !== undefined ? countEntries(ledger, block, holders) : undefined;
   const total = first.withTotal ? count : undefined;
-  const common = { block, hash, chainVersion, page: 0, limit, hex, holders, total };
+  const common = { block, hash, time: undefined, chainVersion, page: 0, limit, hex, holders, total };
   if (part === undefined || count === undefined) return { ...common, position: START, left: undefined };
   const from = beginningOf(part, count);
   const to = beginningOf({ ...part, range: part.range + 1 }, count);
@@ -254,11 +258,11 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
     return { body: out.view(), block: undefined, hash: "", finalized };
   }
   const left = walk.left === undefined ? undefined : walk.left - entries.length;
-  const { chainId, address, cursorSecret } = options;
+  const { chainId, address, cursorSecret, time } = options;
   const cursor =
     next === undefined || left === 0
       ? "null"
-      : `"${signCursor({ ...walk, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
+      : `"${signCursor({ ...walk, time, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
   const style = { hex: walk.hex, native: options.native };
   begin(walk.total === undefined ? "null" : number(walk.total), walk.page, cursor);
   addRecords(out, { address, collection }, entries, facts, style);

@@ -59,6 +59,8 @@ export interface ReaderOptions {
   readonly depthIsSet: boolean;
   /** Hears what reading logs found out about the endpoints. */
   readonly watch?: LogWatch;
+  /** The block that this process shows as the chain's head: below it nothing is answered as of now. */
+  readonly shownHead?: () => BlockRef | undefined;
 }
 
 export class RpcChainReader implements ChainReader {
@@ -244,7 +246,7 @@ export class RpcChainReader implements ChainReader {
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     const pinned = await this.#run((endpoint) => this.#callsPinned(endpoint, calls));
     if (pinned !== undefined) return pinned;
-    const header = await this.head();
+    const header = await this.#run(async (endpoint) => this.#notBehind(await newestBy(endpoint), endpoint));
     try {
       // A laggard has the state of its own head, which is no reason to ask it.
       return { header, results: await this.#calls(calls, header.number, { failover: "none" }) };
@@ -254,6 +256,15 @@ export class RpcChainReader implements ChainReader {
       const newest = await this.head();
       return { header: newest, results: await this.calls(calls, newest.number) };
     }
+  }
+
+  /** The same header. @throws RpcError `transient` where it is older than the block that is shown as the chain's head */
+  #notBehind(header: BlockHeader, endpoint: Endpoint): BlockHeader {
+    const shown = this.#options.shownHead?.();
+    if (shown === undefined || header.number >= shown.number) return header;
+    throw new RpcError("transient", `the endpoint is behind block ${shown.number}`, {
+      meta: { endpoint: endpoint.label, block: header.number },
+    });
   }
 
   /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
@@ -273,6 +284,7 @@ export class RpcChainReader implements ChainReader {
     // The head moved between the two: rare, and one more request settles it.
     const exact = block === header.number ? header : await headerBy(endpoint, block);
     if (exact === undefined) return undefined;
+    this.#notBehind(exact, endpoint);
     return { header: exact, results: results.slice(1) };
   }
 

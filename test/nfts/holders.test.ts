@@ -134,7 +134,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
   };
   const chain: NftChain = {
     view,
-    hashOf: async (block) => hash(block),
+    headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NOTHING), isSettled: true }),
     metadataVersion: () => 0,
     isHalted: () => false,
@@ -226,11 +226,11 @@ function branchOf(fork: number) {
     /** Blocks below it are the same on all branches. */
     forkedAt: 0,
     number: BLOCKS,
-    head: (): BlockRef => ({ number: chain.number, hash: chain.hashOf(chain.number) }),
+    head: (): BlockRef => ({ number: chain.number, hash: chain.headerOf(chain.number) }),
     finalized: () => undefined,
-    header: (number: number): BlockRef => ({ number, hash: chain.hashOf(number) }),
-    isCanonical: (block: BlockRef) => block.hash === chain.hashOf(block.number),
-    hashOf: (block: number) => forked(block, block < chain.forkedAt ? 0 : chain.fork),
+    header: (number: number): BlockRef => ({ number, hash: chain.headerOf(number) }),
+    isCanonical: (block: BlockRef) => block.hash === chain.headerOf(block.number),
+    headerOf: (block: number) => forked(block, block < chain.forkedAt ? 0 : chain.fork),
     catchUp: async () => {},
   };
   return chain;

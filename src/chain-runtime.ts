@@ -105,6 +105,11 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     finalityDepth,
     depthIsSet,
     watch: watchOf(metrics, chain),
+    onDevelopmentNode: (endpoint, client, depth) =>
+      logger.warn(
+        { endpoint, client, depth },
+        "a development node calls its head final: blocks are final by depth instead",
+      ),
     shownHead: () => indexing.view.head(),
   });
   const indexing = new ChainIndexing({

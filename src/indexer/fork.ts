@@ -23,7 +23,7 @@ export class FinalityViolation extends AppError {
   constructor(chain: string, finalized: BlockRef, found: BlockRef) {
     super(
       `${chain}: the finalised block ${finalized.number} is not on the node's chain. Nothing is followed until it is: ask ` +
-        "another node, or start on an empty log if the chain itself was rolled back",
+        "another node; if the chain itself was rolled back, stop the service and run scripts/forget-chain.ts",
       { code: "finality_violation", meta: { chain, block: finalized.number, hash: finalized.hash, found: found.hash } },
     );
     this.finalized = finalized;

@@ -8,7 +8,8 @@ import type { BlockRef, TransferForm } from "../events/types.ts";
 import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { isUnknownRefusal, RpcError } from "./errors.ts";
+import { RpcError } from "./errors.ts";
+import { Finality, type FinalityOptions } from "./finality.ts";
 import { headerBy, newestBy } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
@@ -38,10 +39,6 @@ const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 /** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
 const MULTICALL_MAX = 500;
 
-/** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
-const LOOKS_WITHOUT_TAG = 100;
-/** So many refusals of the tag in a row, in whatever words, while the newest block is shown: the node does not know it. */
-const TAG_REFUSALS = 3;
 /** As a node does whose newest block is from before Multicall3. */
 const LOOKS_WITHOUT_MULTICALL = 100;
 
@@ -49,14 +46,10 @@ const WORD = /^0x[0-9a-f]{64}$/i;
 
 const UNWATCHED: LogWatch = { missed: () => undefined, settled: () => undefined };
 
-export interface ReaderOptions {
+export interface ReaderOptions extends FinalityOptions {
   readonly chainId: number;
   readonly pool: EndpointPool;
   readonly multicall: Address;
-  /** Blocks after which a block is final, where the tag is refused or `depthIsSet`. */
-  readonly finalityDepth: number;
-  /** The operator set the depth: the node's tag is not asked. */
-  readonly depthIsSet: boolean;
   /** Hears what reading logs found out about the endpoints. */
   readonly watch?: LogWatch;
   /** The block that this process shows as the chain's head: below it nothing is answered as of now. */
@@ -68,17 +61,15 @@ export class RpcChainReader implements ChainReader {
   readonly #options: ReaderOptions;
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;
+  readonly #finality: Finality;
   /** Multicall3 is not asked this often from now on. */
   #looksWithoutMulticall = 0;
-  /** The finalised tag is not asked for this often from now on. */
-  #looksWithoutTag = 0;
-  /** Refusals of the tag in a row. */
-  #tagRefusals = 0;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
     this.#options = options;
     this.#pool = options.pool;
+    this.#finality = new Finality(options.pool, options);
     this.#logs = new LogReader(options.pool, options.watch ?? UNWATCHED);
   }
 
@@ -90,64 +81,12 @@ export class RpcChainReader implements ChainReader {
     return this.#run(newestBy);
   }
 
-  async tips(): Promise<Tips> {
-    const tagged = await this.#byTag(async (endpoint) => {
-      const [head, finalized] = await Promise.all([newestBy(endpoint), this.#finalBy(endpoint)]);
-      return { head, finalized, shownBy: endpoint };
-    });
-    const head = tagged?.head ?? (await this.head());
-    const finalized = tagged?.finalized;
-    if (finalized === undefined || finalized.number > head.number)
-      return { head, finalized: await this.#byDepth(head) };
-    return { ...tagged, head, finalized };
+  tips(): Promise<Tips> {
+    return this.#finality.tips();
   }
 
-  async finalized(head: BlockHeader): Promise<BlockHeader> {
-    const header = await this.#byTag((endpoint) => this.#finalBy(endpoint));
-    return header !== undefined && header.number <= head.number ? header : this.#byDepth(head);
-  }
-
-  /** The block with the finalised tag. @throws RpcError, `unsupported` also where the endpoint's own words hide that */
-  async #finalBy(endpoint: Endpoint): Promise<BlockHeader | undefined> {
-    try {
-      const header = await headerBy(endpoint, "finalized");
-      this.#tagRefusals = 0;
-      return header;
-    } catch (error) {
-      if (!isUnknownRefusal(error) || ++this.#tagRefusals < TAG_REFUSALS) throw error;
-      await newestBy(endpoint);
-      throw new RpcError("unsupported", error.message, { meta: error.meta, cause: error });
-    }
-  }
-
-  /** What asks for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */
-  async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
-    if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
-    try {
-      // Who alone knows the tag may rest for being behind, on a branch that lost: it is not asked for the tag's sake.
-      return await this.#run(ask, { failover: "none" });
-    } catch (error) {
-      if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
-      this.#looksWithoutTag = LOOKS_WITHOUT_TAG;
-      return undefined;
-    }
-  }
-
-  /** The block so far below the head that the chain's depth, or the operator's, makes it final. */
-  async #byDepth(head: BlockHeader): Promise<BlockHeader> {
-    const { finalityDepth } = this.#options;
-    const number = Math.max(0, head.number - finalityDepth);
-    if (number === head.number) return head;
-    // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
-    const header = await this.#run(async (endpoint) => {
-      const [newest, deep] = await Promise.all([newestBy(endpoint), headerBy(endpoint, number)]);
-      if (newest.number < head.number) {
-        throw new RpcError("transient", "the endpoint lags behind the head", { meta: { block: head.number } });
-      }
-      return deep;
-    });
-    if (header === undefined) throw new RpcError("transient", "the node lost a block it had", { meta: { number } });
-    return header;
+  finalized(head: BlockHeader): Promise<BlockHeader> {
+    return this.#finality.finalized(head);
   }
 
   async header(number: number): Promise<BlockHeader | undefined> {

@@ -7,8 +7,9 @@ import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.t
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { chainStream } from "../../src/events/types.ts";
+import { chainStream, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
@@ -76,4 +77,32 @@ test("after a restart it is still known, and in the log it is said once", async 
   const events = await log.read(chainStream(1));
   await log.close();
   expect(events.filter(({ event }) => event.type === "ChainHalted")).toHaveLength(1);
+});
+
+test("once the chain is forgotten, it is indexed anew; never while a service follows it", async () => {
+  const forget = async (...args: string[]) => {
+    const script = Bun.spawn([process.execPath, "scripts/forget-chain.ts", ...args], {
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [code, out, err] = await Promise.all([script.exited, script.stdout.text(), script.stderr.text()]);
+    return [code, `${out}${err}`.trim()] as const;
+  };
+  const other = await openLog(logUrl, systemClock, silentLogger);
+  const stranger = nftStream(137, `0x${"ab".repeat(20)}` as Address);
+  await other.append({ stream: stranger, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  expect(await other.acquireLease("follow/1", "a service", 3_000)).toBe(true);
+  expect(await forget("eth", logUrl)).toEqual([1, expect.stringContaining("stop it, then run this again")]);
+  await other.releaseLease("follow/1", "a service");
+  expect(await forget("no-chain", logUrl)).toEqual([1, expect.stringContaining("chain: must be one of")]);
+  expect(await forget("eth", "sqlite:///nowhere/events.db")).toEqual([1, "there is no event log at that path"]);
+  expect(await forget("eth", logUrl)).toEqual([0, expect.stringMatching(/^eth: [2-9] streams forgotten$/)]);
+  expect((await other.head(stranger)).version).toBe(1);
+  await other.close();
+
+  // The fork took the tokens with it.
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 3]);
+  service = await startTestService({ rpcUrl: anvil.url, logUrl });
+  const answer = await synced(service, nft.address, await height());
+  expect([answer.body.result.length, answer.headers.has("x-chain-status")]).toEqual([3, false]);
 });

@@ -3,7 +3,7 @@ import { type Chain, chainById } from "./chains/chains.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import type { HeaderRef } from "./events/types.ts";
+
 import type { IndexingObserver } from "./indexer/observer.ts";
 import type { MetadataObserver } from "./metadata/service.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
@@ -76,7 +76,7 @@ export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number
 
 export interface HeadParts {
   readonly chain: Chain;
-  readonly view: { head(): HeaderRef | undefined };
+  readonly view: { head(): { readonly number: number; readonly timestamp: number } | undefined };
   readonly clock: Clock;
   /** The newest block that the node has shown to this process's follower. */
   readonly heads: { readonly node: number | undefined };

@@ -177,7 +177,7 @@ export class Follower {
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
         // Who answers from another branch may be stuck on it, and the quickest to answer the next time, too.
         if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
-        wait = backoffMs(clock, failures, this.#minPoll, RETRY_MAX_MS);
+        wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#heads.longestWait(state)));
       }
       await this.#looks.pause(wait, lease.signal);
     }
@@ -322,7 +322,7 @@ export class Follower {
 
   /** Reads the logs of the new blocks for all consumers, lets them write, then moves the head. */
   async #apply(state: ChainState, headers: readonly BlockHeader[], final: BlockRef, lease: Lease): Promise<void> {
-    const { consumers, reader } = this.#options;
+    const { consumers } = this.#options;
     const tip = state.head as HeaderRef;
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = tip.number + 1;
@@ -330,8 +330,8 @@ export class Follower {
     const logs = await this.#logs(headers, fromBlock, to);
     assertOnChain(logs, (number) => byNumber.get(number));
     // Logs say nothing of a block without any: the head's hash, asked for after them, does.
-    const again = await reader.header(to.number);
-    if (again?.hash !== to.hash) throw new ForkedAnswersError(to.number);
+    const again = await this.#headerAt(to.number);
+    if (again.hash !== to.hash) throw new ForkedAnswersError(to.number);
     lease.assertHeld();
     this.#writing = true;
     for (const consumer of consumers) {

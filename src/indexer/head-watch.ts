@@ -109,6 +109,11 @@ export class HeadWatch {
     return Math.min(Math.max(due, minPollMs), Math.max(blockMs, minPollMs));
   }
 
+  /** Ms between two looks at most: a look that failed must not make the head later than a block or so. */
+  longestWait(state: ChainState): number {
+    return Math.max(state.head === undefined ? 0 : this.#blockMs(state, state.head), this.#options.minPollMs);
+  }
+
   /** The chain's own block time, or what the newest headers show when that is less: local chains make blocks when they like. */
   #blockMs(state: ChainState, head: HeaderRef): number {
     const { blockSeconds } = this.#options.chain;

@@ -5,7 +5,7 @@ import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 /** Headers asked for in one batch. */
 const BATCH = 100;
 
-/** The headers, in the order asked. @throws RpcError `transient` when the node lacks one: it lags */
+/** The headers, in the order asked. @throws AppError, RpcError `transient` when the node lacks one: it lags */
 export async function presentHeaders(
   reader: Pick<ChainReader, "headers">,
   numbers: readonly number[],
@@ -13,7 +13,7 @@ export async function presentHeaders(
   const present: BlockHeader[] = [];
   for (let at = 0; at < numbers.length; at += BATCH) {
     const asked = numbers.slice(at, at + BATCH);
-    for (const [index, header] of (await reader.headers(asked)).entries()) {
+    for (const [index, header] of (await reader.headers(asked, true)).entries()) {
       if (header === undefined) {
         throw new RpcError("transient", "the node lacks a block below its head", { meta: { block: asked[index] } });
       }

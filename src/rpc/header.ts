@@ -23,6 +23,20 @@ export async function headerBy(
   return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
 }
 
+/** How often one URL is asked for what it must have: behind it may be several nodes, some of them late. */
+const TRIES = 6;
+
+/**
+ * The first answer that is not undefined, of several to the same request without a wait: the next one may come from
+ * another node behind the same URL. @throws RpcError
+ */
+export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise<T | undefined> {
+  for (let tried = 1; ; tried++) {
+    const answer = await ask();
+    if (answer !== undefined || tried === TRIES) return answer;
+  }
+}
+
 /**
  * The header in an `eth_getBlockByNumber` answer; undefined for null (above the node's head).
  * @throws RpcError `lie` when a field is missing or the number is not the one asked for

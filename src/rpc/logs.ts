@@ -8,7 +8,7 @@ import type { BlockRef } from "../events/types.ts";
 import { doubtfulBlocks, spokenOf } from "./bloom.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { isUnknownRefusal, mayBeOfSize, RpcError } from "./errors.ts";
-import { headerBy } from "./header.ts";
+import { fromAnyNode, headerBy } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
 import { logsOfReceipts } from "./receipts.ts";
@@ -142,8 +142,8 @@ export class LogReader {
   async #byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
     if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
     const ask = async (endpoint: Endpoint): Promise<ChainLog[]> => {
-      const result = await this.#receiptsOf(endpoint, header);
-      if (result === null) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+      const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+      if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
       return logsOfReceipts(result, header, filter);
     };
     try {

@@ -92,8 +92,11 @@ export interface ChainReader {
   /** The canonical block of that number; undefined above the head, when nobody has it. */
   header(number: number): Promise<BlockHeader | undefined>;
 
-  /** Many headers in one round trip, in the order asked. */
-  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
+  /**
+   * Many headers in one round trip, in the order asked; undefined for a block that the endpoint lacks.
+   * @param isKnown the blocks were shown before: an endpoint that lacks one is behind, and the request is tried again
+   */
+  headers(numbers: readonly number[], isKnown?: boolean): Promise<(BlockHeader | undefined)[]>;
 
   /**
    * Whether any endpoint that answers has this block on its branch. Where one has, those with another block in its place

@@ -10,7 +10,7 @@ import type { DecodedRange } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { Finality, type FinalityOptions } from "./finality.ts";
-import { headerBy, newestBy } from "./header.ts";
+import { fromAnyNode, headerBy, newestBy } from "./header.ts";
 import { laggards } from "./laggards.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
 import { aggregateCalls, aggregatedResults } from "./multicall.ts";
@@ -97,11 +97,22 @@ export class RpcChainReader implements ChainReader {
     return (await this.#pool.all(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
-  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
-    if (numbers.length === 0) return Promise.resolve([]);
-    return this.#run((endpoint) => Promise.all(numbers.map((number) => headerBy(endpoint, number))), {
-      meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
-    });
+  async headers(numbers: readonly number[], isKnown = false): Promise<(BlockHeader | undefined)[]> {
+    if (numbers.length === 0) return [];
+    const ask = async (endpoint: Endpoint) => {
+      if (!isKnown) return this.headersOf(endpoint, numbers);
+      let lacking = -1;
+      const headers = await fromAnyNode(async () => {
+        const answer = await this.headersOf(endpoint, numbers);
+        lacking = answer.indexOf(undefined);
+        return lacking < 0 ? answer : undefined;
+      });
+      if (headers !== undefined) return headers;
+      throw new RpcError("transient", "the endpoint lacks a block below its head", {
+        meta: { endpoint: endpoint.label, block: numbers[lacking] },
+      });
+    };
+    return await this.#run(ask, { meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) } });
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {

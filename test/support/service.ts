@@ -38,6 +38,8 @@ export interface TestServiceOptions {
   readonly metadataWire?: Wire;
   readonly metadataSampleMs?: number;
   readonly auditMs?: number;
+  /** Least wait between polls of a chain in ms; 50 unless given. */
+  readonly minPollMs?: number;
 }
 
 /** A fresh folder that is removed when the process ends, and a SQLite log's URL in it. */

@@ -5,14 +5,7 @@
  */
 import { ConcurrencyError, invariant } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import {
-  chainStream,
-  type PriceEvent,
-  type PriceObserved,
-  parseStream,
-  priceStream,
-  type StreamName,
-} from "../events/types.ts";
+import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { type Coverage, coverageOf, headlineOf, sameCoverage, UNCOVERED } from "./coverage.ts";
 import { evolve, initialState, latest, type PriceState, skipped } from "./projection.ts";
@@ -129,13 +122,6 @@ export class Journal {
         }),
       ),
     );
-  }
-
-  /** Tokens of a chain that have a stream, in order of address, after `after`. */
-  async tokens(chainId: number, { after, limit }: { after?: Address | undefined; limit: number }): Promise<Address[]> {
-    const from = after === undefined ? {} : { after: priceStream(chainId, after) };
-    const heads = await this.#log.streams(`price/${chainId}/`, { ...from, limit });
-    return heads.flatMap(({ stream }) => addressIn(stream) ?? []);
   }
 
   /** Tokens whose stream says that a session follows them, in order of address. */

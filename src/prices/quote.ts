@@ -38,8 +38,6 @@ export interface QuoteOptions {
   readonly isNamed: boolean;
   /** The block is not the head: a pool without a state is one that did not trade yet. */
   readonly isPast: boolean;
-  /** Tokens to go through beside the chain's connectors: those the log knows. */
-  readonly known?: readonly Address[];
 }
 
 const MESSAGE = "No pools found with enough liquidity, to calculate the price";
@@ -64,11 +62,7 @@ export const floorOf = (market: Pick<Market, "chain">): Rational => rational(mar
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
   const dollar = dollarOf(market, floorOf(market));
-  const connectors = [
-    ...connectorsOf(market.chain).map((entry) => entry.address),
-    ...market.chain.stablecoins.map((entry) => entry.address),
-    ...(options.known ?? []),
-  ];
+  const connectors = connectorsIn(market);
   const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
@@ -81,6 +75,14 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   }
   throw refused(market, options, ranking);
 }
+
+/** Whether the token has a price without a connector: then no pool of a connector is looked at. */
+export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+  return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
+}
+
+const connectorsIn = ({ chain }: Market): Address[] =>
+  [...connectorsOf(chain), ...chain.stablecoins].map((entry) => entry.address);
 
 const isDollar = (market: Market, token: Address): boolean => dollars(market).some((coin) => coin.address === token);
 

@@ -2,7 +2,6 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import { TOPIC } from "../../src/prices/abi.ts";
-import { parsePriceQuery } from "../../src/prices/query.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
 
@@ -424,59 +423,6 @@ describe("ranking", () => {
     world.pair(WBTC, 100n, WETH, 1_500n);
     world.pair(TOKEN, 1_000n, WBTC, 10n, SUSHI);
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 300, exchangeName: "Sushiswap v2" });
-  });
-});
-
-describe("a token that trades only against one the log knows", () => {
-  const other = addressOf("other");
-  const chained = (): ReturnType<typeof dollarWorld> => {
-    const world = dollarWorld();
-    world.chain.token({ address: other, name: "O", symbol: "O", decimals: 18 });
-    world.pair(TOKEN, 10_000n, WETH, 100n);
-    world.pair(other, 5_000n, TOKEN, 10_000n);
-    return world;
-  };
-
-  test("is priced through it, in two round trips", async () => {
-    const world = chained();
-    expect(await world.refusal(other)).toMatchObject({ code: "no_pool" });
-    await world.price(TOKEN);
-    world.clock.ms += 3_600_001;
-    world.chain.requests.length = 0;
-    expect(await world.price(other)).toMatchObject({
-      usdPrice: 40,
-      nativePrice: { value: (2n * 10n ** 16n).toString() },
-    });
-    expect(world.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
-  });
-
-  test("is so after a restart, and follows both pools", async () => {
-    const world = chained();
-    await world.price(TOKEN);
-    const prices = world.restarted();
-    expect((await prices.price({ address: other, ...parsePriceQuery({}) })).usdPrice).toBe(40);
-  });
-
-  test("follows the pool of the other token", async () => {
-    const world = chained();
-    await world.price(TOKEN);
-    world.follower.start();
-    await world.price(other);
-    world.chain.mine();
-    await world.follower.poll();
-    world.chain.mine();
-    world.setPair(
-      world.chain.pools.find(
-        (pool) => [pool.token0, pool.token1].includes(WETH) && [pool.token0, pool.token1].includes(TOKEN),
-      )!,
-      TOKEN,
-      10_000n,
-      200n,
-    );
-    await world.follower.poll();
-    world.chain.requests.length = 0;
-    expect((await world.price(other)).usdPrice).toBe(80);
-    expect(world.chain.requests).toEqual([]);
   });
 });
 

@@ -6,7 +6,7 @@ import { connectorsOf } from "../chains/tokens.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { TokenFacts } from "./discovery.ts";
-import { type Dollar, dollarOf, type NativePrice } from "./dollar.ts";
+import { type DisputedCoin, type Dollar, dollarOf, type NativePrice } from "./dollar.ts";
 import { byDepth, dollars, type Market, type Side, sidesOf } from "./market.ts";
 import type { Pool } from "./pools.ts";
 import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
@@ -27,6 +27,8 @@ export interface Quote {
   readonly nativeSide: Side | undefined;
   /** Every usable route, the chosen one first. */
   readonly usable: readonly Route[];
+  /** The stablecoins that disagree with a believed one: the dollar itself is in doubt then. */
+  readonly disputed: readonly DisputedCoin[];
 }
 
 export interface QuoteOptions {
@@ -70,7 +72,7 @@ export function quote(market: Market, options: QuoteOptions): Quote {
     // What a request shuts out measures the coin all the same: no floor and no exchange makes it a dollar. What lies under
     // the chain's own floor measures nothing: anybody could take a coin its price with a pool of a few dollars.
     const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
-    const byDecree = measures.usable.length === 0 ? decreed(market, options) : undefined;
+    const byDecree = measures.usable.length === 0 ? decreed(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
   }
   throw refused(market, options, ranking);
@@ -89,7 +91,8 @@ const isDollar = (market: Market, token: Address): boolean => dollars(market).so
 function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: Ranking, route: Route): Quote {
   const { token, floor } = options;
   const native = market.chain.wrappedNative.address;
-  const common = { market, token, usd: route.usd, route, usable: ranking.usable } as const;
+  const { disputed } = dollar;
+  const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed } as const;
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
   const first = route.legs[0]!;
   if (first.quote === native) return { ...common, native: first.price, nativeSide: undefined };
@@ -107,7 +110,7 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
  * One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. Undefined where the
  * coin did not trade yet, or not on the exchange that was asked for.
  */
-function decreed(market: Market, options: QuoteOptions): Quote | undefined {
+function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);
@@ -124,6 +127,7 @@ function decreed(market: Market, options: QuoteOptions): Quote | undefined {
     route: undefined,
     nativeSide: side,
     usable: [],
+    disputed,
   };
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import { TOPIC } from "../../src/prices/abi.ts";
+import type { PriceRecord } from "../../src/prices/record.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
 
@@ -443,6 +444,57 @@ describe("the dollar", () => {
     expect((await world.price(DAI)).usdPrice).toBe(0.8);
     expect((await world.price(WETH)).usdPrice).toBe(2_000);
     expect((await world.price(USDC)).usdPrice).toBe(1);
+  });
+
+  /** USDC and DAI agree at 90 cents to the dollar of USDT; ether is 2,000 USDT. */
+  function fallenTogether(): World {
+    const world = new World();
+    world.pair(WETH, 900_000n, USDC, 2_000_000_000n);
+    world.pair(WETH, 9_000n, DAI, 20_000_000n);
+    world.pair(WETH, 1_000n, USDT, 2_000_000n);
+    world.pair(USDC, 1_000_000n, DAI, 1_000_000n);
+    world.pair(TOKEN, 1_000n, WETH, 1_000_000n);
+    return world;
+  }
+
+  test("in which two stablecoins outvote a third has half the confidence at most, and names the third", async () => {
+    const world = fallenTogether();
+    for (const address of [WETH, TOKEN, USDT, USDC]) {
+      const { provenance } = (await world.price(address, { include: "provenance" })) as Required<PriceRecord>;
+      expect(Number(provenance.confidence)).toBeLessThanOrEqual(0.5);
+      const [third, ...more] = provenance.disputedStablecoins!;
+      expect(more).toEqual([]);
+      expect(third).toMatchObject({ address: USDT, symbol: "USDT" });
+      expect(Number(third!.usdPrice)).toBeCloseTo(10 / 9, 12);
+    }
+    const { usdPrice, provenance } = await world.price(WETH, { include: "provenance" });
+    expect(usdPrice).toBeCloseTo(2_222.22, 2);
+    expect(provenance!.confidence).toBe("0.5");
+  });
+
+  test("of which two stablecoins are off each other names both, though a third agrees with each", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 1_000_000n, USDC, 1_015_000n);
+    world.pair(DAI, 1_015_000n, USDC, 1_000_000n);
+    world.pair(DAI, 10_300n, USDT, 10_000n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance!.disputedStablecoins!.map(({ symbol }) => symbol)).toEqual(["USDT", "DAI"]);
+    expect(provenance!.confidence).toBe("0.5");
+  });
+
+  test("on which all stablecoins agree within 2 % has its confidence from depth alone", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 1_000_000n, USDC, 1_019_000n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance).not.toHaveProperty("disputedStablecoins");
+    expect(Number(provenance!.confidence)).toBeCloseTo(2_000_000 / 2_100_000, 12);
+  });
+
+  test("is not in dispute for a pool under the chain's floor", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 400n, USDC, 300n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance).not.toHaveProperty("disputedStablecoins");
   });
 
   test("a lone stablecoin is one dollar with no confidence", async () => {

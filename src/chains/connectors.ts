@@ -98,6 +98,7 @@ export const CONNECTORS: Readonly<Partial<Record<ChainName, readonly ConnectorRo
     ["JOE", "0x6e84a6216ea6dacc71ee8e6b0a5b7322eebc0fdd", 18, "sushi joe beefy"],
     ["PNG", "0x60781c2586d68229fde47564546784ab3faca982", 18, "pangolin beefy swapkit"],
     ["SUSHI.e", "0x37b608519f91f70f2eeb0e5ed9af4061722e4f76", 18, "uniswap sushi beefy"],
+    ["UNI.e", "0x8ebaf22b6f053dffeaf46f4dd9efa95d89ba8580", 18, "uniswap beefy swapkit"],
     ["USDT.e", "0xc7198437980c041c805a1edcba50c1ce5db95118", 6, "sushi aave beefy"],
     ["BUSD", "0x9c9e5fd8bbc25984b178fdce6117defa39d2db39", 18, "uniswap sushi beefy"],
     ["MIM", "0x130966628846bfd36ff31a822705796e8cb8c18d", 18, "uniswap sushi beefy"],

@@ -5,7 +5,7 @@
  */
 import type { ChainName } from "./chains.ts";
 
-/** Where addresses and decimals are from. Sepolia, Mumbai, Palm and BSC testnet have no token that two makers publish. */
+/** Where addresses and decimals are from. Sepolia, Mumbai, Palm and BSC testnet have no candidate that two publish. */
 export const CONNECTOR_SOURCES = {
   uniswap: "npm @uniswap/default-token-list 22.21.0",
   sushi: "npm @sushiswap/default-token-list 43.3.0",

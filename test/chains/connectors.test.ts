@@ -8,15 +8,28 @@ import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
 
 /** By chain, address and source: symbol and decimals. */
+type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;
+
 interface Recorded {
   readonly packages: Readonly<Record<string, string>>;
-  readonly chains: Readonly<
-    Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>
-  >;
+  readonly chains: Said;
+  readonly stablecoins: Said;
 }
 
 const recorded = (await Bun.file(join(import.meta.dir, "../fixtures/connectors.json")).json()) as Recorded;
 const rows = CHAINS.flatMap((chain) => (CONNECTORS[chain.name] ?? []).map((row) => ({ chain, row })));
+
+test("a stablecoin has its decimals from every maker that publishes it, of whom two do where the chain is no testnet", () => {
+  const single: string[] = [];
+  for (const chain of CHAINS) {
+    for (const { symbol, address, decimals } of chain.stablecoins) {
+      const said = Object.entries(recorded.stablecoins[chain.name]![address]!);
+      for (const [source, [, places]] of said) expect([symbol, source, places]).toEqual([symbol, source, decimals]);
+      if (said.length < 2) single.push(`${chain.name} ${symbol}`);
+    }
+  }
+  expect(single).toEqual(["sepolia USDC", "bsc testnet BUSD", "bsc testnet USDC", "bsc testnet USDT", "palm DAI"]);
+});
 
 describe("a connector", () => {
   test("has its address and its decimals from at least two makers, each of which says so", () => {

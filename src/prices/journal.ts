@@ -12,8 +12,11 @@ import { evolve, initialState, latest, type PriceState, skipped } from "./projec
 
 /** Appends refused one after another before giving up: each means that somebody else got further. */
 const MAX_CONFLICTS = 16;
-/** Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. */
-const EDGE = 512;
+/**
+ * Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. The reference
+ * stream begins with its pools, of at most 110 pairs at eight places each, of which most do not exist.
+ */
+const EDGE = 1_024;
 /** A state asked of the node again after so many seconds is worth a line though it did not change: somebody still asks. */
 const STILL_ASKED_SECONDS = 600;
 

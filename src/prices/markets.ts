@@ -9,7 +9,17 @@ import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { callsAt, callsAtHead } from "./asking.ts";
-import { emptyBook, type HotPool, hotPool, isCurrent, rebase, stateAt, type TokenBook, UNLISTED } from "./book.ts";
+import {
+  emptyBook,
+  type HotPool,
+  hotPool,
+  isCurrent,
+  LISTED,
+  rebase,
+  stateAt,
+  type TokenBook,
+  UNLISTED,
+} from "./book.ts";
 import { type PricesContext, pastOf, type Subject } from "./context.ts";
 import {
   both,
@@ -70,6 +80,8 @@ export class Markets {
   #isDiscovered({ discoveredAt, discoveredMs, heldFrom }: TokenBook): boolean {
     if (discoveredAt === undefined || discoveredAt === UNLISTED) return false;
     if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
+    // This process follows, and began after a block whose new pools it knows nothing of.
+    if (heldFrom !== undefined && discoveredAt !== LISTED && this.#context.session !== undefined) return false;
     return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
 

@@ -120,6 +120,24 @@ describe("a connector", () => {
   });
 });
 
+describe("a pool that is created between a token's first question and the first followed block", () => {
+  test("is found by the next question, and the factories are asked once more and no oftener", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    world.chain.mine();
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    world.follower.start();
+    for (let block = 0; block < 2; block++) await step(world);
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    await step(world);
+    await step(world);
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(world.chain.requests).toEqual([]);
+  });
+});
+
 describe("a pool that is created while its tokens are followed", () => {
   test("opens a way through a connector, moves with it, and is there after a restart", async () => {
     const world = dollarWorld();

@@ -13,9 +13,9 @@ import { isBlind, type Observation, type Pool } from "./pools.ts";
 import { insertByBlock } from "./projection.ts";
 import { TWAP_WINDOW } from "./quality.ts";
 
-/** The log's list of a book's pools is whole, by the word of the session that follows them. Older than any coverage. */
+/** The session under way vouches that the log's list of a book's pools is whole. Below any block's number. */
 export const LISTED = -1;
-/** The log's list of a book's pools is good to follow; the factories are asked before a price comes from it. */
+/** The log's list of a book's pools is good to follow. The factories are asked before a price comes from it. */
 export const UNLISTED = -2;
 
 /** A block at whose end a pool's state is known. */

@@ -80,7 +80,7 @@ export class Markets {
   #isDiscovered({ discoveredAt, discoveredMs, heldFrom }: TokenBook): boolean {
     if (discoveredAt === undefined || discoveredAt === UNLISTED) return false;
     if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
-    // This process follows, and began after a block whose new pools it knows nothing of.
+    // This process follows, but not from the block of the question on: it doesn't know the pools created in between.
     if (heldFrom !== undefined && discoveredAt !== LISTED && this.#context.session !== undefined) return false;
     return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
@@ -143,7 +143,7 @@ export class Markets {
       book.facts = new Map([[token, facts]]);
       addPools(book, tokenPools);
       this.#discovered(book, header);
-      // An address without a price takes no place in memory.
+      // An address that is no priceable token takes no place in memory.
       if (unfit(facts) === undefined) context.books.put(book);
     }
     // A pool of a listed factory is that one's, whoever else lends it.
@@ -267,14 +267,17 @@ export class Markets {
     return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.extra];
   }
 
-  /** Of these pools, the token's own with the native coin and the stablecoins, and those that tell the dollar. */
+  /** Keeps the token's own pools with the native coin and the stablecoins, and the pools that tell the dollar. */
   #directPools({ token }: Subject, pools: readonly Pool[]): readonly Pool[] {
     const { chain } = this.#context;
     const ends = (address: Address): boolean => address === token || isMoney(chain, address);
     return pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
   }
 
-  /** The token's pools, those that tell the dollar, and those of the connectors that the token has a pool with. */
+  /**
+   * The pools in memory that the subject's price depends on: the token's own, those that tell the dollar, and those of
+   * each connector that the token has a pool with.
+   */
   #hotPools({ token, book, extra }: Subject): HotPool[] {
     const { chain, books } = this.#context;
     const held = new Map([...books.reference.pools, ...book.pools]);

@@ -20,7 +20,7 @@ export async function recordReads(
     [...touched].map((book) => {
       const facts = book.facts.get(book.address);
       const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
-      // All of the list, read or not: a process that finds it in the log must not take a part for the whole.
+      // The whole list goes in, read or not: a process that finds it in the log must not take a part for the whole.
       for (const [address, hot] of book.pools) {
         events.push(discoveredEvent(byPool.get(address)?.pool ?? hot.pool, header.number));
       }

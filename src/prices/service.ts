@@ -458,6 +458,7 @@ class PriceService {
   }
 }
 
+/** Twelve hexadecimal digits that stand for a value. */
 const fingerprint = (value: unknown): string =>
   new Bun.CryptoHasher("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 12);
 

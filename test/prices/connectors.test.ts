@@ -3,11 +3,13 @@
  * have their own price, and their pools are followed like any others.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
+import { priceStream } from "../../src/events/types.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { Process } from "./support/cluster.ts";
 import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
-import { dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
+import { dollarWorld, eth, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -111,6 +113,31 @@ describe("a connector", () => {
     expect((await after.ask(UNI)).record.usdPrice).toBe(12);
     expect(chain.requests).toEqual([]);
     for (const process of [reads, after]) process.prices.close();
+  });
+
+  test("is followed for itself only where it was asked about, in whichever process", async () => {
+    const world = connectorWorld();
+    const { chain, log } = world;
+    const follows = new Process(chain, log);
+    await follows.follow();
+    await follows.start();
+    const reads = await new Process(chain, log).start();
+    await reads.ask(UNI);
+    for (let block = 0; block < 4; block++) {
+      chain.mine();
+      await follows.follow();
+      await Promise.all([follows.show(), reads.show()]);
+    }
+    const followed: Address[] = [];
+    for (const { address } of connectorsOf(eth)) {
+      const { headline } = await log.head(priceStream(1, address));
+      if (typeof headline?.["from"] === "number") followed.push(address);
+    }
+    expect(followed).toEqual([UNI]);
+    chain.requests.length = 0;
+    expect((await reads.ask(UNI)).record.usdPrice).toBe(6);
+    expect(chain.requests).toEqual([]);
+    for (const process of [follows, reads]) process.prices.close();
   });
 
   test("has its direct price where it has a direct pool", async () => {

@@ -105,7 +105,16 @@ const TokenPrice = Type.Object({
   tokenAddress: Type.String(),
   toBlock: text("The block priced at"),
   provenance: Type.Optional(
-    Type.Object({}, { additionalProperties: true, description: "With include=provenance: enough to recompute it" }),
+    Type.Object(
+      {
+        disputedStablecoins: Type.Optional(
+          Type.Array(Type.Object({ address: Type.String(), symbol: Type.String(), usdPrice: Type.String() }), {
+            description: "Stablecoins more than 2 % off a believed one; confidence is at most 0.5 while there are any",
+          }),
+        ),
+      },
+      { additionalProperties: true, description: "With include=provenance: enough to recompute it" },
+    ),
   ),
 });
 

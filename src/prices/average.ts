@@ -74,7 +74,7 @@ function keptSeries(
 ): Map<Address, readonly Observation[]> | undefined {
   if (block.number > (view.head()?.number ?? -1)) return undefined;
   const series = new Map<Address, readonly Observation[]>();
-  const held = [subject.book, ...subject.book.via, books.reference];
+  const held = [subject.book, books.reference];
   for (const address of addresses) {
     const hot = held.map((book) => book.pools.get(address)).find((entry) => entry !== undefined);
     if (hot === undefined || !isCurrent(hot, block, view) || !reachesBack(hot, start)) return undefined;

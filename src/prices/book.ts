@@ -13,6 +13,11 @@ import { isBlind, type Observation, type Pool } from "./pools.ts";
 import { insertByBlock } from "./projection.ts";
 import { TWAP_WINDOW } from "./quality.ts";
 
+/** The session under way vouches that the log's list of a book's pools is whole. Below any block's number. */
+export const LISTED = -1;
+/** The log's list of a book's pools is good to follow. The factories are asked before a price comes from it. */
+export const UNLISTED = -2;
+
 /** A block at whose end a pool's state is known. */
 export interface Base {
   readonly number: number;
@@ -38,22 +43,12 @@ export interface TokenBook {
   /** Words of the book's own token; the reference book has those of every reference token. */
   facts: ReadonlyMap<Address, TokenFacts>;
   readonly pools: Map<Address, HotPool>;
-  /** Books of tokens this one has a pool with and may be priced through, though they are no reference tokens. */
-  via: readonly TokenBook[];
-  /** Taken from the log for another token to go through: nobody has looked for what it may go through itself. */
-  isTransit: boolean;
-  /** The number of the block the factories were asked at; undefined when they must be asked (again). */
+  /** The number of the block the factories were asked at, `LISTED` or `UNLISTED`; undefined when they must be asked (again). */
   discoveredAt: number | undefined;
   /** First block whose pool creations have come through the follower for this book without a gap since. */
   heldFrom: number | undefined;
   /** `Clock.monotonic` of the last question to the factories. */
   discoveredMs: number;
-  /** `Clock.monotonic` of the last time its pools with other tokens of the log were asked for. */
-  searchedMs: number;
-  /** The last token they were asked for with, where there are more; undefined once it was all of them. */
-  searchedTo: Address | undefined;
-  /** The round of its search that is under way. */
-  round?: Promise<Pool[]> | undefined;
   /** `Clock.monotonic` of the last request. */
   askedMs: number;
 }
@@ -119,11 +114,6 @@ export class Books {
     this.#tokens.set(book.address, book);
   }
 
-  /** Tokens in memory, the last asked for first. */
-  tokens(): Address[] {
-    return [...this.#tokens.keys()];
-  }
-
   /** Every book, the reference first. */
   *all(): Generator<TokenBook> {
     yield this.reference;
@@ -177,13 +167,9 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   stream: priceStream(chainId, token),
   facts: new Map(),
   pools: new Map(),
-  via: [],
-  isTransit: false,
   discoveredAt: undefined,
   heldFrom: undefined,
   discoveredMs: Number.NEGATIVE_INFINITY,
-  searchedMs: Number.NEGATIVE_INFINITY,
-  searchedTo: undefined,
   askedMs: Number.NEGATIVE_INFINITY,
 });
 

@@ -54,7 +54,7 @@ async function rankedAnew(
   { markets, subject, optionsAt }: ChangeQuestion,
   block: PastBlock,
 ): Promise<Rational | undefined> {
-  const market = await markets.past(subject, block);
+  const market = await markets.pastFor(subject, block, optionsAt);
   try {
     return quote(market, optionsAt(market)).usd;
   } catch (error) {

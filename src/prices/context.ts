@@ -3,13 +3,12 @@ import type { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
-import type { Slots } from "../core/slots.ts";
 import type { StreamName } from "../events/types.ts";
 import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { TokenFacts, Venue } from "./discovery.ts";
-import type { HeadRead, PastSource } from "./history.ts";
+import type { PastSource } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import type { Origins } from "./origins.ts";
 import type { Pool } from "./pools.ts";
@@ -22,12 +21,12 @@ export interface PricesContext {
   readonly journal: Journal;
   readonly books: Books;
   readonly origins: Origins;
-  /** Rounds of searches through the log's tokens: thousands of calls each. */
-  readonly searching: Slots;
   /** Factories of the chain's exchanges, in the contract's order. */
   readonly venues: readonly Venue[];
   /** Wrapped native, stablecoins, connectors. */
   readonly references: readonly Address[];
+  /** A fingerprint of factories and reference tokens: sessions of processes with other ones are not believed. */
+  readonly listing: string;
   /** This process's own session while it follows; see `coverage.ts`. */
   session: string | undefined;
   /** Last block that came through the follower of this process. */
@@ -58,6 +57,4 @@ export interface Subject {
   readonly factoryAnswers: boolean;
   /** The head at which factories and tokens have just been asked; undefined when memory knew. */
   readonly asked?: BlockHeader;
-  /** What its pools were at the head, and others, where that had to be read to choose among them. */
-  readonly read?: HeadRead;
 }

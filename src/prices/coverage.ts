@@ -1,7 +1,8 @@
 /**
  * What a price stream's headline says of its being followed, so that a process that only reads the log knows which of
  * its pools are kept true by another. A session is one unbroken stretch of following by one process; the reference
- * stream's headline names the one under way, and any other stream's words count only while its session is that one.
+ * stream's headline names the one under way, and any other stream's words count only while its session is that one. Its
+ * name begins with a fingerprint of the factories and reference tokens that its process goes by.
  */
 import type { Headline } from "../log/port.ts";
 

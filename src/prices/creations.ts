@@ -1,13 +1,12 @@
 /** New pools of hot tokens, from the events by which factories announce them. */
 import type { Chain } from "../chains/chains.ts";
-import { isReference } from "../chains/tokens.ts";
+import { isReference, isReferencePair } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainLog } from "../rpc/port.ts";
 import { addressAt, TOPIC } from "./abi.ts";
 import type { Books, TokenBook } from "./book.ts";
 import type { Venue } from "./discovery.ts";
 import type { Pool } from "./pools.ts";
-import { MAX_LINKS } from "./through.ts";
 
 export interface CreationContext {
   readonly chain: Chain;
@@ -15,7 +14,7 @@ export interface CreationContext {
   readonly books: Books;
 }
 
-/** The pool a log announces, once for each book it belongs in; none when it is of nobody's concern, or known. */
+/** The pool that a log announces, once for each book in memory that it belongs in and that doesn't have it yet. */
 export function creationsIn(log: ChainLog, context: CreationContext): { book: TokenBook; pool: Pool }[] {
   const kind = log.topics[0];
   if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return [];
@@ -33,13 +32,8 @@ export function creationsIn(log: ChainLog, context: CreationContext): { book: To
 }
 
 function booksOf({ chain, books }: CreationContext, token0: Address, token1: Address): TokenBook[] {
-  const known0 = isReference(chain, token0);
-  const known1 = isReference(chain, token1);
-  if (known0 && known1) return [books.reference];
-  const first = known0 ? undefined : books.get(token0);
-  const second = known1 ? undefined : books.get(token1);
-  if (known0 || known1) return [first ?? second].filter((book) => book !== undefined);
-  if (first === undefined || second === undefined) return [];
-  // Which of the two has a price of its own is not known here, and may change.
-  return [first, second].filter((book) => book.via.length < MAX_LINKS);
+  if (isReferencePair(chain, token0, token1)) return [books.reference];
+  const first = isReference(chain, token1) ? books.get(token0) : undefined;
+  const second = isReference(chain, token0) ? books.get(token1) : undefined;
+  return [first, second].filter((book) => book !== undefined);
 }

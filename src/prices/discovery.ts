@@ -5,6 +5,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Deployment, PoolStyle } from "../chains/exchanges.ts";
+import { isReferencePair } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
 import { addressWord, wordOf } from "../rpc/abi-bytes.ts";
 import type { Call, CallResult } from "../rpc/port.ts";
@@ -245,13 +246,12 @@ export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefine
   };
 }
 
-/** Native with every other reference token, stablecoins with each other, connectors with stablecoins. */
+/** The pairs whose pools every token's price may depend on: each reference token with the native coin and the stablecoins. */
 export function pairsAmong(chain: Chain, references: readonly Address[]): (readonly [Address, Address])[] {
-  const money = new Set([chain.wrappedNative, ...chain.stablecoins].map((token) => token.address));
   return references.flatMap((a, index) =>
     references
       .slice(index + 1)
-      .filter((b) => money.has(a) || money.has(b))
+      .filter((b) => isReferencePair(chain, a, b))
       .map((b) => [a, b] as const),
   );
 }

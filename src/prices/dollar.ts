@@ -3,6 +3,7 @@
  * stablecoin is measured by the others (directly, or over the native coin) and is not believed as a quote when it is
  * more than 2 % off; no stablecoin is ever measured by a pool or a native price it quotes itself.
  */
+import type { Stablecoin } from "../chains/chains.ts";
 import type { Address } from "../core/hex.ts";
 import { byDepth, dollars, type Market, type Side, sidesOf } from "./market.ts";
 import { absolute, compare, divide, minimum, multiply, ONE, type Rational, rational, subtract } from "./rational.ts";
@@ -16,11 +17,23 @@ export interface NativePrice {
   readonly side: Side;
 }
 
+/** A configured stablecoin that measurably disagrees with a believed one. */
+export interface DisputedCoin {
+  readonly coin: Stablecoin;
+  /** US dollars, by the deepest way to price it in a believed coin that it disagrees with. */
+  readonly usd: Rational;
+}
+
 export interface Dollar {
   /** Whether a stablecoin counts as one dollar here. */
   believes(token: Address): boolean;
   /** A disbelieved stablecoin's measured price in dollars, for messages. */
   measured(token: Address): Rational | undefined;
+  /**
+   * The stablecoins that are more than 2 % off a believed one. While there are any, no measure says which side is the
+   * dollar: two that fall together outvote the third.
+   */
+  readonly disputed: readonly DisputedCoin[];
   /**
    * The native coin by its deepest pool with a believed stablecoin other than `except`, that pool's smaller side
    * being worth at least `floor` dollars, and more than nothing; undefined when there is none.
@@ -58,7 +71,8 @@ const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ON
  * `floor`: the chain's least depth in US dollars, under which a pool measures nothing.
  */
 export function dollarOf(market: Market, floor: Rational): Dollar {
-  const coins = dollars(market).map((coin) => coin.address);
+  const configured = dollars(market);
+  const coins = configured.map((coin) => coin.address);
   const native = market.chain.wrappedNative.address;
   const measures = new Map<Address, Measure[]>(
     coins.map((coin) => [
@@ -71,12 +85,16 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
   const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
   if (measurable.length > 0 && !measurable.some(supported)) believed.add(anchor(market, native, measurable));
 
+  const inBelieved = (coin: Address): Measure[] =>
+    (measures.get(coin) ?? []).filter((way) => believed.has(way.by)).sort((a, b) => compare(b.depth, a.depth));
+
   return {
     believes: (token) => believed.has(token),
-    measured(token) {
-      const ways = (measures.get(token) ?? []).filter((way) => believed.has(way.by));
-      return ways.sort((a, b) => compare(b.depth, a.depth))[0]?.ratio;
-    },
+    measured: (token) => inBelieved(token)[0]?.ratio,
+    disputed: configured.flatMap((coin) => {
+      const off = inBelieved(coin.address).find((way) => offPeg(way.ratio));
+      return off === undefined ? [] : [{ coin, usd: off.ratio }];
+    }),
     native(least, except) {
       const sides = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
         .filter((side) => compare(side.depth, least) >= 0 && side.depth.n > 0n)

@@ -29,7 +29,7 @@ import { discoveredEvent, observedEvent } from "./facts.ts";
 import { FollowedBlocks } from "./followed-blocks.ts";
 import { byAddress, observed } from "./history.ts";
 import type { AppendOptions } from "./journal.ts";
-import { cover, goThrough, loadBook, loadReference } from "./memory.ts";
+import { adoptBook, cover, knownPools, loadReference, sessionUnderWay } from "./memory.ts";
 import { isBlind, type Observation } from "./pools.ts";
 import { replay } from "./replay.ts";
 
@@ -127,7 +127,7 @@ export class PriceFollower implements BlockConsumer {
     await journal.open(books.reference.stream);
     const held = [...books.all()];
     await journal.refresh(held.map((book) => book.stream));
-    const current = journal.coverage(books.reference.stream).session;
+    const current = sessionUnderWay(this.#context);
     if (session !== undefined && session === current) return;
     this.#context.session = undefined;
     this.#context.followedTo = undefined;
@@ -153,7 +153,7 @@ export class PriceFollower implements BlockConsumer {
 
   /** Goes on with this process's session, or takes over from whoever followed up to here. */
   #begin({ fromBlock, headers }: FollowBatch): void {
-    const { books, clock, followedTo, session, view, journal } = this.#context;
+    const { books, clock, followedTo, session, view, listing } = this.#context;
     if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
       // A batch that comes again may hold other blocks than the first time.
       if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
@@ -163,7 +163,7 @@ export class PriceFollower implements BlockConsumer {
     const linked = headers[0]?.number !== fromBlock || headers[0].parentHash === head?.hash;
     // Its own session with blocks missing, or blocks this process has not been shown: nothing is known of them.
     const isKnown = session === undefined && head?.number === fromBlock - 1 && linked;
-    const current = journal.coverage(books.reference.stream).session;
+    const current = sessionUnderWay(this.#context);
     for (const book of books.all()) {
       for (const hot of book.pools.values()) {
         if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
@@ -173,7 +173,7 @@ export class PriceFollower implements BlockConsumer {
     }
     this.#canon.clear();
     const random = Math.floor(clock.random() * 2 ** 40).toString(36);
-    this.#context.session = `${clock.now().toString(36)}-${random}`;
+    this.#context.session = `${listing}-${clock.now().toString(36)}-${random}`;
   }
 
   /** Nobody asks for prices: whoever reads the log must not rely on it. */
@@ -293,7 +293,6 @@ export class PriceFollower implements BlockConsumer {
         resetTo(hot, observed(read, to), to);
         hot.coveredFrom = to.number + 1;
         book.pools.set(read.pool.address, hot);
-        goThrough(books, book, read.pool);
       }
     });
     const ends = dropped.map(async ({ stream }) => {
@@ -307,8 +306,8 @@ export class PriceFollower implements BlockConsumer {
 
   /** What the log is to say of a book: followed from where, or not. */
   #coverageOf(book: TokenBook, isReference: boolean): Coverage {
-    const { journal, session } = this.#context;
-    const known = journal.state(book.stream).pools;
+    const { session } = this.#context;
+    const known = knownPools(this.#context, book);
     const added = [...book.pools.keys()].filter((address) => !known.has(address)).length;
     const from = [...known.keys()].every((address) => book.pools.has(address)) ? followedFrom(book) : undefined;
     if (from === undefined) return isReference ? { session, from: undefined, pools: 0 } : UNCOVERED;
@@ -326,7 +325,7 @@ export class PriceFollower implements BlockConsumer {
     for (const token of tokens) wanted.delete(token);
     if (tokens.length === 0 || !(await loadReference(this.#context))) return;
     this.#context.books.reference.askedMs = this.#context.clock.monotonic();
-    await Promise.all(tokens.map((token) => loadBook(this.#context, token)));
+    await Promise.all(tokens.map((token) => adoptBook(this.#context, token)));
   }
 
   async #revert(ancestor: BlockRef, chainVersion: number): Promise<void> {

@@ -5,22 +5,18 @@
  */
 import { ConcurrencyError, invariant } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import {
-  chainStream,
-  type PriceEvent,
-  type PriceObserved,
-  parseStream,
-  priceStream,
-  type StreamName,
-} from "../events/types.ts";
+import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../log/port.ts";
 import { type Coverage, coverageOf, headlineOf, sameCoverage, UNCOVERED } from "./coverage.ts";
 import { evolve, initialState, latest, type PriceState, skipped } from "./projection.ts";
 
 /** Appends refused one after another before giving up: each means that somebody else got further. */
 const MAX_CONFLICTS = 16;
-/** Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. */
-const EDGE = 512;
+/**
+ * Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. The reference
+ * stream begins with its pools, of at most 110 pairs at eight places each, of which most do not exist.
+ */
+const EDGE = 1_024;
 /** A state asked of the node again after so many seconds is worth a line though it did not change: somebody still asks. */
 const STILL_ASKED_SECONDS = 600;
 
@@ -129,13 +125,6 @@ export class Journal {
         }),
       ),
     );
-  }
-
-  /** Tokens of a chain that have a stream, in order of address, after `after`. */
-  async tokens(chainId: number, { after, limit }: { after?: Address | undefined; limit: number }): Promise<Address[]> {
-    const from = after === undefined ? {} : { after: priceStream(chainId, after) };
-    const heads = await this.#log.streams(`price/${chainId}/`, { ...from, limit });
-    return heads.flatMap(({ stream }) => addressIn(stream) ?? []);
   }
 
   /** Tokens whose stream says that a session follows them, in order of address. */

@@ -6,6 +6,7 @@ import type { Address } from "../core/hex.ts";
 import type { Market } from "./market.ts";
 import { decimalsOf } from "./market.ts";
 import { isCapped, type Observation, type Pool, priceOfToken0 } from "./pools.ts";
+import type { Quote } from "./quote.ts";
 import type { Route } from "./ranking.ts";
 import {
   add,
@@ -24,8 +25,8 @@ import {
 
 /** US dollars. */
 const TRADE_USD = rational(100_000n);
-/** The most that may be said of a price whose pools could not be capped by what they really hold. */
-const UNCAPPED_LIMIT = rational(1n, 2n);
+/** The most confidence in a price whose pools could not be capped by their balances, or whose dollar is in dispute. */
+const DOUBT_LIMIT = rational(1n, 2n);
 /** Seconds. */
 export const TWAP_WINDOW = 1_800;
 /** Bits kept of each price in the average: an error below 10^-75. */
@@ -33,12 +34,14 @@ const TWAP_BITS = 256;
 
 /**
  * Between 0 and 1: the share of the marginal price that a trade of $100,000 still gets on a constant-product pool of
- * this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the way could not be capped by its balances.
+ * this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the way could not be capped by its balances, or
+ * a configured stablecoin disagrees with a believed one.
  */
-export function confidence(route: Route | undefined): Rational {
+export function confidence({ route, disputed }: Pick<Quote, "route" | "disputed">): Rational {
   if (route === undefined) return ZERO;
   const share = divide(route.depthUsd, add(route.depthUsd, TRADE_USD));
-  return route.legs.every((leg) => isCapped(leg.observation)) ? share : minimum(share, UNCAPPED_LIMIT);
+  const isCertain = disputed.length === 0 && route.legs.every((leg) => isCapped(leg.observation));
+  return isCertain ? share : minimum(share, DOUBT_LIMIT);
 }
 
 /** Per cent of the answered price between the cheapest and the dearest usable route; zero with one. */

@@ -6,7 +6,7 @@ import { connectorsOf } from "../chains/tokens.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { TokenFacts } from "./discovery.ts";
-import { type Dollar, dollarOf, type NativePrice } from "./dollar.ts";
+import { type DisputedCoin, type Dollar, dollarOf, type NativePrice } from "./dollar.ts";
 import { byDepth, dollars, type Market, type Side, sidesOf } from "./market.ts";
 import type { Pool } from "./pools.ts";
 import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
@@ -27,6 +27,8 @@ export interface Quote {
   readonly nativeSide: Side | undefined;
   /** Every usable route, the chosen one first. */
   readonly usable: readonly Route[];
+  /** The stablecoins that disagree with a believed one: the dollar itself is in doubt then. */
+  readonly disputed: readonly DisputedCoin[];
 }
 
 export interface QuoteOptions {
@@ -38,8 +40,6 @@ export interface QuoteOptions {
   readonly isNamed: boolean;
   /** The block is not the head: a pool without a state is one that did not trade yet. */
   readonly isPast: boolean;
-  /** Tokens to go through beside the chain's connectors: those the log knows. */
-  readonly known?: readonly Address[];
 }
 
 const MESSAGE = "No pools found with enough liquidity, to calculate the price";
@@ -64,11 +64,7 @@ export const floorOf = (market: Pick<Market, "chain">): Rational => rational(mar
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
   const dollar = dollarOf(market, floorOf(market));
-  const connectors = [
-    ...connectorsOf(market.chain).map((entry) => entry.address),
-    ...market.chain.stablecoins.map((entry) => entry.address),
-    ...(options.known ?? []),
-  ];
+  const connectors = connectorsIn(market);
   const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
@@ -76,18 +72,27 @@ export function quote(market: Market, options: QuoteOptions): Quote {
     // What a request shuts out measures the coin all the same: no floor and no exchange makes it a dollar. What lies under
     // the chain's own floor measures nothing: anybody could take a coin its price with a pool of a few dollars.
     const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
-    const byDecree = measures.usable.length === 0 ? decreed(market, options) : undefined;
+    const byDecree = measures.usable.length === 0 ? decreed(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
   }
   throw refused(market, options, ranking);
 }
+
+/** Whether the token has a price without a connector: then no pool of a connector is looked at. */
+export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+  return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
+}
+
+const connectorsIn = ({ chain }: Market): Address[] =>
+  [...connectorsOf(chain), ...chain.stablecoins].map((entry) => entry.address);
 
 const isDollar = (market: Market, token: Address): boolean => dollars(market).some((coin) => coin.address === token);
 
 function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: Ranking, route: Route): Quote {
   const { token, floor } = options;
   const native = market.chain.wrappedNative.address;
-  const common = { market, token, usd: route.usd, route, usable: ranking.usable } as const;
+  const { disputed } = dollar;
+  const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed } as const;
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
   const first = route.legs[0]!;
   if (first.quote === native) return { ...common, native: first.price, nativeSide: undefined };
@@ -105,7 +110,7 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
  * One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. Undefined where the
  * coin did not trade yet, or not on the exchange that was asked for.
  */
-function decreed(market: Market, options: QuoteOptions): Quote | undefined {
+function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);
@@ -122,6 +127,7 @@ function decreed(market: Market, options: QuoteOptions): Quote | undefined {
     route: undefined,
     nativeSide: side,
     usable: [],
+    disputed,
   };
 }
 

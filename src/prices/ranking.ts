@@ -89,7 +89,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
 }
 
 /** Token to connector, then the connector's own best direct route; the deepest first. */
-export function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
+function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
   const { token, floor } = options;
   const routes: Route[] = [];
   for (const connector of options.connectors) {

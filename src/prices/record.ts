@@ -51,6 +51,15 @@ export interface Provenance {
   readonly confidence: string;
   readonly twap30m: string | null;
   readonly spreadPercent: string;
+  /** The configured stablecoins that are more than 2 % off a believed one; left out where all agree. */
+  readonly disputedStablecoins?: readonly DisputedStablecoin[];
+}
+
+export interface DisputedStablecoin {
+  readonly address: Address;
+  readonly symbol: string;
+  /** US dollars, by the believed stablecoin that it disagrees with. */
+  readonly usdPrice: string;
 }
 
 export interface PriceRecord {
@@ -106,9 +115,18 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
     route: (quote.route?.legs ?? []).map((leg) => legOf(leg, market)),
     ...(nativeSide === undefined ? {} : { nativeRoute: [legOf(nativeSide, market)] }),
     liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
-    confidence: format(confidence(quote.route)),
+    confidence: format(confidence(quote)),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
+    ...(quote.disputed.length === 0
+      ? {}
+      : {
+          disputedStablecoins: quote.disputed.map(({ coin, usd }) => ({
+            address: coin.address,
+            symbol: coin.symbol,
+            usdPrice: format(usd),
+          })),
+        }),
   };
 }
 

@@ -15,16 +15,18 @@ export async function recordReads(
 ): Promise<void> {
   const { books, journal, chain } = context;
   const byPool = new Map(reads.map((read) => [read.pool.address, read]));
-  const touched = new Set([books.reference, subject.book, ...subject.book.via]);
+  const touched = new Set([books.reference, subject.book]);
   await Promise.all(
     [...touched].map((book) => {
       const facts = book.facts.get(book.address);
       const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
+      // The whole list goes in, read or not: a process that finds it in the log must not take a part for the whole.
+      for (const [address, hot] of book.pools) {
+        events.push(discoveredEvent(byPool.get(address)?.pool ?? hot.pool, header.number));
+      }
       for (const address of book.pools.keys()) {
         const read = byPool.get(address);
-        if (read === undefined) continue;
-        events.push(discoveredEvent(read.pool, header.number));
-        const state = observed(read, header);
+        const state = read === undefined ? undefined : observed(read, header);
         if (state !== undefined) events.push(observedEvent(address, state));
       }
       return journal.append(book.stream, events);
@@ -37,7 +39,7 @@ export async function recordReads(
       if (token === books.reference.address || context.said.has(token)) return;
       const stream = priceStream(chain.chainId, token);
       await journal.append(stream, [identifiedEvent(facts, header.number)]);
-      journal.close(stream);
+      if (books.held(stream) === undefined) journal.close(stream);
       context.said.add(token);
     }),
   );

@@ -7,11 +7,10 @@ import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import { exchangesOf } from "../chains/exchanges.ts";
 import { listedToken } from "../chains/tokenlist.ts";
-import { isReference, referenceTokens } from "../chains/tokens.ts";
+import { isMoney, referenceTokens } from "../chains/tokens.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { Slots } from "../core/slots.ts";
 import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
@@ -27,7 +26,7 @@ import { isTooMuch } from "./history.ts";
 import { Journal } from "./journal.ts";
 import type { Market } from "./market.ts";
 import { Markets } from "./markets.ts";
-import { cover, learn, loadBook, loadReference } from "./memory.ts";
+import { cover, learn, loadBook, loadReference, sessionUnderWay } from "./memory.ts";
 import { Origins } from "./origins.ts";
 import { PastWork, type Turn } from "./past-work.ts";
 import { type PriceParameters, unknownExchange } from "./query.ts";
@@ -165,7 +164,8 @@ class PriceService {
     this.#limits = limits;
     const { chain, reader, view, clock } = deps;
     const venues = exchangesOf(chain).map(venueOf);
-    const journal = new Journal(deps.log, (stream, events) => learn({ books, clock, venues }, stream, events));
+    const references = referenceTokens(chain).map((token) => token.address);
+    const journal = new Journal(deps.log, (stream, events) => learn({ books, chain, clock, venues }, stream, events));
     const reference = emptyBook(chain.chainId, chain.wrappedNative.address);
     const onDrop = (book: TokenBook): void => {
       journal.close(book.stream);
@@ -179,10 +179,10 @@ class PriceService {
       clock,
       journal,
       books,
-      searching: new Slots(2),
       origins: new Origins(),
       venues,
-      references: referenceTokens(chain).map((token) => token.address),
+      references,
+      listing: fingerprint([references, venues]),
       session: undefined,
       followedTo: undefined,
       wanted: new Map(),
@@ -206,7 +206,7 @@ class PriceService {
     const { books, journal, wanted, chain } = this.#context;
     const parsed = parseStream(stream);
     if (parsed.kind !== "price" || version <= journal.version(stream)) return;
-    if (isReference(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
+    if (isMoney(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
     wanted.set(parsed.address, version);
     this.#deps.onTokenKnown?.();
   }
@@ -230,7 +230,7 @@ class PriceService {
     const newest = last.find(({ event }) => event.type === "HeadAdvanced");
     if (newest === undefined || clock.now() - newest.time > MAX_GAP_MS) return;
     if (!(await loadReference(this.#context))) return;
-    const { session } = journal.coverage(books.reference.stream);
+    const session = sessionUnderWay(this.#context);
     if (session === undefined) return;
     // Each token takes the place of a pool at least, so the bound on pools bounds them too.
     const tokens = await journal.followedBy(chain.chainId, session, this.#limits.pools);
@@ -297,23 +297,13 @@ class PriceService {
         const now = { ...question, hasMoved };
         return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
       });
-    const isFirst = request.toBlock === undefined && this.#markets.known(request.address) === undefined;
     const answer = await ask().catch(async (error: unknown) => {
       const isRefused = error instanceof ApiError && error.status === 404;
-      // Refused for its exchange, its floor or its block, it may well have a price.
-      const everywhere = request.toBlock === undefined && request.exchange === undefined && !request.minLiquidityUsd;
-      const search = isRefused ? this.#markets.rediscover(request.address, { everywhere }) : undefined;
-      if (isFirst) {
-        // Three round trips are what a first answer takes. What is found after that is the next one's.
-        search?.catch(() => undefined);
-        throw error;
-      }
-      const found = await search;
+      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
       if (found === undefined) throw error;
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
       return this.#finish(question, found, await this.#markets.cold(found));
     });
-    if (request.toBlock === undefined) this.#markets.lookFurther(request.address);
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
     return answer;
@@ -392,9 +382,11 @@ class PriceService {
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     // As of now: what is known by the time the block was read, perhaps a minute later, was not looked at.
     const poolCount = this.#markets.poolCount(request.address);
-    const market = await this.#markets.past(subject, block).catch((error: unknown) => {
-      throw isTooMuch(error) ? refusal("no_price_at_block") : error;
-    });
+    const market = await this.#markets
+      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
+      .catch((error: unknown) => {
+        throw isTooMuch(error) ? refusal("no_price_at_block") : error;
+      });
     const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
     return { ...answer, poolCount };
   }
@@ -422,10 +414,10 @@ class PriceService {
 
   async #finish({ request, selection, turn }: Question, subject: Subject, market: Market): Promise<PriceAnswer> {
     const poolCount = this.#markets.poolCount(subject.token);
-    const priced = quote(market, this.#quoteOptions(request, selection, subject, market));
+    const priced = quote(market, this.#quoteOptions(request, selection, market));
     const [percentChange, twap] = await Promise.all([
       request.percentChange
-        ? turn(() => this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, subject, then)))
+        ? turn(() => this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, then)))
         : undefined,
       request.provenance
         ? averageOf({ context: this.#context, markets: this.#markets, times: this.#times, subject, now: priced, turn })
@@ -449,14 +441,13 @@ class PriceService {
     return changeOf({ markets: this.#markets, times: this.#times, finalized, subject, now, optionsAt });
   }
 
-  #quoteOptions(request: PriceRequest, selection: Selection, subject: Subject, market: Market): QuoteOptions {
+  #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {
     return {
       token: request.address,
       floor: request.minLiquidityUsd ?? floorOf(market),
       accepts: selection.accepts,
       isNamed: request.exchange !== undefined,
       isPast: market.isPast,
-      known: subject.book.via.map((book) => book.address),
     };
   }
 
@@ -466,6 +457,10 @@ class PriceService {
     return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
   }
 }
+
+/** Twelve hexadecimal digits that stand for a value. */
+const fingerprint = (value: unknown): string =>
+  new Bun.CryptoHasher("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 12);
 
 /** What makes two requests the same question, whatever the block. */
 function keyOf(request: PriceRequest): string {

@@ -217,25 +217,32 @@ export class RpcChainReader implements ChainReader {
     });
   }
 
-  /** Head and calls in one batch; the number asked for inside the same `aggregate3` says which block answered. */
+  /**
+   * Head and calls in one batch. Each `aggregate3` asks for the block's number too, which says what block answered.
+   * Undefined where Multicall3 is not there, or the head moved between two of them.
+   */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
-    if (calls.length >= MULTICALL_MAX || !this.#mayAggregate()) return undefined;
+    if (!this.#mayAggregate()) return undefined;
     const arbitrum = this.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall, data: BLOCK_NUMBER };
-    const [header, results] = await Promise.all([
-      newestBy(endpoint),
-      this.#aggregate(endpoint, [number, ...calls], "latest"),
-    ]);
-    const answered = results?.[0];
-    if (results === undefined || answered?.ok !== true || !WORD.test(answered.data)) return undefined;
-    const block = Number(answered.data);
+    const chunks: Promise<CallResult[] | undefined>[] = [];
+    for (let i = 0; i === 0 || i < calls.length; i += MULTICALL_MAX - 1) {
+      chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + MULTICALL_MAX - 1)], "latest"));
+    }
+    const [header, ...answers] = await Promise.all([newestBy(endpoint), ...chunks]);
+    const blocks = answers.map((results) => {
+      const answered = results?.[0];
+      return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;
+    });
+    const [block] = blocks;
+    if (block === undefined || blocks.some((other) => other !== block)) return undefined;
     // The head moved between the two: rare, and one more request settles it.
     const exact = block === header.number ? header : await headerBy(endpoint, block);
     if (exact === undefined) return undefined;
     this.#notBehind(exact, endpoint);
-    return { header: exact, results: results.slice(1) };
+    return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
   }
 
   async code(address: Address, block: BlockTag): Promise<string> {

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import { TOPIC } from "../../src/prices/abi.ts";
-import { parsePriceQuery } from "../../src/prices/query.ts";
+import type { PriceRecord } from "../../src/prices/record.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
 
@@ -427,59 +427,6 @@ describe("ranking", () => {
   });
 });
 
-describe("a token that trades only against one the log knows", () => {
-  const other = addressOf("other");
-  const chained = (): ReturnType<typeof dollarWorld> => {
-    const world = dollarWorld();
-    world.chain.token({ address: other, name: "O", symbol: "O", decimals: 18 });
-    world.pair(TOKEN, 10_000n, WETH, 100n);
-    world.pair(other, 5_000n, TOKEN, 10_000n);
-    return world;
-  };
-
-  test("is priced through it, in two round trips", async () => {
-    const world = chained();
-    expect(await world.refusal(other)).toMatchObject({ code: "no_pool" });
-    await world.price(TOKEN);
-    world.clock.ms += 3_600_001;
-    world.chain.requests.length = 0;
-    expect(await world.price(other)).toMatchObject({
-      usdPrice: 40,
-      nativePrice: { value: (2n * 10n ** 16n).toString() },
-    });
-    expect(world.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
-  });
-
-  test("is so after a restart, and follows both pools", async () => {
-    const world = chained();
-    await world.price(TOKEN);
-    const prices = world.restarted();
-    expect((await prices.price({ address: other, ...parsePriceQuery({}) })).usdPrice).toBe(40);
-  });
-
-  test("follows the pool of the other token", async () => {
-    const world = chained();
-    await world.price(TOKEN);
-    world.follower.start();
-    await world.price(other);
-    world.chain.mine();
-    await world.follower.poll();
-    world.chain.mine();
-    world.setPair(
-      world.chain.pools.find(
-        (pool) => [pool.token0, pool.token1].includes(WETH) && [pool.token0, pool.token1].includes(TOKEN),
-      )!,
-      TOKEN,
-      10_000n,
-      200n,
-    );
-    await world.follower.poll();
-    world.chain.requests.length = 0;
-    expect((await world.price(other)).usdPrice).toBe(80);
-    expect(world.chain.requests).toEqual([]);
-  });
-});
-
 describe("the dollar", () => {
   test("a depegged stablecoin shows its real price and is no quote", async () => {
     const world = dollarWorld();
@@ -497,6 +444,57 @@ describe("the dollar", () => {
     expect((await world.price(DAI)).usdPrice).toBe(0.8);
     expect((await world.price(WETH)).usdPrice).toBe(2_000);
     expect((await world.price(USDC)).usdPrice).toBe(1);
+  });
+
+  /** USDC and DAI agree at 90 cents to the dollar of USDT; ether is 2,000 USDT. */
+  function fallenTogether(): World {
+    const world = new World();
+    world.pair(WETH, 900_000n, USDC, 2_000_000_000n);
+    world.pair(WETH, 9_000n, DAI, 20_000_000n);
+    world.pair(WETH, 1_000n, USDT, 2_000_000n);
+    world.pair(USDC, 1_000_000n, DAI, 1_000_000n);
+    world.pair(TOKEN, 1_000n, WETH, 1_000_000n);
+    return world;
+  }
+
+  test("in which two stablecoins outvote a third has half the confidence at most, and names the third", async () => {
+    const world = fallenTogether();
+    for (const address of [WETH, TOKEN, USDT, USDC]) {
+      const { provenance } = (await world.price(address, { include: "provenance" })) as Required<PriceRecord>;
+      expect(Number(provenance.confidence)).toBeLessThanOrEqual(0.5);
+      const [third, ...more] = provenance.disputedStablecoins!;
+      expect(more).toEqual([]);
+      expect(third).toMatchObject({ address: USDT, symbol: "USDT" });
+      expect(Number(third!.usdPrice)).toBeCloseTo(10 / 9, 12);
+    }
+    const { usdPrice, provenance } = await world.price(WETH, { include: "provenance" });
+    expect(usdPrice).toBeCloseTo(2_222.22, 2);
+    expect(provenance!.confidence).toBe("0.5");
+  });
+
+  test("of which two stablecoins are off each other names both, though a third agrees with each", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 1_000_000n, USDC, 1_015_000n);
+    world.pair(DAI, 1_015_000n, USDC, 1_000_000n);
+    world.pair(DAI, 10_300n, USDT, 10_000n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance!.disputedStablecoins!.map(({ symbol }) => symbol)).toEqual(["USDT", "DAI"]);
+    expect(provenance!.confidence).toBe("0.5");
+  });
+
+  test("on which all stablecoins agree within 2 % has its confidence from depth alone", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 1_000_000n, USDC, 1_019_000n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance).not.toHaveProperty("disputedStablecoins");
+    expect(Number(provenance!.confidence)).toBeCloseTo(2_000_000 / 2_100_000, 12);
+  });
+
+  test("is not in dispute for a pool under the chain's floor", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 400n, USDC, 300n);
+    const { provenance } = await world.price(WETH, { include: "provenance" });
+    expect(provenance).not.toHaveProperty("disputedStablecoins");
   });
 
   test("a lone stablecoin is one dollar with no confidence", async () => {

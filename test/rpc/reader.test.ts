@@ -1,5 +1,6 @@
 /** The reader over several endpoints of which one is behind: what it does not have is not taken for what is not there. */
 import { describe, expect, test } from "bun:test";
+import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/bloom.ts";
@@ -97,6 +98,49 @@ test("calls at the head are answered where the laggard that told the head has no
   const { header, results } = await reader.callsAtHead([{ to, data: "0x1234" }]);
   expect(header.number).toBe(20);
   expect(results).toEqual([{ ok: true, data: hex(20) }]);
+});
+
+describe("more calls at the head than one Multicall3 takes", () => {
+  const coder = new Interface([
+    "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
+  ]);
+  const to = `0x${"d".repeat(40)}` as Address;
+  const calls = Array.from({ length: 1_200 }, (_, index) => ({ to, data: `0x${index.toString(16).padStart(8, "0")}` }));
+  const word = (value: number): string => `0x${value.toString(16).padStart(64, "0")}`;
+
+  /** Each call is answered with its own data and the block. `blocks`: of the answers, in the order of the requests. */
+  function aggregating(blocks: number[]): ReturnType<typeof node> {
+    const plain = node("eth#1", 9);
+    return Object.assign(Object.create(plain) as typeof plain, {
+      async request(method: string, params: unknown[]) {
+        if (method !== "eth_call") return node("eth#1", 9).request(method, params);
+        plain.asked.push(params[1]);
+        const block = params[1] === "latest" ? blocks.shift()! : Number(params[1]);
+        const [list] = coder.decodeFunctionData("aggregate3", (params[0] as { data: string }).data);
+        const results = (list as [string, boolean, string][]).map(([target, , data]) => [
+          true,
+          target.toLowerCase() === to ? `${data}${word(block).slice(2)}` : word(block),
+        ]);
+        return coder.encodeFunctionResult("aggregate3", [results]);
+      },
+    });
+  }
+
+  const expected = calls.map(({ data }) => ({ ok: true, data: `${data}${word(9).slice(2)}` }));
+
+  test("are answered at one block, by as many as it takes", async () => {
+    const endpoint = aggregating([9, 9, 9]);
+    const { header, results } = await readerOf(endpoint).callsAtHead(calls);
+    expect([header.number, results]).toEqual([9, expected]);
+    expect(endpoint.asked).toEqual(["latest", "latest", "latest"]);
+  });
+
+  test("are asked at the head's number where two of them are of different blocks", async () => {
+    const endpoint = aggregating([9, 8, 9]);
+    const { header, results } = await readerOf(endpoint).callsAtHead(calls);
+    expect([header.number, results]).toEqual([9, expected]);
+    expect(endpoint.asked).toEqual(["latest", "latest", "latest", "0x9", "0x9", "0x9"]);
+  });
 });
 
 test("a single endpoint is taken at its word, without a question more", async () => {

@@ -26,9 +26,9 @@ const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053
 /** `block.number` from the precompile that tells Arbitrum's own: NUMBER, MSTORE at 0, RETURN 32 bytes. */
 const ARB_SYS = { address: "0x0000000000000000000000000000000000000064", code: "0x435f5260205ff3" };
 
-/** Starts the chain with all of its price facts placed and no pool. */
-export async function startChain(chain: Chain): Promise<Anvil> {
-  const anvil = await startAnvil({ chainId: chain.chainId });
+/** Starts the chain with all of its price facts placed and no pool. `firstBlock`: the genesis block's number. */
+export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise<Anvil> {
+  const anvil = await startAnvil({ chainId: chain.chainId, extraArgs: ["--number", String(firstBlock)] });
   if (chain.chainId === 1) {
     await placeMainnet(anvil);
     return anvil;

@@ -1,0 +1,96 @@
+/** The connectors, against what the cited packages say of them (recorded) and against the one that is installed. */
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import tokenList from "@uniswap/default-token-list";
+import { CHAINS } from "../../src/chains/chains.ts";
+import { CONNECTOR_SOURCES, CONNECTORS } from "../../src/chains/connectors.ts";
+import { exchangesOf } from "../../src/chains/exchanges.ts";
+import { connectorsOf, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
+
+/** By chain, address and source: symbol and decimals. */
+type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;
+
+interface Recorded {
+  readonly packages: Readonly<Record<string, string>>;
+  readonly chains: Said;
+  readonly stablecoins: Said;
+}
+
+const recorded = (await Bun.file(join(import.meta.dir, "../fixtures/connectors.json")).json()) as Recorded;
+const rows = CHAINS.flatMap((chain) => (CONNECTORS[chain.name] ?? []).map((row) => ({ chain, row })));
+
+test("a stablecoin has its decimals from every maker that publishes it, of whom two do where the chain is no testnet", () => {
+  const single: string[] = [];
+  for (const chain of CHAINS) {
+    for (const { symbol, address, decimals } of chain.stablecoins) {
+      const said = Object.entries(recorded.stablecoins[chain.name]![address]!);
+      for (const [source, [, places]] of said) expect([symbol, source, places]).toEqual([symbol, source, decimals]);
+      if (said.length < 2) single.push(`${chain.name} ${symbol}`);
+    }
+  }
+  expect(single).toEqual(["sepolia USDC", "bsc testnet BUSD", "bsc testnet USDC", "bsc testnet USDT", "palm DAI"]);
+});
+
+describe("a connector", () => {
+  test("has its address and its decimals from at least two makers, each of which says so", () => {
+    expect(recorded.packages).toEqual(CONNECTOR_SOURCES);
+    for (const { chain, row } of rows) {
+      const [symbol, address, decimals, sources] = row;
+      const cited = sources.split(" ");
+      expect([symbol, new Set(cited).size >= 2]).toEqual([symbol, true]);
+      const said = recorded.chains[chain.name]![address]!;
+      expect([symbol, Object.keys(said).sort()]).toEqual([symbol, cited.toSorted()]);
+      for (const [source, [, places]] of Object.entries(said)) {
+        expect([symbol, source, places ?? decimals]).toEqual([symbol, source, decimals]);
+      }
+    }
+  });
+
+  test("is in the installed list with the same decimals where that is cited", () => {
+    const cited = rows.filter(({ row: [, , , sources] }) => sources.split(" ").includes("uniswap"));
+    expect(cited.length).toBeGreaterThan(40);
+    for (const { chain, row } of cited) {
+      const [symbol, address, decimals] = row;
+      const entry = tokenList.tokens.find(
+        (token) => token.chainId === chain.chainId && token.address.toLowerCase() === address,
+      );
+      expect([symbol, entry?.decimals]).toEqual([symbol, decimals]);
+    }
+  });
+
+  test("stands in the list once, and is neither native coin nor stablecoin", () => {
+    for (const chain of CHAINS) {
+      const addresses = connectorsOf(chain).map(({ address }) => address);
+      expect(new Set(addresses).size).toBe(addresses.length);
+      expect(addresses.length).toBeLessThanOrEqual(20);
+      for (const address of addresses) {
+        expect([isMoney(chain, address), isReference(chain, address)]).toEqual([false, true]);
+        expect(isReferencePair(chain, address, chain.wrappedNative.address)).toBe(true);
+        expect(addresses.some((other) => isReferencePair(chain, address, other))).toBe(false);
+      }
+    }
+  });
+
+  test("is each exchange's own coin where that is published by two makers", () => {
+    const coins: Readonly<Record<string, string>> = {
+      uniswapv2: "UNI",
+      uniswapv3: "UNI",
+      sushiswapv2: "SUSHI",
+      pancakeswapv1: "CAKE",
+      pancakeswapv2: "CAKE",
+      quickswap: "QUICK",
+      quickswapv2: "QUICK",
+      traderjoe: "JOE",
+      pangolin: "PNG",
+      spookyswap: "BOO",
+      vvs: "VVS",
+      camelotv2: "GRAIL",
+    };
+    const missing = CHAINS.filter(({ stablecoins, prices }) => stablecoins.length > 0 && prices).flatMap((chain) => {
+      const symbols = connectorsOf(chain).map(({ symbol }) => symbol.replace(/\.e$/, ""));
+      const wanted = exchangesOf(chain).map(({ exchange }) => coins[exchange.realName]!);
+      return [...new Set(wanted)].filter((coin) => !symbols.includes(coin)).map((coin) => `${chain.name} ${coin}`);
+    });
+    expect(missing).toEqual([]);
+  });
+});

@@ -1,0 +1,253 @@
+/**
+ * Prices through the fixed list of connectors: a price never depends on the questions that came before it, connectors
+ * have their own price, and their pools are followed like any others.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connectorsOf } from "../../src/chains/tokens.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { priceStream } from "../../src/events/types.ts";
+import type { LogFilter } from "../../src/rpc/port.ts";
+import { Process } from "./support/cluster.ts";
+import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
+import { dollarWorld, eth, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+const TEN_MINUTES = 600_000;
+
+const answerOf = (world: World, address: Address): Promise<unknown> =>
+  world.price(address, { include: "provenance" }).then(
+    (record) => record,
+    ({ code, details }) => ({ code, details }),
+  );
+
+/** UNI has a pool with WBTC alone. */
+function connectorWorld(): ReturnType<typeof dollarWorld> {
+  const world = dollarWorld();
+  world.pair(UNI, 10_000n, WBTC, 2n);
+  world.pair(WBTC, 10n, WETH, 150n);
+  return world;
+}
+
+async function step(world: World, change?: () => void): Promise<void> {
+  world.chain.mine();
+  change?.();
+  await world.follower.poll();
+}
+
+describe("the questions that came before", () => {
+  const orders = [ASKED, ASKED.toReversed(), [...ASKED.slice(3), ...ASKED.slice(0, 3)]];
+
+  for (const followed of [false, true]) {
+    test(`change no answer, ${followed ? "followed" : "not followed"}`, async () => {
+      const seen: unknown[] = [];
+      for (const order of orders) {
+        const world = dollarWorld();
+        placeLinked(world);
+        if (followed) world.follower.start();
+        const rounds = followed ? 3 : 1;
+        for (let round = 0; round < rounds; round++) {
+          for (const address of order) await answerOf(world, address);
+          world.clock.ms += TEN_MINUTES + 1;
+          await step(world);
+        }
+        const answers: unknown[] = [];
+        for (const address of ASKED) answers.push(await answerOf(world, address));
+        seen.push(answers);
+      }
+      for (const answers of seen) expect(answers).toEqual(seen[0]);
+    });
+  }
+
+  test("give a token no way through one that is no connector", async () => {
+    const world = dollarWorld();
+    placeLinked(world);
+    expect((await world.price(OTHER)).usdPrice).toBe(20);
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool", details: { pools: [] } });
+    expect((await world.price(LATER)).usdPrice).toBe(5);
+    expect((await world.price(CONNECTED)).usdPrice).toBe(3);
+    world.clock.ms += TEN_MINUTES + 1;
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool", details: { pools: [] } });
+    expect((await world.price(HALF)).usdPrice).toBe(20);
+  });
+});
+
+describe("a connector", () => {
+  test("that trades only against another connector has a price, in two round trips", async () => {
+    const world = connectorWorld();
+    const { provenance, ...record } = await world.price(UNI, { include: "provenance" });
+    expect(record).toMatchObject({ usdPrice: 6, nativePrice: { value: String(3n * 10n ** 15n) } });
+    expect(provenance!.route.map(({ token0, token1 }) => new Set([token0, token1]))).toEqual([
+      new Set([UNI, WBTC]),
+      new Set([WBTC, WETH]),
+      new Set([WETH, USDC]),
+    ]);
+    const cold = connectorWorld();
+    await cold.price(UNI);
+    expect(cold.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
+  });
+
+  test("is priced from memory once it is followed, and after a restart", async () => {
+    const world = connectorWorld();
+    const { chain } = world;
+    const before = new Process(chain, world.log);
+    await before.follow();
+    await before.start();
+    const reads = await new Process(chain, world.log).start();
+    expect((await before.ask(UNI)).record.usdPrice).toBe(6);
+    expect((await reads.ask(UNI)).record.usdPrice).toBe(6);
+    for (let block = 0; block < 3; block++) {
+      chain.mine();
+      await before.follow();
+      await Promise.all([before.show(), reads.show()]);
+    }
+    chain.mine();
+    world.setPair(chain.pools.find(({ token0, token1 }) => [token0, token1].includes(UNI))!, UNI, 10_000n, 4n);
+    await before.follow();
+    await Promise.all([before.show(), reads.show()]);
+    chain.requests.length = 0;
+    for (const process of [before, reads]) expect((await process.ask(UNI)).record.usdPrice).toBe(12);
+    before.prices.close();
+    const after = await new Process(chain, world.log).start();
+    expect((await after.ask(UNI)).record.usdPrice).toBe(12);
+    expect(chain.requests).toEqual([]);
+    for (const process of [reads, after]) process.prices.close();
+  });
+
+  test("is followed for itself only where it was asked about, in whichever process", async () => {
+    const world = connectorWorld();
+    const { chain, log } = world;
+    const follows = new Process(chain, log);
+    await follows.follow();
+    await follows.start();
+    const reads = await new Process(chain, log).start();
+    await reads.ask(UNI);
+    for (let block = 0; block < 4; block++) {
+      chain.mine();
+      await follows.follow();
+      await Promise.all([follows.show(), reads.show()]);
+    }
+    const followed: Address[] = [];
+    for (const { address } of connectorsOf(eth)) {
+      const { headline } = await log.head(priceStream(1, address));
+      if (typeof headline?.["from"] === "number") followed.push(address);
+    }
+    expect(followed).toEqual([UNI]);
+    chain.requests.length = 0;
+    expect((await reads.ask(UNI)).record.usdPrice).toBe(6);
+    expect(chain.requests).toEqual([]);
+    for (const process of [follows, reads]) process.prices.close();
+  });
+
+  test("has its direct price where it has a direct pool", async () => {
+    const world = connectorWorld();
+    world.pair(UNI, 1_000n, WETH, 4n, SUSHI);
+    expect((await world.price(UNI)).usdPrice).toBe(8);
+  });
+});
+
+describe("a pool that is created between a token's first question and the first followed block", () => {
+  test("is found by the next question, and the factories are asked once more and no oftener", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    world.chain.mine();
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    world.follower.start();
+    for (let block = 0; block < 2; block++) await step(world);
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    await step(world);
+    await step(world);
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(world.chain.requests).toEqual([]);
+  });
+});
+
+describe("a pool that is created while its tokens are followed", () => {
+  test("opens a way through a connector, moves with it, and is there after a restart", async () => {
+    const world = dollarWorld();
+    const uni = world.pair(UNI, 10_000n, WETH, 50n);
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    for (let block = 0; block < 2; block++) await step(world);
+    await step(world, () => void world.pair(TOKEN, 10_000n, UNI, 5_000n, SUSHI));
+    await step(world);
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 5, exchangeName: "Sushiswap v2" });
+    await step(world, () => world.setPair(uni, UNI, 10_000n, 100n));
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(10);
+    expect(world.chain.requests).toEqual([]);
+    const again = world.restarted();
+    await again.load();
+    expect((await again.price({ address: TOKEN, percentChange: false, provenance: false })).usdPrice).toBe(10);
+  });
+
+  test("gives a connector's first way to the dollar", async () => {
+    const world = dollarWorld();
+    world.pair(TOKEN, 10_000n, UNI, 5_000n);
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
+    for (let block = 0; block < 2; block++) await step(world);
+    await step(world, () => void world.pair(UNI, 10_000n, WETH, 50n));
+    await step(world);
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(5);
+    expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is gone with its block", async () => {
+    const world = dollarWorld();
+    world.pair(UNI, 10_000n, WETH, 50n);
+    world.follower.start();
+    await world.refusal(TOKEN);
+    for (let block = 0; block < 2; block++) await step(world);
+    await step(world, () => void world.pair(TOKEN, 10_000n, UNI, 5_000n, SUSHI));
+    expect((await world.price(TOKEN)).usdPrice).toBe(5);
+    world.chain.fork(2);
+    world.chain.mine(2);
+    await world.follower.poll();
+    // The made-up chain keeps the pool; its state is gone.
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
+  });
+});
+
+describe("a past block on a node without old state", () => {
+  /** The pools whose logs a question reads. */
+  async function searched(world: World, ask: () => Promise<unknown>): Promise<Set<Address>> {
+    const { chain } = world;
+    const addresses = new Set<Address>();
+    const { logs } = chain;
+    chain.logs = (filter: LogFilter) => {
+      for (const address of filter.addresses) addresses.add(address);
+      return logs.call(chain, filter);
+    };
+    await ask();
+    chain.logs = logs;
+    return addresses;
+  }
+
+  test("reads no connector's pools for a token with a direct price, and all of them for one without", async () => {
+    const world = dollarWorld();
+    placeLinked(world);
+    const link = world.pair(HALF, 10_000n, UNI, 1_000n);
+    const uni = world.chain.pools.filter(({ token0, token1 }) => [token0, token1].includes(UNI));
+    world.chain.archive = false;
+    world.chain.mine(2_000);
+    const direct = await searched(world, async () => {
+      expect((await world.price(HALF, { to_block: "5" })).usdPrice).toBe(20);
+    });
+    expect(direct.has(world.dollar.address)).toBe(true);
+    expect(direct.has(link.address)).toBe(false);
+    for (const { address } of uni) expect(direct.has(address)).toBe(false);
+    const connected = await searched(world, async () => {
+      expect((await world.price(LATER, { to_block: "5" })).usdPrice).toBe(5);
+    });
+    expect(uni.filter(({ address }) => connected.has(address)).map(({ token0, token1 }) => [token0, token1])).toEqual(
+      uni
+        .filter(({ token0, token1 }) => [LATER, WETH].some((token) => token === token0 || token === token1))
+        .map(({ token0, token1 }) => [token0, token1]),
+    );
+  });
+});

@@ -1,0 +1,108 @@
+/**
+ * The log of a release that priced tokens through any token it had been asked about. It replays, and a price served from
+ * it is the one that an empty log gives: the facts that link two such tokens count for nothing.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import type { Address } from "../../src/core/hex.ts";
+import type { PriceEvent, StreamName } from "../../src/events/types.ts";
+import type { Headline } from "../../src/log/port.ts";
+import { fromStored } from "../../src/log/records.ts";
+import { belongsTo } from "../../src/prices/memory.ts";
+import { evolve, initialState } from "../../src/prices/projection.ts";
+import type { RawQuery } from "../../src/prices/query.ts";
+import type { FrozenRecord } from "../support/frozen.ts";
+import { MemoryLog } from "../support/memory-log.ts";
+import { Process } from "./support/cluster.ts";
+import { ASKED, HALF, LATER, OTHER, placeLinked, playLinked } from "./support/linked.ts";
+import { dollarWorld, eth, TOKEN } from "./support/world.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+interface FrozenStream {
+  readonly stream: StreamName;
+  readonly headline?: Headline;
+  readonly records: readonly FrozenRecord[];
+}
+
+const FIXTURE = join(import.meta.dir, "../fixtures/linked-prices.json");
+const { streams } = (await Bun.file(FIXTURE).json()) as { streams: readonly FrozenStream[] };
+
+const recorded = ({ stream, records }: FrozenStream) =>
+  records.map((record) => fromStored(stream, { ...record, data: new Uint8Array(Buffer.from(record.data, "base64")) }));
+
+async function oldLog(): Promise<MemoryLog> {
+  const log = new MemoryLog();
+  for (const entry of streams) {
+    const headline = entry.headline === undefined ? {} : { headline: entry.headline };
+    const events = recorded(entry).map(({ event }) => event);
+    await log.append({ stream: entry.stream, events, expectedVersion: 0, ...headline });
+  }
+  return log;
+}
+
+/** The market as it was when the old release stopped, and two processes that start on it. */
+async function restarted() {
+  const world = dollarWorld();
+  const pools = placeLinked(world);
+  const nothing = async (): Promise<void> => undefined;
+  await playLinked(world, pools, nothing);
+  await playLinked(world, pools, nothing);
+  const { chain } = world;
+  const upgraded = await new Process(chain, await oldLog()).start();
+  const fresh = new Process(chain, new MemoryLog());
+  await fresh.follow();
+  await fresh.start();
+  return { world, pools, upgraded, fresh };
+}
+
+const answer = (process: Process, address: Address, query: RawQuery = {}): Promise<unknown> =>
+  process.ask(address, query).then(
+    ({ record }) => record,
+    ({ status, code, details }) => ({ status, code, details }),
+  );
+
+describe("a log with linking facts", () => {
+  test("holds a followed pool of two tokens that are no connectors, and replays", () => {
+    const events = streams.flatMap((entry) => recorded(entry).map(({ event }) => event as PriceEvent));
+    const linking = events.filter((event) => event.type === "PoolDiscovered" && !belongsTo(eth, TOKEN, event));
+    expect(linking.length).toBeGreaterThan(0);
+    const own = streams.find(({ stream }) => stream.endsWith(TOKEN))!;
+    const state = recorded(own).reduce((folded, { event }) => evolve(folded, event as PriceEvent), initialState);
+    const [pool] = [...state.pools.values()];
+    expect(pool!.observations.length).toBeGreaterThan(1);
+    expect(own.headline).toMatchObject({ from: 1, pools: 1 });
+  });
+
+  test("gives the prices and the refusals that an empty log gives", async () => {
+    const { upgraded, fresh } = await restarted();
+    for (const address of ASKED) {
+      for (const query of [{ include: "provenance" }, { to_block: "5" }, { min_liquidity_usd: "1" }]) {
+        expect([address, await answer(upgraded, address, query)]).toEqual([
+          address,
+          await answer(fresh, address, query),
+        ]);
+      }
+    }
+    expect(await answer(upgraded, TOKEN)).toEqual({ status: 404, code: "no_pool", details: { pools: [] } });
+    expect(await answer(upgraded, LATER)).toMatchObject({ usdPrice: 5 });
+    expect(await answer(upgraded, HALF)).toMatchObject({ usdPrice: 20 });
+  });
+
+  test("goes on being followed, and a process that reads it says the same from memory", async () => {
+    const { world, pools, upgraded, fresh } = await restarted();
+    const { chain } = world;
+    for (const address of ASKED) for (const process of [upgraded, fresh]) await answer(process, address);
+    await playLinked(world, pools, async () => {
+      for (const process of [upgraded, fresh]) {
+        await process.follow();
+        await process.show();
+      }
+    });
+    chain.requests.length = 0;
+    for (const address of ASKED) expect(await answer(upgraded, address)).toEqual(await answer(fresh, address));
+    expect(await answer(upgraded, OTHER)).toMatchObject({ usdPrice: 20.8 });
+    expect(chain.requests).toEqual([]);
+  });
+});

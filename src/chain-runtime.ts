@@ -59,6 +59,8 @@ export interface RuntimeOptions {
   readonly log: EventLog;
   readonly projections: CollectionProjections;
   readonly metadata: Metadata;
+  /** Whether a client of this process subscribes to anything on a chain. */
+  readonly isHeard: (chainId: number) => boolean;
   readonly decoder: DecodePool;
   readonly holder: string;
   /** How hard backfilled logs are checked. */
@@ -124,6 +126,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     holder,
     verify,
     lists: () => shared.lists,
+    isHeard: () => shared.isHeard(chainId),
     shapeOf: async (address) => {
       const { ledger } = await projections.newest(chainId, address);
       return { airdrop: await isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };

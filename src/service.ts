@@ -151,7 +151,8 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const { minPollMs, auditMs } = options;
   const { verify } = config;
   const tests = { minPollMs, auditMs };
-  const parts = { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder };
+  const isHeard = (chainId: number): boolean => channel.isChainHeard(chainId);
+  const parts = { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, isHeard };
   const shared = { ...parts, ...tests, holder: randomUUID(), verify };
   for (const chainConfig of config.chains) {
     const runtime = createRuntime(chainConfig, shared);

@@ -1,5 +1,6 @@
 /** Every bench of a run, in the order of the table. */
 import type { Bench } from "./row.ts";
+import { announced } from "./rows/announced.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
 import { chainMaximum } from "./rows/chain.ts";
 import { pageWhileCold } from "./rows/cold.ts";
@@ -31,6 +32,7 @@ export const BENCHES: readonly Bench[] = [
   disk,
   start,
   sockets,
+  announced,
   scalePages,
   scaleBackfill,
   scaleAppend,

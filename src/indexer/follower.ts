@@ -53,6 +53,8 @@ export interface FollowerOptions {
   /** Names this process as holder of leases. */
   readonly holder: string;
   readonly verify: Verify;
+  /** Whether a client of this process subscribes to anything on the chain. */
+  readonly isHeard?: () => boolean;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;
 }
@@ -72,7 +74,7 @@ export class Follower {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
     const { chain, reader, clock, logger } = options;
-    this.#looks = new Looks(clock, this.#minPoll);
+    this.#looks = new Looks(clock, this.#minPoll, options.isHeard);
     this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
     this.#violations = new ViolationWatch(reader, clock);
   }

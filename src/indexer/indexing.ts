@@ -40,6 +40,8 @@ export interface IndexingOptions {
   readonly lists?: () => FlagLists;
   /** What a collection's history looks like; without it no flag goes by that. */
   readonly shapeOf?: ShapeOf;
+  /** Whether a client of this process subscribes to anything on the chain: announced blocks are then followed at once. */
+  readonly isHeard?: () => boolean;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;
 }
@@ -80,6 +82,7 @@ export class ChainIndexing {
       consumers: this.#consumers,
       holder,
       verify,
+      ...(options.isHeard === undefined ? {} : { isHeard: options.isHeard }),
       ...(minPollMs === undefined ? {} : { minPollMs }),
     });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });

@@ -2,9 +2,13 @@
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef } from "../events/types.ts";
 
+/** Least time between looks where clients wait: a chain with ten blocks a second costs five looks. */
+const HEARD_MS = 200;
+
 export class Looks {
   readonly #clock: Clock;
   readonly #minPollMs: number;
+  readonly #isHeard: () => boolean;
   #wake: (() => void) | undefined;
   /** Somebody wants another look. */
   #isWanted = false;
@@ -16,10 +20,14 @@ export class Looks {
   /** Cancels the look that an announced block has set for later. */
   #announced: (() => void) | undefined;
 
-  /** @param minPollMs between two looks that only announced blocks ask for */
-  constructor(clock: Clock, minPollMs: number) {
+  /**
+   * @param minPollMs least time between two looks that only announced blocks ask for
+   * @param isHeard whether a client waits for the chain's blocks: then an announced one is looked at without that wait
+   */
+  constructor(clock: Clock, minPollMs: number, isHeard: () => boolean = () => false) {
     this.#clock = clock;
     this.#minPollMs = minPollMs;
+    this.#isHeard = isHeard;
   }
 
   /** Has the follower look now instead of when the next block is due. */
@@ -30,7 +38,8 @@ export class Looks {
 
   /** A node announced a block: a look soon, but no more often than the least wait allows. */
   headSeen(): void {
-    const wait = this.#begunMs + this.#minPollMs - this.#clock.monotonic();
+    const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : this.#minPollMs;
+    const wait = this.#begunMs + least - this.#clock.monotonic();
     if (wait <= 0) this.want();
     else this.#announced ??= this.#clock.after(wait, () => this.want());
   }

@@ -369,6 +369,13 @@ export class Channel {
     return this.#byStream.has(nftStream(chainId, address));
   }
 
+  /** Whether anybody listens to any collection of the chain. */
+  isChainHeard(chainId: number): boolean {
+    const prefix = `nft/${chainId}/`;
+    for (const stream of this.#byStream.keys()) if (stream.startsWith(prefix)) return true;
+    return false;
+  }
+
   /** The collection's metadata came further: told at once, then at most once a second, the last of it always. */
   metadataMoved(chainId: number, address: Address, counts: MetadataCounts): void {
     const stream = nftStream(chainId, address);

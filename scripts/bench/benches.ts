@@ -2,6 +2,7 @@
 import type { Bench } from "./row.ts";
 import { announced } from "./rows/announced.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
+import { capped, cappedSilently } from "./rows/capped.ts";
 import { chainMaximum } from "./rows/chain.ts";
 import { pageWhileCold } from "./rows/cold.ts";
 import { hydrate } from "./rows/hydrate.ts";
@@ -19,6 +20,8 @@ export const BENCHES: readonly Bench[] = [
   postgres,
   sparse,
   faulty,
+  capped,
+  cappedSilently,
   warmPage1,
   warmPage64,
   walk,

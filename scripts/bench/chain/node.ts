@@ -24,7 +24,7 @@ interface LogFilter {
 }
 
 const options = JSON.parse(process.argv[2] ?? "") as ChainOptions;
-const { latencyMs = 0, maxBlocks = Number.POSITIVE_INFINITY, maxLogs = DEFAULT_MAX_LOGS } = options;
+const { latencyMs = 0, maxBlocks = Number.POSITIVE_INFINITY, maxLogs = DEFAULT_MAX_LOGS, saysLimit = true } = options;
 const list = options.collections.map((collection, position) => new History(collection, position));
 const histories = new Map(list.map((history) => [history.address, history]));
 const final = Math.max(FIRST_BLOCK, ...list.map(({ lastBlock }) => lastBlock)) + QUIET_END;
@@ -37,7 +37,7 @@ const HEADERS = { "content-type": "application/json" };
 
 let requests: Record<string, number> = {};
 let ranges: [number, number][] = [];
-let [sent, faults] = [0, 0];
+let [sent, faults, http] = [0, 0, 0];
 let share = 0;
 let luck: Random = createRandom(1);
 let held: PromiseWithResolvers<void> | undefined;
@@ -76,7 +76,8 @@ function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
   const [from, to] = [numberOf(filter.fromBlock ?? "latest"), Math.min(head, numberOf(filter.toBlock ?? "latest"))];
   const blocks = to - from + 1;
   if (blocks > maxBlocks) {
-    return textOf(id, { error: { code: -32005, message: `exceed maximum block range: ${maxBlocks}` } });
+    const message = saysLimit ? `exceed maximum block range: ${maxBlocks}` : "block range is too large";
+    return textOf(id, { error: { code: -32005, message } });
   }
   const addresses = filter.address === undefined ? undefined : [filter.address].flat().map((one) => one.toLowerCase());
   const topics = filter.topics?.[0] === undefined ? undefined : [filter.topics[0]].flat();
@@ -163,8 +164,8 @@ function faulty(whole: Uint8Array | string): Response {
 }
 
 function control(url: URL): Response {
-  if (url.pathname === "/stats") return Response.json({ requests, ranges, logs: sent, faults });
-  if (url.pathname === "/reset") [requests, ranges, sent, faults] = [{}, [], 0, 0];
+  if (url.pathname === "/stats") return Response.json({ requests, ranges, logs: sent, faults, http });
+  if (url.pathname === "/reset") [requests, ranges, sent, faults, http] = [{}, [], 0, 0, 0];
   if (url.pathname === "/hold") held = Promise.withResolvers();
   if (url.pathname === "/release") {
     held?.resolve();
@@ -185,6 +186,7 @@ const server = Bun.serve({
   fetch: async (request) => {
     if (request.method === "GET") return control(new URL(request.url));
     const asked = (await request.json()) as RpcRequest;
+    http++;
     if (held !== undefined && asked.method === "eth_getLogs") await held.promise;
     const whole = body(asked);
     if (latencyMs > 0) await Bun.sleep(latencyMs);

@@ -19,6 +19,8 @@ export interface ChainOptions {
   readonly latencyMs?: number;
   /** Blocks in one `eth_getLogs`; more are refused in the words of a provider. */
   readonly maxBlocks?: number;
+  /** Whether the refusal of too many blocks says how many would do; it does unless told otherwise. */
+  readonly saysLimit?: boolean;
   /** Logs in one answer; the 10,000 of most providers unless told otherwise. */
   readonly maxLogs?: number;
 }
@@ -30,6 +32,8 @@ export interface ChainStats {
   readonly ranges: readonly (readonly [number, number])[];
   readonly logs: number;
   readonly faults: number;
+  /** Requests of HTTP; a batch is one. */
+  readonly http: number;
 }
 
 /** Where each collection begins: high enough that all block numbers have as many digits, as on a chain of years. */

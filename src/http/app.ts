@@ -22,6 +22,7 @@ import {
   socketDetail,
 } from "./docs.ts";
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
+import { RouteMethods } from "./methods.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
@@ -51,6 +52,7 @@ const PLUGIN_PAGE = "/swagger/plugin";
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
+  const methods = new RouteMethods(elysia.routes);
   const ready = new ReadyAnswers(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
@@ -83,6 +85,7 @@ export function createApp(deps: AppDeps): App {
     if (request.method === "OPTIONS" && isOfApi(path)) return preflight(id);
     admit(request, target, path, deps);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
+    if (request.method !== "GET") methods.check(request.method, path, isOfApi(path));
     const known = request.method === "GET" ? ready.get(target) : undefined;
     if (known !== undefined) return ready.respond(target, known, request, id);
     return request.method === "HEAD" ? head(request, target, id) : make(request, target, id);

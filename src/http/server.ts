@@ -112,7 +112,11 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       const target = targetOf(request.url);
       const path = pathOf(target);
       if (ready === undefined) return whileStarting(path);
-      if (path === SOCKET_PATH && request.headers.get("upgrade")?.toLowerCase() === "websocket") {
+      if (
+        path === SOCKET_PATH &&
+        request.method === "GET" &&
+        request.headers.get("upgrade")?.toLowerCase() === "websocket"
+      ) {
         return upgrade(request, self, ready, peers.size);
       }
       return ready.app.handle(request, target, path);

@@ -26,9 +26,9 @@ import { RouteMethods } from "./methods.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
-import { errorResponse, isRefusal, json, preflight, toApiError, withoutBody } from "./respond.ts";
+import { errorResponse, isRefusal, json, NO_STORE, preflight, toApiError, withoutBody } from "./respond.ts";
 import { swaggerPage } from "./swagger-page.ts";
-import { routed, searchOf } from "./target.ts";
+import { pathOf, routed, searchOf } from "./target.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -48,6 +48,7 @@ export interface App {
 const API_PREFIX = "/api/v2";
 /** Where the plugin that makes the document has a page of its own, which loads its script from elsewhere. */
 const PLUGIN_PAGE = "/swagger/plugin";
+const DOCUMENT = "/swagger/json";
 
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
@@ -67,6 +68,10 @@ export function createApp(deps: AppDeps): App {
     if (answered !== undefined) {
       if (answered.isCurrent?.() === true) ready.keep(target, answered.answer, answered.isCurrent);
       return ready.respond(target, answered.answer, original, id);
+    }
+    if (!response.headers.has("cache-control")) {
+      // The document changes with the program only; a client may keep it and ask whether it still holds.
+      response.headers.set("cache-control", pathOf(target) === DOCUMENT ? "no-cache" : NO_STORE);
     }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     if (!isJson) {
@@ -176,7 +181,11 @@ function createRoutes(deps: AppDeps): Elysia {
       return failure(known, requestIds.get(request) ?? "", deps.logger);
     })
     .use(swaggerPage())
-    .get("/", () => new Response(null, { status: 302, headers: { location: "/swagger" } }), hidden)
+    .get(
+      "/",
+      () => new Response(null, { status: 302, headers: { location: "/swagger", "cache-control": "no-cache" } }),
+      hidden,
+    )
     .get("/health/live", () => json('{"status":"live"}'), {
       detail: healthDetail("live", "Whether the process answers", true),
     })
@@ -206,8 +215,8 @@ function createRoutes(deps: AppDeps): Elysia {
   return app.use(
     swagger({
       path: PLUGIN_PAGE,
-      specPath: "/swagger/json",
-      exclude: [PLUGIN_PAGE, "/swagger/json"],
+      specPath: DOCUMENT,
+      exclude: [PLUGIN_PAGE, DOCUMENT],
       documentation: {
         info: INFO,
         tags: [

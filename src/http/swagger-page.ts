@@ -32,16 +32,19 @@ const START = `window.ui = SwaggerUIBundle({
 
 const HTML = {
   "content-type": "text/html; charset=utf-8",
+  "cache-control": "no-cache",
   "content-security-policy":
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
 };
 const [CSS, SCRIPT] = ["text/css; charset=utf-8", "text/javascript; charset=utf-8"];
+/** The packaged files change with the program's version only. */
+const ONE_DAY = "public, max-age=86400";
 /** It is no part of the document it shows. */
 const HIDDEN = { detail: { hide: true } };
 
 function asset(name: string, type: string): () => Response {
   const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
-  return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
+  return () => new Response(file, { headers: { "content-type": type, "cache-control": ONE_DAY } });
 }
 
 export const swaggerPage = () =>
@@ -49,4 +52,8 @@ export const swaggerPage = () =>
     .get("/swagger", () => new Response(PAGE, { headers: HTML }), HIDDEN)
     .get("/swagger/swagger-ui.css", asset("swagger-ui.css", CSS), HIDDEN)
     .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", SCRIPT), HIDDEN)
-    .get("/swagger/start.js", () => new Response(START, { headers: { "content-type": SCRIPT } }), HIDDEN);
+    .get(
+      "/swagger/start.js",
+      () => new Response(START, { headers: { "content-type": SCRIPT, "cache-control": ONE_DAY } }),
+      HIDDEN,
+    );

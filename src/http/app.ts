@@ -12,17 +12,18 @@ import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 import {
+  HEADERS,
   healthDetail,
   INFO,
   mediaDetail,
   metricsDetail,
   nftDetail,
   priceDetail,
-  SCHEMAS,
   socketDetail,
 } from "./docs.ts";
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
 import { RouteMethods } from "./methods.ts";
+import { schemasOf } from "./models.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
@@ -187,10 +188,10 @@ function createRoutes(deps: AppDeps): Elysia {
       hidden,
     )
     .get("/health/live", () => json('{"status":"live"}'), {
-      detail: healthDetail("live", "Whether the process answers", true),
+      detail: healthDetail("live", "Whether the process answers"),
     })
     .get("/health/ready", () => json('{"status":"ready"}'), {
-      detail: healthDetail("ready", "Whether the event log is open", false),
+      detail: healthDetail("ready", "Whether the event log is open"),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
@@ -201,7 +202,7 @@ function createRoutes(deps: AppDeps): Elysia {
       `${API_PREFIX}/nft/:address`,
       ({ request, params }) => respondTo(request, nft(searchOf(request.url), params.address)),
       {
-        detail: nftDetail(deps.maxPageSize),
+        detail: nftDetail(deps.maxPageSize, deps.wireTypes),
       },
     )
     .get(
@@ -226,7 +227,8 @@ function createRoutes(deps: AppDeps): Elysia {
           { name: "Service", description: "Health and metrics" },
         ],
         components: {
-          schemas: SCHEMAS as Record<string, object>,
+          schemas: schemasOf(deps.wireTypes) as Record<string, object>,
+          headers: HEADERS,
           securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
         },
         security: [{ ApiKeyAuth: [] }],

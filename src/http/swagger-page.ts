@@ -16,14 +16,25 @@ const PAGE = `<!DOCTYPE html>
 <body>
 <div id="swagger-ui"></div>
 <script src="/swagger/swagger-ui-bundle.js"></script>
-<script src="/swagger/start.js"></script>
+<script type="module" src="/swagger/start.js"></script>
 </body>
 </html>
 `;
 
-/** Starts the page; a file of its own, so that the page needs no inline script. */
-const START = `window.ui = SwaggerUIBundle({
-  url: "/swagger/json",
+/**
+ * Starts the page; a file of its own, so that the page needs no inline script. The page fills in and sends the example of
+ * every parameter, an old cursor among them, so optional parameters lose theirs here.
+ */
+const START = `const api = await (await fetch("/swagger/json")).json();
+for (const { get } of Object.values(api.paths)) {
+  for (const parameter of get.parameters ?? []) {
+    if (parameter.required) continue;
+    parameter.description += ". Example: " + parameter.example;
+    delete parameter.example;
+  }
+}
+window.ui = SwaggerUIBundle({
+  spec: api,
   dom_id: "#swagger-ui",
   deepLinking: true,
   persistAuthorization: true,

@@ -134,7 +134,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     logger,
     projections,
     wire: options.metadataWire ?? systemWire,
-    ipfsGateways: config.ipfsGateways,
+    gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
     cacheBytes: config.cacheBytes * LIMITS.metadataCachePart,

@@ -88,6 +88,8 @@ export interface Config {
   /** Files with the contracts that the operator knows as spam, and as genuine. */
   readonly spamList: string | undefined;
   readonly verifiedList: string | undefined;
+  /** A file with names for contracts that have none. */
+  readonly nameList: string | undefined;
   readonly logLevel: LogLevel;
   readonly metricsKey: string | undefined;
 }
@@ -279,6 +281,7 @@ export function readConfig(environment: Environment): Config {
     metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
     spamList: env.text("SPAM_LIST"),
     verifiedList: env.text("VERIFIED_LIST"),
+    nameList: env.text("NAME_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     metricsKey,
   };

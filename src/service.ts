@@ -205,6 +205,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
     isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
+    namesOf: (chainId, address) => lists.namesOf(chainId, address),
     requestIndexing: request,
     requestIdentification: requestAgain,
   });
@@ -216,6 +217,7 @@ async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: C
   const lists = new ListFiles({
     spam: { key: "SPAM_LIST", path: config.spamList },
     verified: { key: "VERIFIED_LIST", path: config.verifiedList },
+    names: { key: "NAME_LIST", path: config.nameList },
     maxBytes: LIMITS.maxListBytes,
     pollMs: minPollMs ?? LIMITS.listPollMs,
     clock,

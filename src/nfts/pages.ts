@@ -9,6 +9,7 @@ import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
 import { type Entry, type Position, readSlice, type Slice, START } from "./listing.ts";
+import type { ContractNames } from "./name-list.ts";
 import { countEntries, positionAfter } from "./places.ts";
 import { addRecords, type TokenFacts } from "./record.ts";
 
@@ -27,6 +28,8 @@ export interface PageOptions {
   readonly address: Address;
   readonly native: boolean;
   readonly cursorSecret: string;
+  /** For a contract that says nothing. */
+  readonly names?: ContractNames | undefined;
 }
 
 /** The followed chain, as far as pages need it. */
@@ -259,7 +262,7 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
       : `"${signCursor({ ...walk, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
   const style = { hex: walk.hex, native: options.native };
   begin(walk.total === undefined ? "null" : number(walk.total), walk.page, cursor);
-  addRecords(out, { address, collection }, entries, facts, style);
+  addRecords(out, { address, collection, names: options.names }, entries, facts, style);
   out.ascii("}");
   return { body: out.view(), block: walk.block, hash: walk.hash, finalized };
 }

@@ -5,6 +5,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { decodeBmp } from "../../src/metadata/bmp.ts";
 import { Previews } from "../../src/metadata/previews.ts";
 import { sniffPicture } from "../../src/metadata/sniff.ts";
+import { sanitizeSvg } from "../../src/metadata/svg.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -190,5 +191,23 @@ describe("a bitmap", () => {
     expect(Math.abs(dominant.b - 0xa5) + Math.abs(dominant.r - 0x4a)).toBeLessThan(32);
     const bad = bmp({ ...two, bits: 8, compression: 1, palette: PALETTE, rows: [[2, 3]] });
     expect(await previews.make(bad, "image/bmp", signal)).toBeUndefined();
+  });
+
+  test("inside a drawing is shown, where the renderer would leave its place empty", async () => {
+    const rows = Array.from({ length: 4 }, () => Array.from({ length: 4 }, () => [0xa5, 0x6f, 0x4a]).flat());
+    const picture = bmp({ width: 4, height: 4, bits: 24, rows });
+    const drawing = (bytes: Uint8Array, type = "bmp") =>
+      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><image width="9" height="9" href="data:image/${type};base64,${Buffer.from(bytes).toString("base64")}"/></svg>`;
+    for (const type of ["bmp", "x-ms-bmp", "png"]) {
+      const made = await previews.make(new TextEncoder().encode(drawing(picture, type)), "image/svg+xml", signal);
+      const { channels, dominant } = await sharp(made!.previews[0]!.bytes).stats();
+      expect(Math.abs(dominant.b - 0xa5) + Math.abs(dominant.r - 0x4a)).toBeLessThan(32);
+      // Nothing shows through.
+      expect(channels[3]?.min ?? 255).toBe(255);
+    }
+    expect(sanitizeSvg(drawing(picture))).toContain('href="data:image/png;base64,');
+    const huge = bmp({ width: 30_000, height: 30_000, bits: 1, palette: [PALETTE[0]], rows: [[0]] });
+    const packed = bmp({ ...two, bits: 8, compression: 1, palette: PALETTE, rows: [[2, 3]] });
+    for (const bad of [huge, packed]) expect(sanitizeSvg(drawing(bad))).not.toContain("href=");
   });
 });

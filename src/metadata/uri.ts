@@ -59,6 +59,14 @@ export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id:
   return isErc1155 ? [hex] : [parts.join(id.toString()), hex];
 }
 
+/** Whether an address says where the token's id belongs. */
+export const namesId = (uri: string | null): uri is string =>
+  uri !== null && uri.length <= MAX_URL_LENGTH && ID.test(uri) && !isInline(trimPadding(uri));
+
+/** An address inside a token's metadata with its id in place: ERC-1155 has it in any URI, in decimal for an ERC-721. */
+export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): string =>
+  urisOfToken(uri, token)[0] ?? uri;
+
 /** `<cid>/path` or `name/path` after any spelling of an IPFS or IPNS address; undefined for all else. */
 function distributedPath(uri: string): string | undefined {
   const scheme = /^(ipfs|ipns):(?:\/\/|\/)?(.*)$/is.exec(uri);

@@ -63,6 +63,11 @@ const STORIES: readonly { readonly uri: string; readonly metadata?: string; read
   { uri: inline('{"name":"a"}\0\0 '), metadata: '{"name":"a"}', shown: { name: "a" } },
   { uri: `ar://${ARWEAVE}/1.json`, metadata: '{"name":"on Arweave"}', shown: { name: "on Arweave" } },
   { uri: "https://content.example/%7Bid%7D.json", metadata: '{"name":"seven"}', shown: { name: "seven" } },
+  ...Array.from({ length: 2 }, (_, index) => ({
+    uri: inline('{"name":"one document","image":"https://content.example/{id}.bmp"}'),
+    metadata: '{"name":"one document","image":"https://content.example/{id}.bmp"}',
+    shown: { name: "one document", image: `https://content.example/${index + 8}.bmp` },
+  })),
 ];
 
 let anvil: Anvil;
@@ -74,6 +79,7 @@ let rows: readonly Row[];
 beforeAll(async () => {
   const pages: Readonly<Record<string, () => Response>> = {
     "/a.bmp": () => new Response(new Uint8Array(bitmap)),
+    "/8.bmp": () => new Response(new Uint8Array(bitmap)),
     "/7.json": () => new Response('{"name":"seven"}'),
     [`/${ARWEAVE}/1.json`]: () => new Response('{"name":"on Arweave"}'),
   };
@@ -127,8 +133,14 @@ test("a bitmap has previews", () => {
   }
 });
 
+test("a picture whose address leaves the id to the reader is each token's own", () => {
+  const [eight, nine] = [rows[7].media, rows[8].media];
+  expect([eight.status, eight.original_media_url]).toEqual(["success", "https://content.example/8.bmp"]);
+  expect([nine.status, nine.original_media_url]).toEqual(["temporarily_unavailable", "https://content.example/9.bmp"]);
+});
+
 test("metrics count the tokens whose text had to be repaired", async () => {
   const text = await (await service.fetch("/metrics")).text();
   expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="repaired"\} 2$/m);
-  expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="resolved"\} 7$/m);
+  expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="resolved"\} 9$/m);
 });

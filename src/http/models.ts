@@ -107,7 +107,7 @@ const nftRecord = (wire: WireTypes) =>
     metadata: nullableText("The raw JSON as one string"),
     normalized_metadata: orEmpty("NormalizedMetadata", NormalizedMetadata, '"" unless normalizeMetadata=true'),
     media: orEmpty("Media", Media, '"" unless media_items=true'),
-    minter_address: text("Receiver of the first mint; a sentence for ERC-1155, whose tokens have no single one"),
+    minter_address: text("Receiver of the first mint; a sentence for ERC-1155, where no token has a single one"),
     amount: digits("1, or what is in circulation of an ERC-1155 token"),
     name: text("Name of the collection"),
     symbol: text("Symbol of the collection"),

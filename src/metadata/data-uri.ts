@@ -59,7 +59,7 @@ function isJson(text: string): boolean {
 }
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/gs;
-/** A string that is a URI, whose escapes are its own. */
+/** A string that is a URI: its escapes are its own. */
 const URI_STRING = /^"\s*(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
 
 /**

@@ -26,7 +26,7 @@ export interface MediaWorkerOptions extends ExaminerOptions {
 }
 
 /** What is remembered of a picture: enough to tell whether to look again. */
-interface Examined extends Pick<MediaDocument, "status" | "updatedAt"> {
+interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
   /** Of its document. */
   readonly hash: Hash;
 }
@@ -160,8 +160,8 @@ export class MediaWorker {
     const { log, observe } = this.#options;
     const document = await examine(this.#options, uri, signal);
     observe(document.status);
-    const { status, updatedAt } = document;
-    return { status, updatedAt, hash: await log.putBlob(toBlob(document)) };
+    const { status, updatedAt, version = 0 } = document;
+    return { status, updatedAt, version, hash: await log.putBlob(toBlob(document)) };
   }
 
   async #write(found: readonly Found[]): Promise<void> {

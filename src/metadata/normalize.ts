@@ -97,7 +97,7 @@ class Places {
   }
 }
 
-/** Whether the metadata is a JSON schema whose title is the schema's. */
+/** Whether the metadata is a JSON schema: its title is the schema's, not the token's. */
 const isSchema = (own: Fields, properties: JsonObject): boolean =>
   own.get("type") === "object" && Object.values(properties).some((value) => described(value) !== null);
 

@@ -11,7 +11,7 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 /** Escapes that other languages have for characters that JSON takes as they are, or writes otherwise. */
 const FOREIGN_ESCAPE = /\\(?:(['`])|x([0-9a-fA-F]{2}))/y;
 
-/** The text's parts that are kept, with others between them. */
+/** The parts of a text that are kept, and the replacements between them. */
 class Rewriter {
   readonly #text: string;
   readonly #parts: string[] = [];

@@ -45,7 +45,7 @@ const ID = /\{id\}|%7bid%7d/i;
 
 /**
  * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 says that `{id}` is 64
- * hexadecimal digits. No standard says it of ERC-721, whose files are mostly named in decimal: that goes first.
+ * hexadecimal digits. No standard says it of ERC-721. Its files are mostly named in decimal, so that goes first.
  * @throws MetadataFailure when there are too many ids
  */
 export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id: bigint }): readonly string[] {

@@ -2,7 +2,7 @@
 import { CHAINS, parseChain } from "../chains/chains.ts";
 import type { Address } from "../core/hex.ts";
 
-/** Problems told of one file; an operator who mistook the file needs no thousand. */
+/** Problems told of one file: ten lines show that it is the wrong file. */
 const MAX_PROBLEMS = 10;
 
 /** Reads the lines one by one; `read` returns what is wrong with one. Returns a sentence for each bad line. */

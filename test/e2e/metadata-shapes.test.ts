@@ -133,13 +133,13 @@ test("a bitmap has previews", () => {
   }
 });
 
-test("a picture whose address leaves the id to the reader is each token's own", () => {
+test("a picture's address with a place for the id leads to each token's own picture", () => {
   const [eight, nine] = [rows[7].media, rows[8].media];
   expect([eight.status, eight.original_media_url]).toEqual(["success", "https://content.example/8.bmp"]);
   expect([nine.status, nine.original_media_url]).toEqual(["temporarily_unavailable", "https://content.example/9.bmp"]);
 });
 
-test("metrics count the tokens whose text had to be repaired", async () => {
+test("metrics count the tokens with a repaired text", async () => {
   const text = await (await service.fetch("/metrics")).text();
   expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="repaired"\} 2$/m);
   expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="resolved"\} 9$/m);

@@ -15,7 +15,7 @@ setDefaultTimeout(30_000);
 type Json = any;
 
 const ADDRESS = `0x${"ab".repeat(20)}`;
-/** Fields whose type a parameter decides: "" where it was not asked for. */
+/** Fields of two types, by a parameter: "" where it was not asked for. */
 const TWO_TYPES = ["NftRecord.properties.normalized_metadata", "NftRecord.properties.media"];
 
 /** Every object in the document with the keys that lead to it. */

@@ -51,7 +51,7 @@ describe("text that is not quite JSON", () => {
     ["text after the end", '{"name":"a"}\n<!-- served by x -->', '{"name":"a"}'],
     ["a brace too many", '{"name":{"en":"a"}}}', '{"name":{"en":"a"}}'],
     ["numbers as they are written", '{"id":123456789012345678901234567890,"x":1.50,}', ""],
-    ["comments, whose marks in strings are none", '{"a":"http://x /* y */",/* z */"b":[1,2,] // c\n}', ""],
+    ["comments, but no marks of them in strings", '{"a":"http://x /* y */",/* z */"b":[1,2,] // c\n}', ""],
     ["an end of line in a string", '{"a":"x\r\ny\u0001"}', '{"a":"x\\r\\ny\\u0001"}'],
     ["text that was encoded twice", JSON.stringify('{"name": "a"}'), '{"name": "a"}'],
   ])("%s", (_what, text, expected) => {
@@ -82,7 +82,7 @@ describe("text that is not quite JSON", () => {
   });
 });
 
-describe("a JSON schema whose descriptions are the values", () => {
+describe("a JSON schema with values in its descriptions", () => {
   const schema = (properties: object) => ({ title: "Asset Metadata", type: "object", properties });
 
   test("shows the values, never the schema's title", () => {

@@ -80,13 +80,16 @@ export interface Config {
   readonly wireTypes: "seed" | "native";
   /** How hard backfilled logs are checked. */
   readonly verify: "sample" | "headers" | "receipts";
-  /** Bases of IPFS gateways, without a trailing slash, in order of preference. */
+  /** Bases of gateways to IPFS and Arweave, without a trailing slash, in order of preference. */
   readonly ipfsGateways: readonly string[];
+  readonly arweaveGateways: readonly string[];
   /** Token URIs may lead to private addresses and any port: for the demo and tests. */
   readonly metadataAllowPrivate: boolean;
   /** Files with the contracts that the operator knows as spam, and as genuine. */
   readonly spamList: string | undefined;
   readonly verifiedList: string | undefined;
+  /** A file with names for contracts that have none. */
+  readonly nameList: string | undefined;
   readonly logLevel: LogLevel;
   readonly metricsKey: string | undefined;
 }
@@ -183,23 +186,20 @@ function readEventLogUrl(env: EnvironmentReader): string {
 }
 
 /** Public gateways, run by different people. */
-const DEFAULT_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.pinata.cloud"];
+const IPFS_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.pinata.cloud"];
+/** The ones that ar.io's own client falls back to (github.com/ar-io/wayfinder). */
+const ARWEAVE_GATEWAYS = ["https://arweave.net", "https://permagate.io", "https://ar-io.dev"];
 
-/** Bases of gateways; `/ipfs` at the end is taken off, since every gateway has it. */
-function readGateways(env: EnvironmentReader): readonly string[] {
-  const text = env.text("IPFS_GATEWAYS");
-  if (text === undefined) return DEFAULT_GATEWAYS;
-  const urls = text.split(",").map((url) =>
-    url
-      .trim()
-      .replace(/\/+$/, "")
-      .replace(/\/ipfs$/, ""),
-  );
+/** Bases of gateways. `ending` is taken off, since every gateway has it. */
+function readGateways(env: EnvironmentReader, key: string, fallback: readonly string[], ending: RegExp) {
+  const text = env.text(key);
+  if (text === undefined) return fallback;
+  const urls = text.split(",").map((url) => url.trim().replace(/\/+$/, "").replace(ending, ""));
   const usable = (text: string) => {
     const url = URL.parse(text);
     return url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username + url.password === "";
   };
-  if (!urls.every(usable)) env.wrong("IPFS_GATEWAYS", "must be http or https URLs without query, separated by commas");
+  if (!urls.every(usable)) env.wrong(key, "must be http or https URLs without query, separated by commas");
   return urls;
 }
 
@@ -276,10 +276,12 @@ export function readConfig(environment: Environment): Config {
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
     verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
-    ipfsGateways: readGateways(env),
+    ipfsGateways: readGateways(env, "IPFS_GATEWAYS", IPFS_GATEWAYS, /\/ipfs$/),
+    arweaveGateways: readGateways(env, "ARWEAVE_GATEWAYS", ARWEAVE_GATEWAYS, /\/+$/),
     metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
     spamList: env.text("SPAM_LIST"),
     verifiedList: env.text("VERIFIED_LIST"),
+    nameList: env.text("NAME_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     metricsKey,
   };

@@ -134,7 +134,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     logger,
     projections,
     wire: options.metadataWire ?? systemWire,
-    ipfsGateways: config.ipfsGateways,
+    gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
     cacheBytes: config.cacheBytes * LIMITS.metadataCachePart,
@@ -206,6 +206,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
     isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
+    namesOf: (chainId, address) => lists.namesOf(chainId, address),
     requestIndexing: request,
     requestIdentification: requestAgain,
   });
@@ -217,6 +218,7 @@ async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: C
   const lists = new ListFiles({
     spam: { key: "SPAM_LIST", path: config.spamList },
     verified: { key: "VERIFIED_LIST", path: config.verifiedList },
+    names: { key: "NAME_LIST", path: config.nameList },
     maxBytes: LIMITS.maxListBytes,
     pollMs: minPollMs ?? LIMITS.listPollMs,
     clock,

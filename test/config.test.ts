@@ -67,7 +67,12 @@ describe("the environment", () => {
       metadataAllowPrivate: false,
     });
     expect(readConfig({ METADATA_ALLOW_PRIVATE: "TRUE" }).metadataAllowPrivate).toBe(true);
-    expect(readConfig({}).ipfsGateways.length).toBeGreaterThan(1);
+    expect(readConfig({ ARWEAVE_GATEWAYS: "https://a.example//,http://10.0.0.1:1984/" }).arweaveGateways).toEqual([
+      "https://a.example",
+      "http://10.0.0.1:1984",
+    ]);
+    const { ipfsGateways, arweaveGateways } = readConfig({});
+    for (const gateways of [ipfsGateways, arweaveGateways]) expect(gateways.length).toBeGreaterThan(1);
   });
 
   test("keys are kept as hashes only", () => {
@@ -103,6 +108,8 @@ describe("the environment", () => {
     ["IPFS_GATEWAYS", "ipfs.io"],
     ["IPFS_GATEWAYS", "https://ipfs.io,ftp://x"],
     ["IPFS_GATEWAYS", "https://user:word@ipfs.io"],
+    ["ARWEAVE_GATEWAYS", "arweave.net"],
+    ["ARWEAVE_GATEWAYS", "https://arweave.net?x=y"],
     ["METADATA_ALLOW_PRIVATE", "yes"],
     ["RPC_URLS_ONLY", "true"],
   ];

@@ -68,15 +68,42 @@ export function invariant(condition: boolean, message: string, meta: ErrorMeta =
   if (!condition) throw new InvariantError(message, meta);
 }
 
+/** The codes of answers other than 200. The OpenAPI document lists them. */
+export const ERROR_CODES = [
+  "invalid_parameter",
+  "chain_not_enabled",
+  "missing_api_key",
+  "invalid_api_key",
+  "not_found",
+  "not_a_contract",
+  "no_pool",
+  "low_liquidity",
+  "not_a_token",
+  "unknown_decimals",
+  "no_price_at_block",
+  "method_not_allowed",
+  "not_indexed_yet",
+  "cursor_reorged",
+  "upgrade_required",
+  "rate_limited",
+  "internal",
+  "chain_unavailable",
+  "log_unavailable",
+  "starting",
+] as const;
+
+export type ErrorCode = (typeof ERROR_CODES)[number];
+
 /** An HTTP answer other than 200, as API.md's error table has it. */
 export class ApiError extends AppError {
+  declare readonly code: ErrorCode;
   readonly status: number;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     status: number,
-    code: string,
+    code: ErrorCode,
     message: string,
     options: { details?: Record<string, unknown>; headers?: Record<string, string> } = {},
   ) {

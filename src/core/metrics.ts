@@ -160,7 +160,7 @@ export class Metrics {
   });
   readonly metadataOutcomes = new Counter({
     name: "metadata_outcomes_total",
-    help: "Tokens whose metadata was asked for, by outcome: resolved, or the reason of the failure",
+    help: "Tokens whose metadata was asked for, by outcome: resolved (repaired: those of them with text that was not JSON to the letter), or the reason of the failure",
     labelNames: ["chain", "outcome"],
     registers: [this.registry],
   });

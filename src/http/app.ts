@@ -12,22 +12,24 @@ import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 import {
+  HEADERS,
   healthDetail,
   INFO,
   mediaDetail,
   metricsDetail,
   nftDetail,
   priceDetail,
-  SCHEMAS,
   socketDetail,
 } from "./docs.ts";
 import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
+import { RouteMethods } from "./methods.ts";
+import { schemasOf } from "./models.ts";
 import { createNftRoute, type NftRouteDeps } from "./nft.ts";
 import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
 import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
-import { errorResponse, isRefusal, json, preflight, toApiError, withoutBody } from "./respond.ts";
+import { errorResponse, isRefusal, json, NO_STORE, preflight, toApiError, withoutBody } from "./respond.ts";
 import { swaggerPage } from "./swagger-page.ts";
-import { routed, searchOf } from "./target.ts";
+import { pathOf, routed, searchOf } from "./target.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -47,10 +49,12 @@ export interface App {
 const API_PREFIX = "/api/v2";
 /** Where the plugin that makes the document has a page of its own, which loads its script from elsewhere. */
 const PLUGIN_PAGE = "/swagger/plugin";
+const DOCUMENT = "/swagger/json";
 
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
+  const methods = new RouteMethods(elysia.routes);
   const ready = new ReadyAnswers(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
@@ -65,6 +69,10 @@ export function createApp(deps: AppDeps): App {
     if (answered !== undefined) {
       if (answered.isCurrent?.() === true) ready.keep(target, answered.answer, answered.isCurrent);
       return ready.respond(target, answered.answer, original, id);
+    }
+    if (!response.headers.has("cache-control")) {
+      // The document changes with the program only; a client may keep it and ask whether it still holds.
+      response.headers.set("cache-control", pathOf(target) === DOCUMENT ? "no-cache" : NO_STORE);
     }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     if (!isJson) {
@@ -83,6 +91,7 @@ export function createApp(deps: AppDeps): App {
     if (request.method === "OPTIONS" && isOfApi(path)) return preflight(id);
     admit(request, target, path, deps);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
+    if (request.method !== "GET") methods.check(request.method, path, isOfApi(path));
     const known = request.method === "GET" ? ready.get(target) : undefined;
     if (known !== undefined) return ready.respond(target, known, request, id);
     return request.method === "HEAD" ? head(request, target, id) : make(request, target, id);
@@ -173,12 +182,16 @@ function createRoutes(deps: AppDeps): Elysia {
       return failure(known, requestIds.get(request) ?? "", deps.logger);
     })
     .use(swaggerPage())
-    .get("/", () => new Response(null, { status: 302, headers: { location: "/swagger" } }), hidden)
+    .get(
+      "/",
+      () => new Response(null, { status: 302, headers: { location: "/swagger", "cache-control": "no-cache" } }),
+      hidden,
+    )
     .get("/health/live", () => json('{"status":"live"}'), {
-      detail: healthDetail("live", "Whether the process answers", true),
+      detail: healthDetail("live", "Whether the process answers"),
     })
     .get("/health/ready", () => json('{"status":"ready"}'), {
-      detail: healthDetail("ready", "Whether the event log is open", false),
+      detail: healthDetail("ready", "Whether the event log is open"),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
@@ -189,7 +202,7 @@ function createRoutes(deps: AppDeps): Elysia {
       `${API_PREFIX}/nft/:address`,
       ({ request, params }) => respondTo(request, nft(searchOf(request.url), params.address)),
       {
-        detail: nftDetail(deps.maxPageSize),
+        detail: nftDetail(deps.maxPageSize, deps.wireTypes),
       },
     )
     .get(
@@ -203,8 +216,8 @@ function createRoutes(deps: AppDeps): Elysia {
   return app.use(
     swagger({
       path: PLUGIN_PAGE,
-      specPath: "/swagger/json",
-      exclude: [PLUGIN_PAGE, "/swagger/json"],
+      specPath: DOCUMENT,
+      exclude: [PLUGIN_PAGE, DOCUMENT],
       documentation: {
         info: INFO,
         tags: [
@@ -214,7 +227,8 @@ function createRoutes(deps: AppDeps): Elysia {
           { name: "Service", description: "Health and metrics" },
         ],
         components: {
-          schemas: SCHEMAS as Record<string, object>,
+          schemas: schemasOf(deps.wireTypes) as Record<string, object>,
+          headers: HEADERS,
           securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
         },
         security: [{ ApiKeyAuth: [] }],

@@ -1,225 +1,187 @@
-/** The OpenAPI document's parts. */
-import { Type } from "@sinclair/typebox";
+/** The OpenAPI document's operations. Bodies are in `models.ts`, examples in `examples.ts`. */
 import { CHAINS, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { EXCHANGES } from "../chains/exchanges.ts";
+import {
+  ERROR_EXAMPLES,
+  HEADER_EXAMPLES,
+  healthExample,
+  NO_CONTRACT,
+  NO_PRICE,
+  PARAMETER_EXAMPLES,
+  PRICE_EXAMPLE,
+  pageExample,
+  STARTING,
+} from "./examples.ts";
+import type { ErrorModel, SchemaName, WireTypes } from "./models.ts";
+import { NO_STORE } from "./respond.ts";
 
-const text = (description: string) => Type.String({ description });
-// OpenAPI 3.0 knows no null type, but this keyword.
-const nullableText = (description: string) => Type.String({ description, nullable: true });
-
-/** One of several shapes: what a parameter or the operator's WIRE_TYPES decide. Not `oneOf`: null is of all that may be it. */
-const anyOf = (description: string, ...schemas: object[]) => Type.Unsafe({ description, anyOf: schemas });
-const countOr = (description: string, nullable = false) =>
-  anyOf(description, { type: "string", pattern: "^[0-9]+$", nullable }, { type: "integer", minimum: 0, nullable });
-const flagOr = (description: string) =>
-  anyOf(description, { type: "string", enum: ["true", "false"] }, { type: "boolean" });
-const nullable = (type: string) => ({ type, nullable: true });
-const objectOr = (description: string, properties: object) =>
-  anyOf(description, { type: "string", enum: [""] }, { type: "object", properties });
-
-const NormalizedMetadata = objectOr('"" unless normalizeMetadata=true', {
-  name: nullable("string"),
-  description: nullable("string"),
-  image: nullable("string"),
-  external_link: nullable("string"),
-  external_url: nullable("string"),
-  animation_url: nullable("string"),
-  attributes: { type: "array", items: { type: "object", additionalProperties: true } },
+const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
+  description,
+  schema,
+  example,
 });
 
-const Preview = {
-  type: "object",
-  properties: { height: { type: "integer" }, width: { type: "integer" }, url: { type: "string" } },
-};
-
-const Media = objectOr('"" unless media_items=true', {
-  status: {
+/** Headers by their name in the document. Not all of them are on every answer that may have them. */
+export const HEADERS = {
+  RequestId: header("Names the request in the server's log", HEADER_EXAMPLES.requestId),
+  CacheControl: header("How the answer may be cached", "private, no-cache"),
+  NoStore: header("No cache may keep the answer", NO_STORE),
+  ETag: header("For If-None-Match", HEADER_EXAMPLES.etag),
+  AsOfBlock: header("The block that the answer is true at", HEADER_EXAMPLES.block),
+  AsOfHash: header("Hash of that block, where it is known", HEADER_EXAMPLES.hash),
+  AsOfTime: header("Time of that block, ISO 8601, where its header is known", HEADER_EXAMPLES.time),
+  Finality: header("Whether that block is final", "finalized", {
     type: "string",
-    enum: ["success", "processing", "unsupported_media", "invalid_url", "host_unavailable", "temporarily_unavailable"],
-  },
-  mimetype: nullable("string"),
-  category: nullable("string"),
-  original_media_url: nullable("string"),
-  parent_hash: nullable("string"),
-  updatedAt: nullable("string"),
-  media_collection: {
-    type: "object",
-    nullable: true,
-    properties: { low: Preview, medium: Preview, high: Preview },
-  },
+    enum: ["finalized", "latest", "stale"],
+  }),
+  ChainStatus: header("Says halted after a fork deeper than finality", "halted", { type: "string", enum: ["halted"] }),
+  RetryAfter: header("Seconds to wait before asking again", 5, { type: "integer", format: "int32" }),
+  Upgrade: header("The protocol of this path", "websocket"),
+} as const;
+
+const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =>
+  Object.fromEntries(
+    Object.entries(names).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
+  );
+
+const ANSWERED = {
+  "x-request-id": "RequestId",
+  "cache-control": "CacheControl",
+  etag: "ETag",
+  "x-as-of-block": "AsOfBlock",
+  "x-as-of-hash": "AsOfHash",
+  "x-as-of-time": "AsOfTime",
+  "x-finality": "Finality",
+  "x-chain-status": "ChainStatus",
+} as const;
+const REFUSED = { "x-request-id": "RequestId", "cache-control": "NoStore" } as const;
+
+const content = (schema: SchemaName, example: unknown) => ({
+  "application/json": { schema: { $ref: `#/components/schemas/${schema}` }, example },
 });
 
-const NftRecord = Type.Object({
-  token_address: text("Address of the contract, lower case"),
-  token_id: text("Decimal, or 0x… with format=hex"),
-  owner_of: text('Owner; "" for an ERC-1155 token with several holders'),
-  token_hash: text("md5 of the lower-case contract address followed by the decimal token id"),
-  block_number: text("Block of the last transfer"),
-  block_number_minted: text("Block of the first mint"),
-  contract_type: text("ERC721, ERC1155 or CRYPTOPUNKS"),
-  token_uri: nullableText("As the contract gave it"),
-  metadata: nullableText("The raw JSON as one string"),
-  normalized_metadata: NormalizedMetadata,
-  media: Media,
-  minter_address: text("Receiver of the first mint"),
-  amount: text("1, or what is in circulation of an ERC-1155 token"),
-  name: text("Name of the collection"),
-  symbol: text("Symbol of the collection"),
-  possible_spam: flagOr('"true" or "false"; a boolean with WIRE_TYPES=native'),
-  verified_collection: flagOr('"true" or "false"; a boolean with WIRE_TYPES=native'),
-  last_token_uri_sync: nullableText("ISO 8601"),
-  last_metadata_sync: nullableText("ISO 8601"),
-});
-
-const NftPage = Type.Object({
-  status: Type.String({ enum: ["SYNCING", "SYNCED"] }),
-  total: countOr("Count with disable_total=false, else null; a number with WIRE_TYPES=native", true),
-  page: countOr("Number of the page along the cursor, from 0; a number with WIRE_TYPES=native"),
-  page_size: countOr("The limit in force; a number with WIRE_TYPES=native"),
-  cursor: nullableText("For the next page; null on the last"),
-  result: Type.Array(NftRecord),
-});
-
-const NativePrice = Type.Object(
-  {
-    value: text("Price of one whole token in the smallest unit of the native coin, truncated"),
-    decimals: Type.Number(),
-    name: Type.String(),
-    symbol: Type.String(),
-    address: text("The wrapped native coin"),
-  },
-  { nullable: true, description: "Null where the token has a dollar price and the native coin none" },
-);
-
-const TokenPrice = Type.Object({
-  tokenName: Type.String(),
-  tokenSymbol: Type.String(),
-  tokenLogo: text('URL, or ""'),
-  tokenDecimals: Type.String(),
-  nativePrice: NativePrice,
-  usdPrice: Type.Number(),
-  usdPriceFormatted: text("The shortest decimal that reads back as usdPrice"),
-  "24hrPercentChange": Type.Optional(text("With include=percent_change, when there was a price then")),
-  exchangeAddress: text("The factory"),
-  exchangeName: Type.String(),
-  tokenAddress: Type.String(),
-  toBlock: text("The block priced at"),
-  provenance: Type.Optional(
-    Type.Object(
-      {
-        disputedStablecoins: Type.Optional(
-          Type.Array(Type.Object({ address: Type.String(), symbol: Type.String(), usdPrice: Type.String() }), {
-            description: "Stablecoins more than 2 % off a believed one; confidence is at most 0.5 while there are any",
-          }),
-        ),
-      },
-      { additionalProperties: true, description: "With include=provenance: enough to recompute it" },
-    ),
-  ),
-});
-
-const ErrorBody = Type.Object({
-  message: Type.String(),
-  code: Type.String(),
-  details: Type.Optional(Type.Object({}, { additionalProperties: true })),
-});
-
-const Health = Type.Object({ status: Type.String() });
-
-/** JSON Schemas named in the document. */
-export const SCHEMAS = { NftRecord, NftPage, TokenPrice, ErrorBody, Health };
-
-const content = (schema: keyof typeof SCHEMAS) => ({
-  "application/json": { schema: { $ref: `#/components/schemas/${schema}` } },
-});
-
-const ERRORS: Readonly<Record<string, string>> = {
+const ERRORS = {
   400: "A bad parameter: the message names it and says what is allowed; or a chain that is not enabled",
   401: "No API key, or a wrong one",
   404: "Not found, or no price; code and details say why",
   409: "as_of_block is above what is indexed while the backfill runs",
   410: "The cursor's block left the canonical chain",
+  426: "Not an upgrade",
   429: "Rate limit exceeded; see Retry-After",
-  500: "Our fault",
-  503: "No endpoint of the chain answers",
+  500: "A fault of the server",
+  503: "No endpoint of the chain answers, or the server is starting; see Retry-After",
+} as const;
+
+type ErrorStatus = keyof typeof ERRORS;
+
+const MORE_HEADERS: Partial<Record<ErrorStatus, Readonly<Record<string, keyof typeof HEADERS>>>> = {
+  426: { upgrade: "Upgrade" },
+  429: { "retry-after": "RetryAfter" },
+  503: { "retry-after": "RetryAfter" },
 };
 
-function responses(schema: keyof typeof SCHEMAS, errors: readonly number[]): Record<string, unknown> {
-  return {
-    200: { description: "OK", content: content(schema) },
-    ...Object.fromEntries(
-      errors.map((status) => [String(status), { description: ERRORS[status], content: content("ErrorBody") }]),
-    ),
-  };
+function refusals(
+  statuses: readonly ErrorStatus[],
+  examples: Partial<Record<ErrorStatus, ErrorModel>> = {},
+): Record<string, unknown> {
+  const refusal = (status: ErrorStatus) => ({
+    description: ERRORS[status],
+    headers: headers({ ...REFUSED, ...MORE_HEADERS[status] }),
+    content: content("ErrorBody", examples[status] ?? ERROR_EXAMPLES[status]),
+  });
+  return Object.fromEntries(statuses.map((status) => [String(status), refusal(status)]));
 }
+
+const success = (schema: SchemaName, example: unknown) => ({
+  200: { description: "OK", headers: headers(ANSWERED), content: content(schema, example) },
+  304: { description: "As the client has it, by If-None-Match", headers: headers(ANSWERED) },
+});
 
 interface ParameterSchema {
   readonly type: string;
   readonly [key: string]: unknown;
 }
 
-const query = (name: string, schema: ParameterSchema, description: string, extra: object = {}) => ({
-  name,
-  in: "query",
-  required: false,
-  schema,
-  description,
-  ...extra,
-});
+/** Optional parameters with their examples. */
+function queries<Examples extends Readonly<Record<string, unknown>>>(
+  examples: Examples,
+  parameters: readonly [keyof Examples & string, ParameterSchema, string, object?][],
+): object[] {
+  return parameters.map(([name, schema, description, more]) => ({
+    name,
+    in: "query",
+    required: false,
+    schema,
+    description,
+    example: examples[name],
+    ...more,
+  }));
+}
 
-const ADDRESS = {
+const addressParameter = (example: string) => ({
   name: "address",
   in: "path",
   required: true,
   schema: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" },
   description: "20-byte hex; a mixed-case address must have a right EIP-55 checksum",
+  example,
+});
+
+const CHAIN_SCHEMA = {
+  type: "string",
+  default: DEFAULT_CHAIN.name,
+  enum: CHAINS.flatMap(({ name, code }) => [name, code]),
 };
-const CHAIN = query(
-  "chain",
-  { type: "string", default: DEFAULT_CHAIN.name, enum: CHAINS.flatMap(({ name, code }) => [name, code]) },
-  "Name or code of the chain, any case",
-);
-const BOOLEAN = { type: "boolean" };
+const CHAIN_TEXT = "Name or code of the chain, any case";
+const flag = (fallback: boolean) => ({ type: "boolean", default: fallback });
+const BLOCK = { type: "integer", format: "int64", minimum: 0 };
 const SECURITY = [{ ApiKeyAuth: [] }];
 
 /** The listing operation. */
-export function nftDetail(maxPageSize: number): object {
+export function nftDetail(maxPageSize: number, wire: WireTypes): object {
+  const integer = { type: "integer", format: "int32" };
+  const limit = { ...integer, minimum: 1, maximum: maxPageSize, default: Math.min(100, maxPageSize) };
+  const examples = { ...PARAMETER_EXAMPLES.nft, limit: limit.default };
   return {
     operationId: "getContractNFTs",
     summary: "Get NFTs by contract",
-    description: "A page of the NFTs of one contract. A contract nobody asked for before is indexed from now on.",
+    description: "A page of the NFTs of one contract. The first request for a contract starts its indexing.",
     tags: ["NFT"],
     security: SECURITY,
     parameters: [
-      ADDRESS,
-      CHAIN,
-      query("format", { type: "string", enum: ["decimal", "hex"], default: "decimal" }, "Format of the token id"),
-      query(
-        "limit",
-        { type: "integer", minimum: 1, maximum: maxPageSize, default: Math.min(100, maxPageSize) },
-        "Desired page size",
-      ),
-      query("totalRanges", { type: "integer", minimum: 1, maximum: 1000 }, "Number of subranges to split into"),
-      query("range", { type: "integer", minimum: 0, maximum: 999 }, "Subrange to query, from 0; needs totalRanges"),
-      query("disable_total", { ...BOOLEAN, default: true }, "false: the total is counted", { deprecated: true }),
-      query("cursor", { type: "string" }, "Cursor of the previous page"),
-      query("normalizeMetadata", { ...BOOLEAN, default: false }, "Adds normalised metadata"),
-      query("media_items", { ...BOOLEAN, default: false }, "Adds preview media"),
-      query("as_of_block", { type: "integer", minimum: 0 }, "The listing as it stood after that block"),
-      query(
-        "metadata_as_of",
-        { type: "string", format: "date-time" },
-        "The metadata known then instead of the newest; ISO 8601 with its zone",
-      ),
-      query("holders", { ...BOOLEAN, default: false }, "One record per token id and owner"),
+      addressParameter(examples.address),
+      ...queries(examples, [
+        ["chain", CHAIN_SCHEMA, CHAIN_TEXT],
+        ["format", { type: "string", enum: ["decimal", "hex"], default: "decimal" }, "Format of the token id"],
+        ["limit", limit, "Desired page size"],
+        ["totalRanges", { ...integer, minimum: 1, maximum: 1_000 }, "Number of subranges to split into"],
+        ["range", { ...integer, minimum: 0, maximum: 999 }, "Subrange to query, from 0; needs totalRanges"],
+        ["disable_total", flag(true), "false: the total is counted", { deprecated: true }],
+        ["cursor", { type: "string" }, "Cursor of the previous page; an empty one is none"],
+        ["normalizeMetadata", flag(false), "Adds normalised metadata"],
+        ["media_items", flag(false), "Adds preview media"],
+        ["as_of_block", BLOCK, "The listing as it stood after that block"],
+        [
+          "metadata_as_of",
+          { type: "string", format: "date-time" },
+          "The metadata known then instead of the newest; ISO 8601 with its zone",
+        ],
+        ["holders", flag(false), "One record per token id and owner"],
+      ]),
     ],
-    responses: responses("NftPage", [400, 401, 404, 409, 410, 429, 500, 503]),
+    responses: {
+      ...success("NftPage", pageExample(wire)),
+      ...refusals([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }),
+    },
   };
 }
+
+const INCLUDES = ["percent_change", "provenance", "percent_change,provenance", "provenance,percent_change"];
 
 /** The price operation. */
 export function priceDetail(): object {
   const exchanges = EXCHANGES.map(({ realName }) => realName).join(", ");
+  const examples = PARAMETER_EXAMPLES.price;
   return {
     operationId: "getTokenPrice",
     summary: "Get ERC20 token price",
@@ -227,14 +189,31 @@ export function priceDetail(): object {
     tags: ["Token"],
     security: SECURITY,
     parameters: [
-      ADDRESS,
-      CHAIN,
-      query("include", { type: "string" }, "percent_change, provenance, or both joined by a comma"),
-      query("exchange", { type: "string" }, `${exchanges}, a stand-in name such as dexa_v2, or a factory's address`),
-      query("to_block", { type: "integer", minimum: 0 }, "The price after that block"),
-      query("min_liquidity_usd", { type: "number", minimum: 0 }, "Floor of a pool's smaller side"),
+      addressParameter(examples.address),
+      ...queries(examples, [
+        ["chain", CHAIN_SCHEMA, CHAIN_TEXT],
+        [
+          "include",
+          { type: "string", enum: INCLUDES },
+          "What to add: percent_change, provenance, or both joined by a comma; not empty",
+        ],
+        [
+          "exchange",
+          { type: "string", minLength: 1 },
+          `${exchanges}, a stand-in name such as dexa_v2, or a factory's address`,
+        ],
+        ["to_block", BLOCK, "The price after that block"],
+        [
+          "min_liquidity_usd",
+          { type: "number", format: "double", minimum: 0 },
+          "Floor of a pool's smaller side; plain digits, no exponent",
+        ],
+      ]),
     ],
-    responses: responses("TokenPrice", [400, 401, 404, 429, 500, 503]),
+    responses: {
+      ...success("TokenPrice", PRICE_EXAMPLE),
+      ...refusals([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }),
+    },
   };
 }
 
@@ -248,19 +227,18 @@ export function socketDetail(): object {
     tags: ["Push"],
     security: SECURITY,
     responses: {
-      101: { description: "Switching protocols" },
-      400: { description: "Not a handshake, or evm.v2 is not offered", content: content("ErrorBody") },
-      401: { description: ERRORS[401], content: content("ErrorBody") },
-      426: { description: "Not an upgrade", content: content("ErrorBody") },
-      429: { description: ERRORS[429], content: content("ErrorBody") },
-      503: { description: "Too many connections", content: content("ErrorBody") },
+      101: { description: "Switching protocols", headers: headers({ "x-request-id": "RequestId" }) },
+      ...refusals([400, 401, 426, 429, 503]),
     },
   };
 }
 
 /** The previews. */
 export function mediaDetail(): object {
+  const { hash, size } = PARAMETER_EXAMPLES.media;
   const binary = { schema: { type: "string", format: "binary" } };
+  const common = { in: "path", required: true };
+  const caching = { "x-request-id": "RequestId", "cache-control": "CacheControl", etag: "ETag" } as const;
   return {
     operationId: "getMediaPreview",
     summary: "Get a preview picture",
@@ -268,35 +246,52 @@ export function mediaDetail(): object {
     tags: ["NFT"],
     security: [],
     parameters: [
-      { name: "hash", in: "path", required: true, schema: { type: "string", pattern: "^[0-9a-f]{64}$" } },
-      { name: "size", in: "path", required: true, schema: { type: "integer", enum: [100, 250, 500] } },
+      {
+        ...common,
+        name: "hash",
+        schema: { type: "string", pattern: "^[0-9a-f]{64}$" },
+        description: "SHA-256 of the preview",
+        example: hash,
+      },
+      {
+        ...common,
+        name: "size",
+        schema: { type: "integer", format: "int32", enum: [100, 250, 500] },
+        description: "Pixels of its longer side",
+        example: size,
+      },
     ],
     responses: {
-      200: { description: "OK", content: { "image/webp": binary } },
-      404: { description: ERRORS[404], content: content("ErrorBody") },
+      200: { description: "OK", headers: headers(caching), content: { "image/webp": binary } },
+      304: { description: "As the client has it, by If-None-Match", headers: headers(caching) },
+      ...refusals([404]),
     },
   };
 }
 
-export function healthDetail(operationId: string, summary: string, isAlways: boolean): object {
-  const notYet = { 503: { description: "Not ready", content: content("ErrorBody") } };
+/** Whether the process answers, or whether it is ready. */
+export function healthDetail(operationId: "live" | "ready", summary: string): object {
   return {
     operationId,
     summary,
     tags: ["Service"],
     security: [],
-    responses: { 200: { description: "OK", content: content("Health") }, ...(isAlways ? {} : notYet) },
+    responses: {
+      200: { description: "OK", headers: headers(REFUSED), content: content("Health", healthExample(operationId)) },
+      ...(operationId === "live" ? {} : refusals([503], { 503: STARTING })),
+    },
   };
 }
 
 export function metricsDetail(): object {
-  const plain = { "text/plain": { schema: { type: "string" } } };
+  const example = 'http_request_duration_seconds_count{route="nft",status="200"} 42\n';
+  const plain = { "text/plain": { schema: { type: "string" }, example } };
   return {
     operationId: "metrics",
     summary: "Prometheus metrics",
     tags: ["Service"],
     security: [],
-    responses: { 200: { description: "OK", content: plain }, 401: { description: ERRORS[401] } },
+    responses: { 200: { description: "OK", headers: headers(REFUSED), content: plain }, ...refusals([401]) },
   };
 }
 

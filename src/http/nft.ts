@@ -10,6 +10,7 @@ import { isToBeIdentifiedAnew } from "../nfts/again.ts";
 import { currentCollection, type ShownChain } from "../nfts/current.ts";
 import { openCursor } from "../nfts/cursor.ts";
 import type { Entry } from "../nfts/listing.ts";
+import type { ContractNames } from "../nfts/name-list.ts";
 import { finishPage, type Walk } from "../nfts/pages.ts";
 import { currentPlan } from "../nfts/plan.ts";
 import type { CollectionProjections } from "../nfts/projections.ts";
@@ -46,6 +47,8 @@ export interface NftRouteDeps {
   readonly maxPageSize: number;
   readonly wireTypes: "seed" | "native";
   nftChain(chain: Chain): NftChain | undefined;
+  /** What a contract that says nothing is called; the same object for as long as that holds. */
+  namesOf(chainId: number, address: Address): ContractNames | undefined;
   requestIndexing(chainId: number, address: Address): Promise<void>;
   /** Has a contract that was found to be no NFT at `version` identified anew. */
   requestIdentification(chainId: number, address: Address, version: number): void;
@@ -137,7 +140,8 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const asOf = walk === undefined ? undefined : { ...(await blockOf(walk, runtime)), finalized };
     const native = deps.wireTypes === "native";
     // Nothing is awaited between a page and the copy of its bytes.
-    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, time: asOf?.time });
+    const names = deps.namesOf(chainId, address);
+    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, names, time: asOf?.time });
     const answer = readyAnswer(page.body, 200, jsonHeaders(answerHeaders(asOf, runtime.isHalted())));
     if (asOf === undefined || asOf.hash === "") return { answer };
     const stream = nftStream(chainId, address);
@@ -146,6 +150,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
       projections.peek(stream)?.version === plan.version &&
       runtime.view.version === plan.chainVersion &&
       runtime.metadataVersion(address) === metadataVersion &&
+      deps.namesOf(chainId, address) === names &&
       clock.monotonic() < until;
     return { answer, isCurrent };
   };

@@ -78,7 +78,7 @@ export interface NftQuery {
   readonly metadataAsOf: number | undefined;
 }
 
-const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
 
 /** Whether the calendar has the day: the engine takes 31 February for one in March. */
 const isDay = (text: string): boolean => {

@@ -6,7 +6,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import { isNamed } from "./respond.ts";
+import { isNamed, NO_STORE } from "./respond.ts";
 
 const gzipAsync = promisify(gzip);
 /** Below this a compressed body is hardly smaller than its headers. */
@@ -44,7 +44,7 @@ export interface RouteAnswer {
  * the same answer compressed is the same answer.
  */
 export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
-  const isTagged = status === 200 && headers.has("cache-control");
+  const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
   const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
   if (isTagged) headers.set("etag", etag);
   headers.append("vary", "accept-encoding");

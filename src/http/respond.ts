@@ -10,6 +10,9 @@ const ANY_ORIGIN = {
     "etag, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
 };
 
+/** For answers that no cache may give to another client, errors above all. */
+export const NO_STORE = "no-store";
+
 /** The answer to a browser that asks whether a page may send a key. */
 export function preflight(id: string): Response {
   const headers = {
@@ -17,19 +20,20 @@ export function preflight(id: string): Response {
     "access-control-allow-methods": "GET, HEAD, OPTIONS",
     "access-control-allow-headers": "x-api-key, accept, content-type, if-none-match",
     "access-control-max-age": "86400",
+    "cache-control": NO_STORE,
     "x-request-id": id,
   };
   return new Response(null, { status: 204, headers });
 }
 
-/** A JSON answer from ready text. */
+/** A JSON answer from ready text, which is not stored unless `headers` say otherwise. */
 export function json(body: string, headers: Record<string, string> = {}, status = 200): Response {
   return new Response(body, { status, headers: jsonHeaders(headers) });
 }
 
 /** The headers of a JSON answer. */
 export const jsonHeaders = (headers: Record<string, string>): Headers =>
-  new Headers({ "content-type": JSON_TYPE, ...ANY_ORIGIN, ...headers });
+  new Headers({ "content-type": JSON_TYPE, "cache-control": NO_STORE, ...ANY_ORIGIN, ...headers });
 
 /** The answer to anything thrown. Faults of ours tell nothing internal. */
 export function errorResponse(error: unknown): Response {

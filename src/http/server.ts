@@ -112,7 +112,11 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       const target = targetOf(request.url);
       const path = pathOf(target);
       if (ready === undefined) return whileStarting(path);
-      if (path === SOCKET_PATH && request.headers.get("upgrade")?.toLowerCase() === "websocket") {
+      if (
+        path === SOCKET_PATH &&
+        request.method === "GET" &&
+        request.headers.get("upgrade")?.toLowerCase() === "websocket"
+      ) {
         return upgrade(request, self, ready, peers.size);
       }
       return ready.app.handle(request, target, path);
@@ -162,8 +166,8 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
 
 function whileStarting(path: string): Response {
   if (/^\/health\/live\/?$/.test(path)) return named(json('{"status":"live"}'));
-  const message = "the event log is not open yet; try again";
-  return named(json(JSON.stringify({ message, code: "starting" }), { "retry-after": "1" }, 503));
+  const options = { headers: { "retry-after": "1" } };
+  return named(errorResponse(new ApiError(503, "starting", "the event log is not open yet; try again", options)));
 }
 
 /** The answer with an id of its own, as every one has it. */

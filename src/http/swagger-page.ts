@@ -16,14 +16,25 @@ const PAGE = `<!DOCTYPE html>
 <body>
 <div id="swagger-ui"></div>
 <script src="/swagger/swagger-ui-bundle.js"></script>
-<script src="/swagger/start.js"></script>
+<script type="module" src="/swagger/start.js"></script>
 </body>
 </html>
 `;
 
-/** Starts the page; a file of its own, so that the page needs no inline script. */
-const START = `window.ui = SwaggerUIBundle({
-  url: "/swagger/json",
+/**
+ * Starts the page; a file of its own, so that the page needs no inline script. The page fills in and sends the example of
+ * every parameter, an old cursor among them, so optional parameters lose theirs here.
+ */
+const START = `const api = await (await fetch("/swagger/json")).json();
+for (const { get } of Object.values(api.paths)) {
+  for (const parameter of get.parameters ?? []) {
+    if (parameter.required) continue;
+    parameter.description += ". Example: " + parameter.example;
+    delete parameter.example;
+  }
+}
+window.ui = SwaggerUIBundle({
+  spec: api,
   dom_id: "#swagger-ui",
   deepLinking: true,
   persistAuthorization: true,
@@ -32,16 +43,19 @@ const START = `window.ui = SwaggerUIBundle({
 
 const HTML = {
   "content-type": "text/html; charset=utf-8",
+  "cache-control": "no-cache",
   "content-security-policy":
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
 };
 const [CSS, SCRIPT] = ["text/css; charset=utf-8", "text/javascript; charset=utf-8"];
+/** The packaged files change with the program's version only. */
+const ONE_DAY = "public, max-age=86400";
 /** It is no part of the document it shows. */
 const HIDDEN = { detail: { hide: true } };
 
 function asset(name: string, type: string): () => Response {
   const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
-  return () => new Response(file, { headers: { "content-type": type, "cache-control": "public, max-age=86400" } });
+  return () => new Response(file, { headers: { "content-type": type, "cache-control": ONE_DAY } });
 }
 
 export const swaggerPage = () =>
@@ -49,4 +63,8 @@ export const swaggerPage = () =>
     .get("/swagger", () => new Response(PAGE, { headers: HTML }), HIDDEN)
     .get("/swagger/swagger-ui.css", asset("swagger-ui.css", CSS), HIDDEN)
     .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", SCRIPT), HIDDEN)
-    .get("/swagger/start.js", () => new Response(START, { headers: { "content-type": SCRIPT } }), HIDDEN);
+    .get(
+      "/swagger/start.js",
+      () => new Response(START, { headers: { "content-type": SCRIPT, "cache-control": ONE_DAY } }),
+      HIDDEN,
+    );

@@ -1,7 +1,7 @@
 /**
- * The operator's two lists, read from their files and read again when those change. A file that cannot be used stops
- * the start; later it is warned of once and the list of before stays in force. Which collections that concerns is the
- * flags' business.
+ * The operator's lists, read from their files and read again when those change. A file that cannot be used stops the
+ * start; later it is warned of once and the list of before stays in force. Which collections a flag concerns is the
+ * flags' business; names are looked up as pages are written.
  */
 import { readFile, stat } from "node:fs/promises";
 import type { Clock } from "../core/clock.ts";
@@ -10,11 +10,19 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { EMPTY_LIST, type FlagList, parseFlagList } from "../nfts/flag-list.ts";
 import type { FlagLists } from "../nfts/flags.ts";
+import { knownName } from "../nfts/known-names.ts";
+import { type ContractNames, type NameList, parseNameList } from "../nfts/name-list.ts";
+
+/** A list's path and the setting that names it; undefined: no list. */
+interface ListPlace {
+  readonly key: string;
+  readonly path: string | undefined;
+}
 
 export interface ListFilesOptions {
-  /** Paths by the setting that names them; undefined: no list. */
-  readonly spam: { readonly key: string; readonly path: string | undefined };
-  readonly verified: { readonly key: string; readonly path: string | undefined };
+  readonly spam: ListPlace;
+  readonly verified: ListPlace;
+  readonly names: ListPlace;
   readonly maxBytes: number;
   readonly pollMs: number;
   readonly clock: Clock;
@@ -23,13 +31,17 @@ export interface ListFilesOptions {
 
 export class ListFiles implements FlagLists {
   readonly #options: ListFilesOptions;
-  readonly #spam: ListFile;
-  readonly #verified: ListFile;
+  readonly #spam: ListFile<FlagList>;
+  readonly #verified: ListFile<FlagList>;
+  readonly #names: ListFile<NameList>;
 
   constructor(options: ListFilesOptions) {
     this.#options = options;
-    this.#spam = new ListFile(options.spam.key, options.spam.path, options.maxBytes);
-    this.#verified = new ListFile(options.verified.key, options.verified.path, options.maxBytes);
+    const { spam, verified, names, maxBytes } = options;
+    const flags = { empty: EMPTY_LIST, parse: parseFlagList, maxBytes };
+    this.#spam = new ListFile({ ...spam, ...flags });
+    this.#verified = new ListFile({ ...verified, ...flags });
+    this.#names = new ListFile({ ...names, empty: NO_NAMES, parse: parseNameList, maxBytes });
   }
 
   isSpam(chainId: number, address: Address): boolean {
@@ -40,15 +52,20 @@ export class ListFiles implements FlagLists {
     return this.#verified.list.has(chainId, address);
   }
 
-  /** Reads both for the first time; returns what is wrong with them, a sentence each. */
+  /** What a contract that says nothing is called; the same object until the list is another one. */
+  namesOf(chainId: number, address: Address): ContractNames | undefined {
+    return this.#names.list.find(chainId, address) ?? knownName(chainId, address);
+  }
+
+  /** Reads them for the first time; returns what is wrong with them, a sentence each. */
   async load(): Promise<string[]> {
     const problems: string[] = [];
     for (const file of this.#files) problems.push(...((await file.refresh())?.problems ?? []));
     return problems;
   }
 
-  get #files(): readonly ListFile[] {
-    return [this.#spam, this.#verified].filter((file) => file.path !== undefined);
+  get #files(): readonly ListFile<FlagList | NameList>[] {
+    return [this.#spam, this.#verified, this.#names].filter((file) => file.path !== undefined);
   }
 
   /** Looks for changes until stopped. @param onChange called after a list was replaced */
@@ -70,24 +87,34 @@ export class ListFiles implements FlagLists {
   }
 }
 
+const NO_NAMES: NameList = { size: 0, find: () => undefined };
+
+interface ListFileOptions<List> extends ListPlace {
+  readonly empty: List;
+  readonly parse: (text: string) => { readonly list: List; readonly problems: readonly string[] };
+  readonly maxBytes: number;
+}
+
 /** One file and the list it held when it was last usable. */
-class ListFile {
+class ListFile<List extends { readonly size: number }> {
   readonly key: string;
   readonly path: string | undefined;
-  list: FlagList = EMPTY_LIST;
-  readonly #maxBytes: number;
+  list: List;
+  readonly #options: ListFileOptions<List>;
   /** What the file looked like when it was last read, or why it could not be. */
   #seen = "";
 
-  constructor(key: string, path: string | undefined, maxBytes: number) {
-    this.key = key;
-    this.path = path;
-    this.#maxBytes = maxBytes;
+  constructor(options: ListFileOptions<List>) {
+    this.key = options.key;
+    this.path = options.path;
+    this.list = options.empty;
+    this.#options = options;
   }
 
   /** Reads the file when it is not as it was; undefined when it is. Problems leave the list as it was. */
   async refresh(): Promise<{ problems: string[] } | undefined> {
     if (this.path === undefined) return undefined;
+    const { parse, maxBytes } = this.#options;
     let text: string;
     try {
       // Looked at before it is read: what is written meanwhile is a change.
@@ -98,7 +125,7 @@ class ListFile {
       const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
       if (look === this.#seen) return undefined;
       this.#seen = look;
-      if (size > this.#maxBytes) return { problems: [`${this.key}: must not have more than ${this.#maxBytes} bytes`] };
+      if (size > maxBytes) return { problems: [`${this.key}: must not have more than ${maxBytes} bytes`] };
       text = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(this.path));
     } catch (error) {
       const problem = `${this.key}: the file cannot be read: ${messageOf(error)}`;
@@ -106,7 +133,7 @@ class ListFile {
       this.#seen = problem;
       return { problems: [problem] };
     }
-    const { list, problems } = parseFlagList(text);
+    const { list, problems } = parse(text);
     if (problems.length === 0) this.list = list;
     return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
   }

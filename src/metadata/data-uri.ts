@@ -3,6 +3,7 @@
  * In: the URI. Out: its media type and bytes.
  */
 import { MetadataFailure } from "./outcome.ts";
+import { repaired } from "./repair.ts";
 
 export interface Inline {
   /** Lower case, without parameters; "" when the URI does not say. */
@@ -45,13 +46,29 @@ function hexDigit(code: number | undefined): number {
  * escapes of URIs inside it into broken JSON.
  */
 function isRawJson(text: string): boolean {
-  if (!/^\s*\{\s*"/.test(text)) return false;
+  return /^\s*\{\s*"/.test(text) && (isJson(text) || isJson(repaired(text) ?? ""));
+}
+
+function isJson(text: string): boolean {
   try {
     JSON.parse(text);
     return true;
   } catch {
     return false;
   }
+}
+
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/gs;
+/** A string that is a URI: its escapes are its own. */
+const URI_STRING = /^"\s*(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
+
+/**
+ * Raw JSON, where only `#` may have been encoded, since a URI would end there. Where a `#` stands as it is, none was; and
+ * the escapes of URIs in the JSON belong to them.
+ */
+function withNumberSigns(json: string): string {
+  if (json.includes("#") || !json.includes("%23")) return json;
+  return json.replace(STRING, (string) => (URI_STRING.test(string) ? string : string.replaceAll("%23", "#")));
 }
 
 /** Values of base64's digits in both of its alphabets, by character. */
@@ -99,7 +116,7 @@ export function parseDataUri(uri: string, maxBytes: number): Inline {
   const bytes = names.includes("base64")
     ? base64Decode(text)
     : isRawJson(text)
-      ? encoder.encode(text)
+      ? encoder.encode(withNumberSigns(text))
       : percentDecode(text);
   if (bytes.length > maxBytes) throw new MetadataFailure("too_large");
   const charset = names.find((name) => name.startsWith("charset="))?.slice("charset=".length);

@@ -9,6 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { isLocalName, isPublicAddress } from "./addresses.ts";
 import { readBody } from "./body.ts";
 import { MetadataFailure } from "./outcome.ts";
+import type { Gateways } from "./uri.ts";
 import type { Wire } from "./wire.ts";
 
 export interface FetchLimits {
@@ -30,7 +31,7 @@ export interface FetcherOptions {
   /** For demo and tests: private addresses and any port. */
   readonly allowPrivate: boolean;
   /** The operator's gateways: their word, may be private. */
-  readonly gateways: readonly string[];
+  readonly gateways: Gateways;
 }
 
 const MAX_REDIRECTS = 5;
@@ -46,13 +47,16 @@ const HEADERS = {
 export class Fetcher {
   readonly #options: FetcherOptions;
   /** What an exempt URL starts with: the operator trusts a gateway's content, not whatever else its host serves. */
-  readonly #trusted: readonly string[];
+  readonly #trusted: readonly { readonly start: string; readonly rest: RegExp }[];
 
   constructor(options: FetcherOptions) {
     this.#options = options;
-    this.#trusted = options.gateways.flatMap((gateway) =>
-      ["ipfs", "ipns"].map((name) => `${new URL(gateway).href.replace(/\/+$/, "")}/${name}/`),
-    );
+    const { ipfs, arweave } = options.gateways;
+    const trusted = (rest: RegExp) => (gateway: string) => ({
+      start: `${new URL(gateway).href.replace(/\/+$/, "")}/`,
+      rest,
+    });
+    this.#trusted = [...ipfs.map(trusted(/^ip[fn]s\//)), ...arweave.map(trusted(/^[\w-]{43}(?:[/?#]|$)/))];
   }
 
   /** Gets a URL, redirects followed. @throws MetadataFailure, and the signal's reason when it is aborted */
@@ -102,7 +106,11 @@ export class Fetcher {
   }
 
   #isExempt(url: URL): boolean {
-    return this.#options.allowPrivate || this.#trusted.some((start) => url.href.startsWith(start));
+    const { href } = url;
+    const isTrusted = this.#trusted.some(
+      ({ start, rest }) => href.startsWith(start) && rest.test(href.slice(start.length)),
+    );
+    return this.#options.allowPrivate || isTrusted;
   }
 
   /** The one address that is connected to, after all of the name's were checked. @throws MetadataFailure */

@@ -12,7 +12,7 @@ import type { MetadataBooks } from "./books.ts";
 import { appendMetadata, Outbox } from "./journal.ts";
 import { type ExaminerOptions, examine, type MediaDocument, mayPass, nameOf } from "./media.ts";
 import { fromBlob, toBlob } from "./outcome.ts";
-import type { TokenTexts } from "./texts.ts";
+import { type TokenTexts, textOfToken } from "./texts.ts";
 import { keyOf, type Token } from "./work.ts";
 
 export interface MediaWorkerOptions extends ExaminerOptions {
@@ -26,7 +26,7 @@ export interface MediaWorkerOptions extends ExaminerOptions {
 }
 
 /** What is remembered of a picture: enough to tell whether to look again. */
-interface Examined extends Pick<MediaDocument, "status" | "updatedAt"> {
+interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
   /** Of its document. */
   readonly hash: Hash;
 }
@@ -126,7 +126,8 @@ export class MediaWorker {
       const slot = book.find(token.kind, token.id);
       const good = slot < 0 ? undefined : book.good(slot);
       if (good?.hash === undefined) return;
-      const uri = (await texts.get(good.hash))?.image ?? null;
+      const text = await texts.get(good.hash);
+      const uri = text === undefined ? null : textOfToken(text, token).image;
       if (uri === null) return;
       const known = book.media(slot);
       const bytes = known === undefined ? undefined : await log.getBlob(known);
@@ -159,8 +160,8 @@ export class MediaWorker {
     const { log, observe } = this.#options;
     const document = await examine(this.#options, uri, signal);
     observe(document.status);
-    const { status, updatedAt } = document;
-    return { status, updatedAt, hash: await log.putBlob(toBlob(document)) };
+    const { status, updatedAt, version = 0 } = document;
+    return { status, updatedAt, version, hash: await log.putBlob(toBlob(document)) };
   }
 
   async #write(found: readonly Found[]): Promise<void> {

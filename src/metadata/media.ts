@@ -41,7 +41,12 @@ export interface MediaDocument {
   /** ms since the epoch. */
   readonly updatedAt: number;
   readonly previews: readonly StoredPreview[];
+  /** `EXAMINER_VERSION` then; 0 where older logs say nothing. */
+  readonly version?: number;
 }
+
+/** Raised when more formats can be opened: pictures that an older version did not support are examined again. */
+const EXAMINER_VERSION = 1;
 
 /** Longer URIs are known by their hash: a picture drawn into its URI has up to a megabyte of it. */
 const MAX_NAME = 128;
@@ -92,8 +97,10 @@ export function statusOf(reason: MetadataReason): MediaDocument["status"] {
 }
 
 /** Whether looking again may find something else. */
-export const mayPass = ({ status }: Pick<MediaDocument, "status">): boolean =>
-  status === "host_unavailable" || status === "temporarily_unavailable";
+export const mayPass = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>
+  status === "host_unavailable" ||
+  status === "temporarily_unavailable" ||
+  (status === "unsupported_media" && version < EXAMINER_VERSION);
 
 export interface ExaminerOptions {
   readonly log: EventLog;
@@ -105,7 +112,8 @@ export interface ExaminerOptions {
 /** Fetches and looks at what a URI names. @throws the signal's reason, AppError when the log fails */
 export async function examine(options: ExaminerOptions, uri: string, signal: AbortSignal): Promise<MediaDocument> {
   const { resolver, clock } = options;
-  const nothing = { uri, mimetype: null, category: null, parentHash: null, previews: [] } as const;
+  const version = EXAMINER_VERSION;
+  const nothing = { uri, mimetype: null, category: null, parentHash: null, previews: [], version } as const;
   try {
     const content = await resolver.media(uri, signal);
     const found = await look(options, content, signal);

@@ -1,7 +1,10 @@
 /**
  * The many shapes of metadata as one. In: the text of a JSON object. Out: the fields of API.md, values kept in the type
- * they came in, nulls and an empty list where nothing is known. Pure.
+ * they came in, nulls and an empty list where nothing is known. What a marketplace shows is the measure: only what the
+ * metadata says of a field is taken for it, and the first place that says anything counts. Pure.
  */
+import { attributesOf, traitsIn, traitsOfProperties } from "./attributes.ts";
+import { described, Fields, isObject, type JsonObject, structureOf, textOf, unwrapped } from "./fields.ts";
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
@@ -24,97 +27,99 @@ export interface NormalizedMetadata {
   readonly attributes: readonly NormalizedAttribute[];
 }
 
-/** More than any collection has; a body of a megabyte could hold fifty thousand. */
-const MAX_ATTRIBUTES = 1_000;
-
-type Fields = { readonly [key: string]: JsonValue };
-
-const isFields = (value: JsonValue | undefined): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-/** The first of the fields that says something, as text. */
-function text(fields: Fields, ...names: readonly string[]): string | null {
-  for (const name of names) {
-    const value = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (typeof value === "string" && value.trim() !== "") return value;
-    if (typeof value === "number" || typeof value === "boolean") return String(value);
-  }
-  return null;
-}
-
-function pick(fields: Fields, ...names: readonly string[]): JsonValue {
-  for (const name of names) {
-    const value = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (value !== undefined && value !== null) return value;
-  }
-  return null;
-}
-
 /** A picture written out in the metadata becomes a URI like any other. */
 export function svgAsUri(svg: string): string {
   return `data:image/svg+xml;base64,${Buffer.from(svg, "utf8").toString("base64")}`;
 }
 
-const IMAGE_FIELDS = ["image", "image_url", "imageUrl", "image_uri", "imageURI", "imageUri", "image_data"] as const;
+const IMAGE_NAMES = ["image", "image_url", "image_uri", "image_data"] as const;
+const ANIMATION_NAMES = ["animation_url", "animation"] as const;
 
-function imageOf(fields: Fields): string | null {
-  for (const name of IMAGE_FIELDS) {
-    const value = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    // ERC-1155's schema and some others wrap the address once more.
-    const image = isFields(value) ? text(value, "url", "uri", "src") : typeof value === "string" ? value.trim() : null;
-    if (image === null || image === "") continue;
-    return /^<(?:svg|\?xml)/i.test(image) ? svgAsUri(image) : image;
+/** A picture's address, which may be wrapped once more, or the first of a list of them. */
+function placeOf(value: JsonValue | undefined): string | null {
+  if (Array.isArray(value)) {
+    for (const one of value as readonly JsonValue[]) {
+      const found = Array.isArray(one) ? null : placeOf(one);
+      if (found !== null) return found;
+    }
+    return null;
   }
-  return null;
+  const text = isObject(value) ? addressIn(new Fields(value)) : typeof value === "string" ? value.trim() : null;
+  if (text === null || text === "") return null;
+  return /^<(?:svg|\?xml)/i.test(text) ? svgAsUri(text) : text;
 }
 
-function attribute(fields: Fields, name: string | null): NormalizedAttribute {
-  const count = pick(fields, "trait_count");
-  return {
-    trait_type: name ?? text(fields, "trait_type", "traitType", "trait", "name", "key", "type"),
-    value: pick(fields, "value", "trait_value"),
-    display_type: text(fields, "display_type", "displayType"),
-    max_value: pick(fields, "max_value", "maxValue"),
-    trait_count: typeof count === "number" ? count : 0,
-    order: pick(fields, "order"),
-  };
+/** The address in an object. */
+function addressIn(fields: Fields): string | null {
+  return fields.text("url", "uri", "src", "value")?.trim() ?? described(fields.object)?.trim() ?? null;
 }
 
-function attributesOf(source: JsonValue): NormalizedAttribute[] {
-  if (Array.isArray(source)) {
-    const list: readonly JsonValue[] = source;
-    return list
-      .slice(0, MAX_ATTRIBUTES)
-      .flatMap((item) =>
-        isFields(item)
-          ? [attribute(item, null)]
-          : item === null || Array.isArray(item)
-            ? []
-            : [attribute({ value: item }, null)],
-      );
+/** What a picture's address begins with. */
+const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:\S|\/\/|\/?ipfs\/|Qm[1-9A-Za-z]{44}|baf[a-z2-7]{50}|<(?:svg|\?xml))/i;
+
+/** As `placeOf`, among properties: a trait may be called image, too, and a schema describes one in a sentence. */
+function propertyPlace(value: JsonValue | undefined): string | null {
+  const place = placeOf(value);
+  return place !== null && ADDRESS.test(place) ? place : null;
+}
+
+/** The first of the fields that `read` finds something in, and the name it has there. */
+function first(fields: Fields, names: readonly string[], read: Read): { key: string; found: string } | undefined {
+  for (const name of names) {
+    const key = fields.keyOf(name);
+    const found = key === undefined ? null : read(fields.object[key]);
+    if (key !== undefined && found !== null) return { key, found };
   }
-  if (!isFields(source)) return [];
-  return Object.entries(source)
-    .slice(0, MAX_ATTRIBUTES)
-    .map(([name, value]) => attribute(isFields(value) && Object.hasOwn(value, "value") ? value : { value }, name));
+  return undefined;
 }
 
-/** Whether a field holds attributes of some shape. */
-const holdsAttributes = (value: JsonValue | undefined): value is JsonValue =>
-  (Array.isArray(value) && value.length > 0) || (isFields(value) && Object.keys(value).length > 0);
+type Read = (value: JsonValue | undefined) => string | null;
+
+/** A token's own fields, and behind them those among its properties. */
+class Places {
+  readonly #own: Fields;
+  readonly #inner: Fields;
+  /** Properties that were taken for fields: they are no traits. */
+  readonly used = new Set<string>();
+
+  constructor(own: Fields, inner: Fields) {
+    this.#own = own;
+    this.#inner = inner;
+  }
+
+  read(names: readonly string[], read: Read, readProperty: Read = read): string | null {
+    const own = first(this.#own, names, read);
+    if (own !== undefined) return own.found;
+    const inner = first(this.#inner, names, readProperty);
+    if (inner === undefined) return null;
+    this.used.add(inner.key);
+    return inner.found;
+  }
+}
+
+/** Whether the metadata is a JSON schema: its title is the schema's, not the token's. */
+const isSchema = (own: Fields, properties: JsonObject): boolean =>
+  own.get("type") === "object" && Object.values(properties).some((value) => described(value) !== null);
 
 /** The metadata's fields as API.md has them. */
-export function normalize(metadata: { readonly [key: string]: JsonValue }): NormalizedMetadata {
-  const source = ["attributes", "traits", "Attributes"].map((name) => metadata[name]).find(holdsAttributes);
-  return {
-    name: text(metadata, "name", "title"),
-    description: text(metadata, "description"),
-    image: imageOf(metadata),
-    external_link: text(metadata, "external_link"),
-    external_url: text(metadata, "external_url"),
-    animation_url: text(metadata, "animation_url", "animation", "animationUrl"),
-    attributes: attributesOf(source ?? null),
+export function normalize(metadata: JsonObject): NormalizedMetadata {
+  const own = unwrapped(metadata);
+  const properties = structureOf(own.get("properties"));
+  const inner = isObject(properties) ? properties : {};
+  const places = new Places(own, new Fields(inner));
+  const name = isSchema(own, inner) ? places.read(["name"], textOf) : own.text("name", "title");
+  const fields = {
+    name: name ?? places.read(["name"], textOf) ?? own.text("title"),
+    description: places.read(["description"], textOf),
+    image: places.read(IMAGE_NAMES, placeOf, propertyPlace),
+    external_link: own.text("external_link"),
+    external_url: own.text("external_url"),
+    animation_url: places.read(ANIMATION_NAMES, textOf, propertyPlace),
   };
+  const source = traitsIn(own.get("attributes")) ?? traitsIn(own.get("traits"));
+  const attributes =
+    source === undefined ? traitsOfProperties(traitsIn(properties) ?? null, places.used) : attributesOf(source);
+  return { ...fields, attributes };
 }
 
 /** The shape with nothing in it but, perhaps, a picture. */

@@ -17,7 +17,7 @@ import { bareMetadata } from "./normalize.ts";
 import { fromBlob } from "./outcome.ts";
 import { isRefreshDue } from "./schedule.ts";
 import { blobsOf, Slices } from "./slices.ts";
-import type { Texts, TokenText, TokenTexts } from "./texts.ts";
+import { type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
 import type { Token } from "./work.ts";
 
 export interface PageFactsOptions {
@@ -99,7 +99,8 @@ export class FactsReader {
       const media = await this.#documents(readable, slices);
       for (const [index, one] of readable.entries()) {
         const entry = entries[from + index] as Entry;
-        const text = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
+        const shared = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
+        const text = shared && textOfToken(shared, tokenOf(entry));
         const picture = one.media === undefined ? undefined : media.get(one.media);
         const facts = this.#facts(one, text, one.newest?.hash && texts.get(one.newest.hash), picture, options);
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;

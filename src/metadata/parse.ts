@@ -1,13 +1,13 @@
 /**
  * From bytes to what they are: a JSON object as text that strictly parses, or a picture. Tolerates what is seen in the
- * wild (a byte order mark, a charset that is wrong or missing, comments, trailing commas, raw line breaks in strings)
- * and refuses the rest with a reason. Pure, so that it runs here or in the worker.
+ * wild (a byte order mark, a charset that is wrong or missing, what `repair.ts` can repair) and refuses the rest with a
+ * reason. Pure, so that it runs here or in the worker.
  */
-import { type ParseError, parse, printParseErrorCode } from "jsonc-parser";
 import type { MetadataReason } from "../events/types.ts";
 import { isNestedWithin } from "./nesting.ts";
 import type { JsonValue } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
+import { repaired } from "./repair.ts";
 import { sniffPicture } from "./sniff.ts";
 import { inlineContent } from "./uri.ts";
 
@@ -26,7 +26,8 @@ export interface InlineSource {
 export type Source = RawContent | InlineSource;
 
 export type Parsed =
-  | { readonly kind: "json"; readonly text: string }
+  /** `isRepaired`: the text is not the content's to the letter, which is no JSON. */
+  | { readonly kind: "json"; readonly text: string; readonly isRepaired: boolean }
   | { readonly kind: "picture"; readonly mimetype: string };
 
 interface Failed {
@@ -38,13 +39,6 @@ interface Failed {
 export type ParseReply = Parsed | Failed;
 /** As `RawContent`, or why not. */
 export type ContentReply = { readonly kind: "content"; readonly content: RawContent } | Failed;
-
-/** What a tolerant parse may have stumbled over without the value being in doubt. */
-const TOLERATED: ReadonlySet<string> = new Set(["InvalidCharacter", "InvalidEscapeCharacter", "InvalidUnicode"]);
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SPACE = 0x20;
 
 /** Decodes text: the byte order mark decides, then valid UTF-8 (nothing else looks like it), then what was declared. */
 export function decodeText({ bytes, charset }: RawContent): string {
@@ -71,53 +65,30 @@ function decodeDeclared(bytes: Uint8Array, charset: string | undefined): string 
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The text itself where it is JSON; else what a tolerant reader makes of it, written anew. @throws MetadataFailure */
-function strictText(source: string): string {
-  const text = source.trim();
-  let value: unknown;
-  let isStrict = true;
+/**
+ * The text itself where it is JSON. Else the text repaired, or the text that was encoded as a string once more.
+ * @throws MetadataFailure
+ */
+function objectText(source: string): { readonly text: string; readonly isRepaired: boolean } {
+  const whole = source.trim();
+  const value = jsonOf(whole);
+  const isEncodedTwice = typeof value === "string";
+  const text = isEncodedTwice ? value.trim() : value === undefined ? repaired(whole) : whole;
+  const isRepaired = text !== whole;
+  const found = isRepaired && text !== undefined ? jsonOf(text) : value;
+  if (text === undefined || (found === undefined && !isEncodedTwice)) throw new MetadataFailure("not_json");
+  if (!isObject(found)) throw new MetadataFailure("not_an_object");
+  if (!isNestedWithin(found as JsonValue)) throw new MetadataFailure("too_large", "nested too deep");
+  return { text, isRepaired };
+}
+
+/** Undefined for what is no JSON. */
+function jsonOf(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
-    value = tolerantValue(text);
-    isStrict = false;
+    return undefined;
   }
-  if (!isObject(value)) throw new MetadataFailure("not_an_object");
-  if (!isNestedWithin(value as JsonValue)) throw new MetadataFailure("too_large", "nested too deep");
-  return isStrict ? text : JSON.stringify(value);
-}
-
-/** Strings with raw line breaks and other control characters in them, escaped as they should have been. */
-function escapeControls(text: string): string {
-  const parts: string[] = [];
-  let isInString = false;
-  let from = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === QUOTE) isInString = !isInString;
-    else if (!isInString) continue;
-    else if (code === BACKSLASH) i++;
-    else if (code < SPACE) {
-      parts.push(text.slice(from, i), JSON.stringify(text[i]).slice(1, -1));
-      from = i + 1;
-    }
-  }
-  return parts.join("") + text.slice(from);
-}
-
-function tolerantValue(text: string): unknown {
-  for (const source of [text, escapeControls(text)]) {
-    const errors: ParseError[] = [];
-    let value: unknown;
-    try {
-      value = parse(source, errors, { allowTrailingComma: true, disallowComments: false });
-    } catch {
-      // Nested so deep that the reader's stack ran out.
-      break;
-    }
-    if (value !== undefined && errors.every(({ error }) => TOLERATED.has(printParseErrorCode(error)))) return value;
-  }
-  throw new MetadataFailure("not_json");
 }
 
 /** What may stand before a drawing's first element, one piece at a time. */
@@ -154,7 +125,7 @@ export function parseContent(source: Source): Parsed {
   }
   // A page that says "not found" with status 200 is the commonest thing in JSON's place.
   if (/^\s*</.test(text)) throw new MetadataFailure("not_json", "markup");
-  return { kind: "json", text: strictText(text) };
+  return { kind: "json", ...objectText(text) };
 }
 
 /** As `parseContent`, with the failure as a value. */

@@ -3,7 +3,8 @@
  * it opens is hostile: it can be killed in the middle of a native call, and takes no one with it. In and out: messages
  * of `previews.ts`.
  */
-import sharp from "sharp";
+import sharp, { type SharpOptions } from "sharp";
+import { decodeBmp } from "./bmp.ts";
 import { decodeText } from "./parse.ts";
 import type { Preview, PreviewReply, PreviewRequest } from "./previews.ts";
 import { sanitizeSvg } from "./svg.ts";
@@ -21,21 +22,25 @@ async function open(
   bytes: Uint8Array,
   mimetype: string,
   largest: number,
-): Promise<{ input: Uint8Array; density: number }> {
-  if (mimetype !== "image/svg+xml") return { input: bytes, density: BASE_DENSITY };
+): Promise<{ input: Uint8Array; options: SharpOptions }> {
+  if (mimetype === "image/bmp") {
+    const { width, height, rgba } = decodeBmp(bytes, MAX_PIXELS);
+    return { input: rgba, options: { raw: { width, height, channels: 4 } } };
+  }
+  if (mimetype !== "image/svg+xml") return { input: bytes, options: {} };
   const input = new TextEncoder().encode(sanitizeSvg(decodeText({ bytes, charset: undefined, mimetype })));
   const { width = largest, height = largest } = await sharp(input, { limitInputPixels: MAX_PIXELS }).metadata();
   // A small drawing is rendered large rather than enlarged afterwards.
   const scale = largest / Math.max(1, width, height);
-  return { input, density: Math.min(7_200, Math.max(1, BASE_DENSITY * scale)) };
+  return { input, options: { density: Math.min(7_200, Math.max(1, BASE_DENSITY * scale)) } };
 }
 
 async function make({ bytes, mimetype, sizes }: PreviewRequest): Promise<Preview[]> {
   const largest = Math.max(...sizes);
-  const { input, density } = await open(bytes, mimetype, largest);
+  const { input, options } = await open(bytes, mimetype, largest);
   const previews: Preview[] = [];
   for (const size of sizes) {
-    const { data, info } = await sharp(input, { limitInputPixels: MAX_PIXELS, failOn: "error", density, pages: 1 })
+    const { data, info } = await sharp(input, { limitInputPixels: MAX_PIXELS, failOn: "error", pages: 1, ...options })
       .timeout({ seconds: SECONDS })
       .rotate()
       .resize({ width: size, height: size, fit: "inside" })

@@ -7,14 +7,13 @@ import { AppError } from "../core/errors.ts";
 import { otherWork } from "../core/own-thread.ts";
 import type { Slots } from "../core/slots.ts";
 import type { TransferKind } from "../events/columns.ts";
-import { TransferKind as Kind } from "../events/columns.ts";
 import type { Fetcher, FetchLimits } from "./fetcher.ts";
 import type { Hosts } from "./hosts.ts";
 import { svgAsUri } from "./normalize.ts";
 import { MetadataFailure } from "./outcome.ts";
 import type { Parsed, RawContent, Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
-import { resolveUri, substituteId } from "./uri.ts";
+import { type Gateways, resolveUri, urisOfToken } from "./uri.ts";
 
 /** JSON: a megabyte holds a picture drawn in SVG and all its attributes. */
 export const JSON_LIMITS: FetchLimits = { maxBytes: 1024 * 1024, firstByteMs: 10_000, totalMs: 20_000 };
@@ -30,11 +29,13 @@ export interface ResolverOptions {
   readonly parser: Parser;
   /** Tokens under way in this process, all chains together. */
   readonly slots: Slots;
-  readonly ipfsGateways: readonly string[];
+  readonly gateways: Gateways;
 }
 
 /** What a token URI led to. */
-export type Resolution = { readonly text: string } | { readonly image: string };
+export type Resolution =
+  | { readonly text: string /** The content is no JSON to the letter. */; readonly isRepaired: boolean }
+  | { readonly image: string };
 
 export class Resolver {
   readonly #options: ResolverOptions;
@@ -56,17 +57,28 @@ export class Resolver {
     const { parser, slots } = this.#options;
     let isRead = false;
     try {
-      const exact = token.kind === Kind.erc1155 ? substituteId(uri, token.id) : uri;
-      return await this.#load(exact, JSON_LIMITS, signal, async (open) =>
-        // A slot is only taken by who has its host's leave: what waits for a slow host keeps nobody else waiting.
-        slots.run(async () => {
-          const source = await open();
-          const parsed: Parsed = await parser.parse(source, signal);
-          const resolution = parsed.kind === "json" ? { text: parsed.text } : { image: pictureUri(exact, source) };
-          isRead = true;
-          return use(resolution);
-        }, signal),
-      );
+      let failure: unknown;
+      for (const exact of urisOfToken(uri, token)) {
+        try {
+          return await this.#load(exact, JSON_LIMITS, signal, async (open) =>
+            // A slot is only taken by who has its host's leave: what waits for a slow host keeps nobody else waiting.
+            slots.run(async () => {
+              const source = await open();
+              const parsed: Parsed = await parser.parse(source, signal);
+              const resolution =
+                parsed.kind === "json"
+                  ? { text: parsed.text, isRepaired: parsed.isRepaired }
+                  : { image: pictureUri(exact, source) };
+              isRead = true;
+              return use(resolution);
+            }, signal),
+          );
+        } catch (error) {
+          if (isRead || !(error instanceof MetadataFailure)) throw error;
+          failure ??= error;
+        }
+      }
+      throw failure;
     } catch (error) {
       signal.throwIfAborted();
       throw isRead ? error : asFailure(error);
@@ -94,8 +106,8 @@ export class Resolver {
     signal: AbortSignal,
     read: (open: () => Promise<Source>) => Promise<T>,
   ): Promise<T> {
-    const { fetcher, hosts, ipfsGateways } = this.#options;
-    const target = resolveUri(uri, { ipfsGateways, maxBytes: limits.maxBytes });
+    const { fetcher, hosts, gateways } = this.#options;
+    const target = resolveUri(uri, { gateways, maxBytes: limits.maxBytes });
     if (target.kind === "inline") return read(() => inlineSource(target.uri, limits.maxBytes));
     let failure = new MetadataFailure("invalid_uri", "no gateway");
     for (const url of target.urls) {

@@ -30,6 +30,7 @@ import { Previews } from "./previews.ts";
 import { Resolver } from "./resolver.ts";
 import { MIN_REFRESH_MS } from "./schedule.ts";
 import { TokenTexts } from "./texts.ts";
+import type { Gateways } from "./uri.ts";
 import type { Wire } from "./wire.ts";
 import { keyOf, type Token } from "./work.ts";
 import { MetadataWorker } from "./worker.ts";
@@ -43,7 +44,7 @@ const EXAMINED_PART = 1 / 64;
 const SAMPLE_MS = 600_000;
 
 export interface MetadataObserver {
-  outcome(chainId: number, outcome: MetadataReason | "resolved"): void;
+  outcome(chainId: number, outcome: MetadataReason | "resolved" | "repaired"): void;
   media(chainId: number, status: MediaDocument["status"]): void;
 }
 
@@ -53,8 +54,7 @@ export interface MetadataOptions {
   readonly logger: Logger;
   readonly projections: CollectionProjections;
   readonly wire: Wire;
-  /** Bases of IPFS gateways, without a trailing slash. */
-  readonly ipfsGateways: readonly string[];
+  readonly gateways: Gateways;
   readonly allowPrivate: boolean;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
@@ -112,7 +112,7 @@ export class Metadata {
 
   constructor(options: MetadataOptions) {
     this.#options = options;
-    const { log, clock, logger, wire, ipfsGateways, allowPrivate, cacheBytes, publicUrl } = options;
+    const { log, clock, logger, wire, gateways, allowPrivate, cacheBytes, publicUrl } = options;
     if (allowPrivate) {
       logger.warn({}, "METADATA_ALLOW_PRIVATE is on: token URIs may reach this machine and its network");
     }
@@ -121,10 +121,10 @@ export class Metadata {
     this.#reading = new Parser({ clock });
     this.#texts = new TokenTexts(log, this.#reading, cacheBytes - cacheBytes * DOCUMENTS_PART);
     this.#previews = new Previews(clock);
-    const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: ipfsGateways });
+    const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
     const slots = new Slots(SLOTS);
-    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, ipfsGateways });
+    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, gateways });
     const shown = { books: this.books, texts: this.#texts, maxBytes: cacheBytes * DOCUMENTS_PART };
     this.#reader = new FactsReader({ ...shown, log, clock, publicUrl });
     this.#unsubscribe = this.books.subscribe((stream, _book, events) => {

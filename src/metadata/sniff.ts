@@ -1,5 +1,7 @@
 /** What a file is by its first bytes: servers' words about types are wrong too often to be believed. */
 
+import { isBmp } from "./bmp.ts";
+
 const ascii = (bytes: Uint8Array, from: number, to: number): string =>
   String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
 
@@ -11,6 +13,7 @@ export function sniffPicture(bytes: Uint8Array): string | undefined {
   if (head.startsWith("GIF87a") || head.startsWith("GIF89a")) return "image/gif";
   if (head.startsWith("RIFF") && head.slice(8, 12) === "WEBP") return "image/webp";
   if (head.slice(4, 8) === "ftyp" && /^(?:avif|avis)/.test(head.slice(8, 12))) return "image/avif";
+  if (isBmp(bytes)) return "image/bmp";
   return undefined;
 }
 

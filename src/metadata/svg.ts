@@ -4,7 +4,9 @@
  * declaration of entities, and no more elements, and pixels in pictures, than a drawing needs.
  */
 import { Parser } from "htmlparser2";
+import { type Bitmap, decodeBmp, isBmp } from "./bmp.ts";
 import { MetadataFailure } from "./outcome.ts";
+import { encodePng } from "./png.ts";
 import { rasterSize } from "./raster.ts";
 
 const ELEMENTS: ReadonlySet<string> = new Set(
@@ -24,7 +26,7 @@ const MAX_USES = 2_000;
 /** Of all pictures inside a drawing: opened they take some ten bytes each, all at once. */
 const MAX_PIXELS = 32_000_000;
 const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
-const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
+const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp|(?:x-ms-)?bmp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
 
 const escapeText = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -39,11 +41,31 @@ function loads(value: string): boolean {
   return references !== (value.match(/url\(\s*["']?#[\w.:-]+["']?\s*\)/gi)?.length ?? 0);
 }
 
-/** Pixels of a picture that its reference holds; undefined for any other reference, and for what cannot be measured. */
-function pixelsOf(reference: string): number | undefined {
+/** A picture inside a drawing. */
+interface Embedded {
+  readonly reference: string;
+  readonly pixels: number;
+}
+
+/** The picture that a reference holds; undefined for any other reference, and for what cannot be measured. */
+function embedded(reference: string, maxPixels: number): Embedded | undefined {
   if (!SAFE_PICTURE.test(reference)) return undefined;
-  const size = rasterSize(Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64"));
-  return size === undefined ? undefined : size.width * size.height;
+  const bytes = Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64");
+  if (isBmp(bytes)) return bitmapAsPng(bytes, maxPixels);
+  const size = rasterSize(bytes);
+  return size === undefined ? undefined : { reference, pixels: size.width * size.height };
+}
+
+/** The library that renders drawings opens no bitmaps: it would leave an empty place. */
+function bitmapAsPng(bytes: Uint8Array, maxPixels: number): Embedded | undefined {
+  let bitmap: Bitmap;
+  try {
+    bitmap = decodeBmp(bytes, maxPixels);
+  } catch {
+    return undefined;
+  }
+  const reference = `data:image/png;base64,${encodePng(bitmap).toString("base64")}`;
+  return { reference, pixels: bitmap.width * bitmap.height };
 }
 
 function isSafe(name: string, value: string): boolean {
@@ -85,19 +107,21 @@ class Writer {
     if (local === "use" && ++this.#uses > MAX_USES) throw new MetadataFailure("too_large", "svg");
     this.#open.push({ name: local, style: "" });
     const namespaces = isRoot ? ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"' : "";
-    const kept = Object.entries(attributes)
-      .filter(([attribute, value]) => this.#isKept(local, attribute, value))
-      .map(([attribute, value]) => ` ${attribute}="${escapeAttribute(value)}"`);
+    const kept = Object.entries(attributes).map(([attribute, value]) => {
+      const written = this.#written(local, attribute, value);
+      return written === undefined ? "" : ` ${attribute}="${escapeAttribute(written)}"`;
+    });
     this.#parts.push(`<${local}${namespaces}${kept.join("")}>`);
   }
 
-  #isKept(element: string, attribute: string, value: string): boolean {
-    if (attribute.includes(":") && !/^(?:xlink:href|xml:space)$/.test(attribute)) return false;
-    if (element !== "image" || !REFERENCES.has(attribute)) return isSafe(attribute, value);
-    const pixels = pixelsOf(value.trim());
-    this.#pixels += pixels ?? 0;
+  /** The attribute's value as it is written; undefined where it is left out. */
+  #written(element: string, attribute: string, value: string): string | undefined {
+    if (attribute.includes(":") && !/^(?:xlink:href|xml:space)$/.test(attribute)) return undefined;
+    if (element !== "image" || !REFERENCES.has(attribute)) return isSafe(attribute, value) ? value : undefined;
+    const picture = embedded(value.trim(), MAX_PIXELS - this.#pixels);
+    this.#pixels += picture?.pixels ?? 0;
     if (this.#pixels > MAX_PIXELS) throw new MetadataFailure("too_large", "pictures in an svg");
-    return pixels !== undefined;
+    return picture?.reference;
   }
 
   text(text: string): void {

@@ -7,10 +7,13 @@ import type { Hash } from "../core/hex.ts";
 import { otherWork } from "../core/own-thread.ts";
 import type { EventLog } from "../log/port.ts";
 import { nameOf } from "./media.ts";
+import type { NormalizedMetadata } from "./normalize.ts";
 import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import type { Parser } from "./parser.ts";
 import { blobsOf, Slices } from "./slices.ts";
+import { namesId, withId } from "./uri.ts";
 import { type BodyWords, NO_WORDS, wordsOfImage } from "./words.ts";
+import type { Token } from "./work.ts";
 
 /** A token's outcome in words. */
 export interface TokenText extends BodyWords {
@@ -19,6 +22,16 @@ export interface TokenText extends BodyWords {
   /** What tells that URI apart from others. */
   readonly imageName: string | null;
   readonly bytes: number;
+}
+
+/** The text as one token of the document has it: its picture's address may leave the place of the id to the reader. */
+export function textOfToken(text: TokenText, token: Token): TokenText {
+  if (!namesId(text.image)) return text;
+  const fields = JSON.parse(text.normalized) as NormalizedMetadata;
+  const own = (uri: string | null) => (namesId(uri) ? withId(uri, token) : uri);
+  const normalized = { ...fields, image: own(fields.image), animation_url: own(fields.animation_url) };
+  const image = withId(text.image, token);
+  return { ...text, normalized: JSON.stringify(normalized), image, imageName: nameOf(image) };
 }
 
 /** Texts by hash; undefined where no document is stored. What was not reached is not among the keys. */

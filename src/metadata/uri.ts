@@ -1,7 +1,8 @@
 /**
  * From what a contract calls a URI to what can be fetched: inline content, or a list of http(s) URLs to try in turn.
- * Knows every spelling of IPFS seen in the wild; decides nothing about addresses, which is the fetcher's part.
+ * Knows every spelling of IPFS and Arweave seen in the wild; decides nothing about addresses, which is the fetcher's part.
  */
+import { TransferKind } from "../events/columns.ts";
 import { type Inline, parseDataUri } from "./data-uri.ts";
 import { MetadataFailure } from "./outcome.ts";
 
@@ -9,9 +10,14 @@ export type Target =
   /** Written into the URI itself, whose padding is gone: for `inlineContent`, which may take long. */
   { readonly kind: "inline"; readonly uri: string } | { readonly kind: "remote"; readonly urls: readonly string[] };
 
+/** Bases without a trailing slash, in order of preference. */
+export interface Gateways {
+  readonly ipfs: readonly string[];
+  readonly arweave: readonly string[];
+}
+
 export interface UriOptions {
-  /** Bases without a trailing slash, in order of preference. */
-  readonly ipfsGateways: readonly string[];
+  readonly gateways: Gateways;
   /** Of the content. */
   readonly maxBytes: number;
 }
@@ -24,7 +30,6 @@ const MAX_ENCODED = 3;
 const MAX_IDS = 1_000;
 /** What a URI is can be told from so much of it. */
 const HEAD = 16;
-const ARWEAVE_GATEWAY = "https://arweave.net";
 
 /** CIDv0 (base58), CIDv1 in base32 (either case), base36 and base58. */
 const CID =
@@ -35,12 +40,32 @@ const GATEWAY_PATH = new RegExp(`^https?://[^/?#]+/+(?:ipfs/+)+(${CID}(?:[/?#].*
 const GATEWAY_IPNS = /^https?:\/\/[^/?#]+\/+ipns\/+([^/?#]+(?:[/?#].*)?)$/i;
 const SUBDOMAIN = new RegExp(`^https?://(${CID})\\.ipfs\\.[^/?#]+([/?#].*)?$`);
 
-/** Replaces `{id}` as ERC-1155 has it: 64 hex digits in lower case. @throws MetadataFailure when there are too many */
-export function substituteId(uri: string, id: bigint): string {
-  const parts = uri.split("{id}", MAX_IDS + 2);
+/** Where a token's id belongs, in every spelling: encoders of URLs encode the braces, too. */
+const ID = /\{id\}|%7bid%7d/i;
+
+/**
+ * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 says that `{id}` is 64
+ * hexadecimal digits. No standard says it of ERC-721. Its files are mostly named in decimal, so that goes first.
+ * @throws MetadataFailure when there are too many ids
+ */
+export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id: bigint }): readonly string[] {
+  const isErc1155 = kind === TransferKind.erc1155;
+  // The text of a document that says {id} may mean just that.
+  if (!isErc1155 && isInline(trimPadding(uri))) return [uri];
+  const parts = uri.split(ID, MAX_IDS + 2);
   if (parts.length > MAX_IDS + 1) throw new MetadataFailure("invalid_uri", "too many ids");
-  return parts.length === 1 ? uri : parts.join(id.toString(16).padStart(64, "0"));
+  if (parts.length === 1) return [uri];
+  const hex = parts.join(id.toString(16).padStart(64, "0"));
+  return isErc1155 ? [hex] : [parts.join(id.toString()), hex];
 }
+
+/** Whether an address says where the token's id belongs. */
+export const namesId = (uri: string | null): uri is string =>
+  uri !== null && uri.length <= MAX_URL_LENGTH && ID.test(uri) && !isInline(trimPadding(uri));
+
+/** An address inside a token's metadata with its id in place: ERC-1155 has it in any URI, in decimal for an ERC-721. */
+export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): string =>
+  urisOfToken(uri, token)[0] ?? uri;
 
 /** `<cid>/path` or `name/path` after any spelling of an IPFS or IPNS address; undefined for all else. */
 function distributedPath(uri: string): string | undefined {
@@ -78,6 +103,21 @@ function trimPadding(text: string): string {
   return text.slice(from, to);
 }
 
+const isInline = (uri: string): boolean => {
+  const head = uri.slice(0, HEAD);
+  return /^data:/i.test(head) || textType(head) !== undefined;
+};
+
+/** An id and a path on Arweave, after `ar://` or the address of its best known gateway, with or without a sandbox. */
+const ARWEAVE = /^ar:(?:\/\/|\/)?(.+)$/is;
+const ARWEAVE_URL = /^https?:\/\/(?:(?:www|[a-z0-9]{52})\.)?arweave\.net\/+([\w-]{43}(?:[/?#].*)?)$/i;
+
+function arweavePath(uri: string): string | undefined {
+  const path = (ARWEAVE.exec(uri) ?? ARWEAVE_URL.exec(uri))?.[1]?.replace(/^\/+/, "");
+  if (path === "") throw new MetadataFailure("invalid_uri", "an Arweave address without an id");
+  return path;
+}
+
 /** The type of content that is written in a URI's place; undefined where a scheme says what it is. */
 function textType(head: string): string | undefined {
   if (head.startsWith("{") || head.startsWith("[")) return "application/json";
@@ -89,14 +129,13 @@ export function resolveUri(raw: string, options: UriOptions): Target {
   if (raw.length > options.maxBytes * MAX_ENCODED + MAX_URL_LENGTH) throw new MetadataFailure("too_large");
   const uri = trimPadding(raw);
   if (uri === "") throw new MetadataFailure("no_uri");
-  const head = uri.slice(0, HEAD);
-  if (/^data:/i.test(head) || textType(head) !== undefined) return { kind: "inline", uri };
+  if (isInline(uri)) return { kind: "inline", uri };
   // From here on nothing long is looked at.
   if (uri.length > MAX_URL_LENGTH) throw new MetadataFailure("invalid_uri", "too long");
   const path = distributedPath(uri);
-  if (path !== undefined) return { kind: "remote", urls: gatewayUrls(path, options.ipfsGateways) };
-  const arweave = /^ar:(?:\/\/|\/)?(.+)$/is.exec(uri)?.[1]?.replace(/^\/+/, "");
-  if (arweave !== undefined) return { kind: "remote", urls: [`${ARWEAVE_GATEWAY}/${arweave}`] };
+  if (path !== undefined) return { kind: "remote", urls: gatewayUrls(path, options.gateways.ipfs) };
+  const arweave = arweavePath(uri);
+  if (arweave !== undefined) return { kind: "remote", urls: gatewayUrls(arweave, options.gateways.arweave) };
   const absolute = uri.startsWith("//") ? `https:${uri}` : uri;
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(absolute)?.[1]?.toLowerCase();
   if (scheme === undefined) throw new MetadataFailure("invalid_uri");

@@ -32,7 +32,7 @@ export interface VisitContext {
   readonly asker: UriAsker;
   readonly resolver: Resolver;
   readonly logger: Logger;
-  readonly observe: (outcome: MetadataReason | "resolved") => void;
+  readonly observe: (outcome: MetadataReason | "resolved" | "repaired") => void;
   /**
    * Bytes of a collection's metadata on disk, and of its book in memory, from which on only what somebody looks at is asked
    * for.
@@ -217,12 +217,14 @@ export class Visit {
 
   /** The token's outcome, its body and document stored. @throws the signal's reason, AppError */
   async #resolve(token: Token, uri: string | undefined, { book, since }: Before): Promise<TokenOutcome> {
-    const { resolver, chainId, logger } = this.#context;
+    const { resolver, chainId, logger, observe } = this.#context;
     this.#signal.throwIfAborted();
     if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
     const known = knownHashes(book, token);
     try {
       return await resolver.metadata(uri, token, this.#signal, async (resolution) => {
+        // Beside `resolved`: the token's metadata is not its content to the letter.
+        if ("text" in resolution && resolution.isRepaired) observe("repaired");
         const stored =
           "text" in resolution
             ? await this.#storeText(uri, resolution.text, known)

@@ -9,6 +9,7 @@ import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
 import { type Entry, type Position, readSlice, type Slice, START } from "./listing.ts";
+import type { ContractNames } from "./name-list.ts";
 import { countEntries, positionAfter } from "./places.ts";
 import { addRecords, type TokenFacts } from "./record.ts";
 
@@ -29,6 +30,8 @@ export interface PageOptions {
   readonly cursorSecret: string;
   /** Time of the page's block in seconds since the epoch, where it is known; the cursor carries it. */
   readonly time?: number | undefined;
+  /** For a contract that says nothing. */
+  readonly names?: ContractNames | undefined;
 }
 
 /** The followed chain, as far as pages need it. */
@@ -265,7 +268,7 @@ export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], option
       : `"${signCursor({ ...walk, time, chainId, address, position: next, page: walk.page + 1, left }, cursorSecret)}"`;
   const style = { hex: walk.hex, native: options.native };
   begin(walk.total === undefined ? "null" : number(walk.total), walk.page, cursor);
-  addRecords(out, { address, collection }, entries, facts, style);
+  addRecords(out, { address, collection, names: options.names }, entries, facts, style);
   out.ascii("}");
   return { body: out.view(), block: walk.block, hash: walk.hash, finalized };
 }

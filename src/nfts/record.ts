@@ -7,6 +7,7 @@ import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
 import type { Collection } from "./collection.ts";
 import type { Entry } from "./listing.ts";
+import type { ContractNames } from "./name-list.ts";
 
 export interface RecordStyle {
   /** Token ids in hex. */
@@ -104,10 +105,17 @@ function addFacts(out: ByteText, kind: TransferKind, known: TokenFacts): void {
   out.add(MINTER);
 }
 
+/** A collection, and what it is called where its contract says nothing. */
+interface NamedCollection {
+  readonly address: string;
+  readonly collection: Collection;
+  readonly names: ContractNames | undefined;
+}
+
 /** Adds the records of a page as a JSON list: one for each of `facts`, in the entries' order. */
 export function addRecords(
   out: ByteText,
-  { address, collection }: { address: string; collection: Collection },
+  { address, collection, names }: NamedCollection,
   entries: readonly Entry[],
   facts: readonly TokenFacts[],
   style: RecordStyle,
@@ -115,8 +123,8 @@ export function addRecords(
   const { identified, ledger } = collection;
   const { addresses } = ledger;
   const flag = (value: boolean) => (style.native ? String(value) : `"${value}"`);
-  const name = JSON.stringify(identified?.name ?? "");
-  const symbol = JSON.stringify(identified?.symbol ?? "");
+  const name = JSON.stringify(identified?.name || (names?.name ?? ""));
+  const symbol = JSON.stringify(identified?.symbol || (names?.symbol ?? ""));
   const head = piece(`{"token_address":"${address}","token_id":"`);
   const next = piece(`,{"token_address":"${address}","token_id":"`);
   const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;

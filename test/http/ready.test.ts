@@ -139,7 +139,8 @@ test("a transfer, and a reorganisation that takes it back, are told at once; a w
     const answer = await service.get(path);
     return answer.body.result[0].owner_of === before.owner_of ? true : undefined;
   });
-  expect((await service.get(walk)).status).toBe(410);
+  const gone = await service.get(walk);
+  expect([gone.status, gone.headers.get("cache-control")]).toEqual([410, "no-store"]);
 });
 
 test("what was asked counts as well as what is answered: a query may be longer than its page", () => {

@@ -1,18 +1,23 @@
 /** URIs in every spelling, bodies in every state, metadata in every shape: what comes out is one and the same. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { TransferKind } from "../../src/events/columns.ts";
 import { isLocalName } from "../../src/metadata/addresses.ts";
 import { parseDataUri } from "../../src/metadata/data-uri.ts";
 import { normalize } from "../../src/metadata/normalize.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { tryParse } from "../../src/metadata/parse.ts";
-import { inlineContent, resolveUri, substituteId } from "../../src/metadata/uri.ts";
+import { inlineContent, resolveUri, urisOfToken } from "../../src/metadata/uri.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
 const V1 = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
-const options = { ipfsGateways: ["https://one.example", "http://10.0.0.1:8080"], maxBytes: 1_000 };
+const gateways = {
+  ipfs: ["https://one.example", "http://10.0.0.1:8080"],
+  arweave: ["https://ar.example", "http://10.0.0.1:1984"],
+};
+const options = { gateways, maxBytes: 1_000 };
 
 const urlsOf = (uri: string): readonly string[] => {
   const target = resolveUri(uri, options);
@@ -65,7 +70,6 @@ describe("IPFS in every spelling", () => {
   });
 
   test("others", () => {
-    expect(urlsOf("ar://abc_-123/1.json")).toEqual(["https://arweave.net/abc_-123/1.json"]);
     expect(urlsOf("HTTPS://a.example/1")).toEqual(["HTTPS://a.example/1"]);
     expect(urlsOf("//a.example/1")).toEqual(["https://a.example/1"]);
     for (const [uri, reason] of [
@@ -83,11 +87,70 @@ describe("IPFS in every spelling", () => {
       expect([uri, reasonOf(() => open(uri))]).toEqual([uri, reason]);
     }
   });
+});
 
-  test("{id} is 64 hex digits in lower case", () => {
-    expect(substituteId("https://a.example/{id}.json", 0xabcn)).toBe(`https://a.example/${"0".repeat(61)}abc.json`);
-    expect(substituteId("{id}/{id}", 1n)).toBe(`${"0".repeat(63)}1/${"0".repeat(63)}1`);
+describe("Arweave in every spelling", () => {
+  const ID = "Kp9xGbmCjsHyTJ2hJ5D1E6nYf3Z1XYwYc0yK5Zx_-9A";
+  test.each([
+    [`ar://${ID}/1.json`, `${ID}/1.json`],
+    [`AR://${ID}`, ID],
+    [`ar:${ID}`, ID],
+    [`ar:///${ID}/a#1.png`, `${ID}/a%231.png`],
+    ["ar://abc_-123/1.json", "abc_-123/1.json"],
+    [`https://arweave.net/${ID}/1.json`, `${ID}/1.json`],
+    [`http://www.arweave.net/${ID}?ext=png`, `${ID}?ext=png`],
+    [`https://${"a1".repeat(26)}.arweave.net/${ID}/1`, `${ID}/1`],
+  ])("%s", (uri, path) => {
+    expect(urlsOf(uri)).toEqual([`https://ar.example/${path}`, `http://10.0.0.1:1984/${path}`]);
   });
+
+  test("what is no file of it stays where it is", () => {
+    for (const uri of ["https://arweave.net/graphql", `https://arweave.net.example/${ID}`, `https://a.example/${ID}`]) {
+      expect(urlsOf(uri)).toEqual([uri]);
+    }
+    expect(reasonOf(() => open("ar://"))).toBe("invalid_uri");
+  });
+});
+
+describe("the token's id in a URI", () => {
+  const [erc721, erc1155] = [TransferKind.erc721, TransferKind.erc1155];
+  const hex = `${"0".repeat(61)}abc`;
+
+  test("is 64 hex digits in lower case in an ERC-1155, however the braces are written", () => {
+    const of = (uri: string) => urisOfToken(uri, { kind: erc1155, id: 0xabcn });
+    for (const id of ["{id}", "{ID}", "%7Bid%7D", "%7bid%7d", "%7BID%7D"]) {
+      expect(of(`https://a.example/${id}.json`)).toEqual([`https://a.example/${hex}.json`]);
+    }
+    expect(of("{id}/%7Bid%7D")).toEqual([`${hex}/${hex}`]);
+    expect(of("https://a.example/1")).toEqual(["https://a.example/1"]);
+    expect(of('data:application/json,{"name":"{id}"}')).toEqual([`data:application/json,{"name":"${hex}"}`]);
+  });
+
+  test("is tried in decimal and then so in an ERC-721, but for documents in the URI itself", () => {
+    const of = (uri: string) => urisOfToken(uri, { kind: erc721, id: 0xabcn });
+    for (const id of ["{id}", "{ID}", "%7Bid%7D"]) {
+      expect(of(`ipfs://x/${id}.json`)).toEqual(["ipfs://x/2748.json", `ipfs://x/${hex}.json`]);
+    }
+    for (const uri of ["https://a.example/1", ' {"name":"{id}"}', 'data:application/json,{"name":"{id}"}']) {
+      expect(of(uri)).toEqual([uri]);
+    }
+  });
+});
+
+test("%23 in raw JSON of a data URI is a number sign where nothing else was left raw, but for URIs' own", () => {
+  const of = (json: string) => textOf(`data:application/json;utf8,${json}`);
+  expect(of('{"name":"Punk %231"}')).toBe('{"name":"Punk #1"}');
+  expect(of('{"name":"Punk #1 %231"}')).toBe('{"name":"Punk #1 %231"}');
+  expect(of('{"name":"50%20 %23"}')).toBe('{"name":"50%20 #"}');
+  const svg = "<svg fill='%23fff'/>";
+  expect(of(`{"image_data":"${svg}"}`)).toBe(`{"image_data":"${svg.replace("%23", "#")}"}`);
+  for (const uri of [`data:image/svg+xml,${svg}`, "https://a.example/%231.png", "ipfs://x/%231.png"]) {
+    expect(of(`{"name":"%231","image":"${uri}"}`)).toBe(`{"name":"#1","image":"${uri}"}`);
+  }
+  expect(of(String.raw`{"name":"it\'s %231","image":"data:,%22"}`)).toBe(
+    String.raw`{"name":"it\'s #1","image":"data:,%22"}`,
+  );
+  expect(textOf('{"name":"%231"}')).toBe('{"name":"%231"}');
 });
 
 test("data URIs: base64, percent-encoded, raw, and what only looks encoded", () => {
@@ -131,7 +194,7 @@ describe("bodies", () => {
       '{"a":"あ"}',
     ],
     ["an unknown charset", Buffer.from('{"a":"é"}', "latin1"), "klingon", '{"a":"é"}'],
-    ["comments and trailing commas", '{/* x */"a":1, // y\n"b":[1,],}', undefined, '{"a":1,"b":[1]}'],
+    ["comments and trailing commas", '{/* x */"a":1, // y\n"b":[1,],}', undefined, '{"a":1, \n"b":[1]}'],
     ["raw line breaks in strings", '{"a":"x\ny"}', undefined, '{"a":"x\\ny"}'],
     ["HTML", "<!DOCTYPE html><html><body>404</body></html>", undefined, "not_json"],
     ["nothing", "", undefined, "not_json"],
@@ -186,7 +249,13 @@ describe("text that is made to take long", () => {
     ["IPFS in IPFS on a gateway", resolved(`https://a.example/${"ipfs//".repeat(1_300)}x`), "none"],
     ["an IPFS address of slashes", resolved(`ipfs:${"/".repeat(8_000)}`), "invalid_uri"],
     ["a scheme without an end", resolved("a".repeat(8_000)), "invalid_uri"],
-    ["ids", () => reasonOf(() => substituteId("{id}".repeat(LONG), 1n)), "invalid_uri"],
+    [
+      "ids",
+      () => reasonOf(() => urisOfToken("{id}".repeat(LONG), { kind: TransferKind.erc1155, id: 1n })),
+      "invalid_uri",
+    ],
+    ["number signs", resolved(`data:,{"a":"${"%23".repeat(LONG)}"}`), "none"],
+    ["quotes before number signs", resolved(`data:,{"a":"%23${'\\"'.repeat(LONG)}"}`), "none"],
     ["a name of dots", () => isLocalName(`${".".repeat(LONG)}x`), false],
     ["empty comments", parsed(`${"<!---->".repeat(LONG / 10)}x`), "not_json"],
     ["comments in one another", parsed("<!--".repeat(LONG / 4)), "not_json"],

@@ -49,6 +49,9 @@ const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "/endless": () => streamed(16_384, 0),
   "/silent": () => new Promise<Response>(() => undefined),
   "/huge-header": () => new Response("x", { headers: { "x-large": "y".repeat(40_000) } }),
+  [`/ids/${"a".padStart(64, "0")}`]: () => Response.json({ id: "hex" }),
+  "/ids/10": () => new Response("no", { status: 404 }),
+  "/ids/11": () => Response.json({ id: "decimal" }),
   "/missing": () => new Response("no", { status: 404 }),
   "/broken": () => new Response("no", { status: 503 }),
   "/forbidden": () => new Response("no", { status: 403 }),
@@ -104,7 +107,7 @@ const createWire = (): RecordingWire =>
 const signal = new AbortController().signal;
 
 const createFetcher = (wire: RecordingWire, allowPrivate = false) =>
-  new Fetcher({ wire, clock: systemClock, allowPrivate, gateways: [GATEWAY] });
+  new Fetcher({ wire, clock: systemClock, allowPrivate, gateways: { ipfs: [GATEWAY], arweave: [] } });
 
 async function reasonOf(work: Promise<unknown>): Promise<string> {
   try {
@@ -136,7 +139,7 @@ describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
 
   test("the operator's gateway may be private, what it redirects to may not", async () => {
     const wire = recordingWire({ names: {}, ports: { "10.0.0.9": web.port as number } });
-    const gateways = ["http://10.0.0.9:8080"];
+    const gateways = { ipfs: ["http://10.0.0.9:8080"], arweave: [] };
     const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
     expect((await fetcher.fetch("http://10.0.0.9:8080/ipfs/good", LIMITS, signal)).bytes.length).toBeGreaterThan(1);
     expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8081/ipfs/good", LIMITS, signal))).toBe("forbidden_port");
@@ -206,13 +209,13 @@ test("the environment's proxies have no part in it", async () => {
 describe("hosts", () => {
   const token = { kind: TransferKind.erc721, id: 1n };
   const kept = async (resolution: Resolution) => resolution;
-  const createResolver = (wire: RecordingWire, ipfsGateways: string[]) =>
+  const createResolver = (wire: RecordingWire, ipfs: string[], arweave: string[] = []) =>
     new Resolver({
-      fetcher: new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: ipfsGateways }),
+      fetcher: new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: { ipfs, arweave } }),
       hosts: new Hosts(systemClock, 2),
       parser,
       slots: new Slots(64),
-      ipfsGateways,
+      gateways: { ipfs, arweave },
     });
 
   test("one that does not answer is not asked by every token in turn", async () => {
@@ -229,8 +232,35 @@ describe("hosts", () => {
     const wire = createWire();
     const resolver = createResolver(wire, ["http://dead.example", "http://public.example"]);
     const cid = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
-    expect(await resolver.metadata(`ipfs://${cid}/1`, token, signal, kept)).toEqual({ text: "{}" });
+    expect(await resolver.metadata(`ipfs://${cid}/1`, token, signal, kept)).toEqual({ text: "{}", isRepaired: false });
     expect(wire.attempts).toEqual(["93.184.215.99 dead.example", `${PUBLIC} public.example`]);
+  });
+
+  test("several gateways of Arweave are tried in turn, and may be private for what has an id", async () => {
+    const ports = { "10.0.0.9": web.port as number };
+    const wire = recordingWire({ names: TRAP_NAMES, ports });
+    const id = "Kp9xGbmCjsHyTJ2hJ5D1E6nYf3Z1XYwYc0yK5Zx_-9A";
+    const arweave = ["http://dead.example", "http://10.0.0.9:1984"];
+    const resolver = createResolver(wire, [], arweave);
+    expect(await resolver.metadata(`ar://${id}/1`, token, signal, kept)).toEqual({ text: "{}", isRepaired: false });
+    expect(wire.attempts).toEqual(["93.184.215.99 dead.example", "10.0.0.9 10.0.0.9:1984"]);
+    expect(await reasonOf(resolver.metadata("ar://admin", token, signal, kept))).toBe("forbidden_port");
+    expect(await reasonOf(resolver.metadata(`ar://${id}x`, token, signal, kept))).toBe("forbidden_port");
+  });
+
+  test("an ERC-721's {id} is looked for in decimal, then in hex; the first failure is told", async () => {
+    const wire = createWire();
+    const resolver = createResolver(wire, []);
+    const asked = { kind: TransferKind.erc721, id: 10n };
+    const uri = "http://public.example/ids/%7Bid%7D";
+    expect(await resolver.metadata(uri, asked, signal, kept)).toEqual({ text: '{"id":"hex"}', isRepaired: false });
+    expect(wire.attempts).toHaveLength(2);
+    const decimal = { kind: TransferKind.erc721, id: 11n };
+    expect(await resolver.metadata(uri, decimal, signal, kept)).toMatchObject({ text: '{"id":"decimal"}' });
+    expect(wire.attempts).toHaveLength(3);
+    expect(await reasonOf(resolver.metadata("http://public.example/missing?{id}", asked, signal, kept))).toBe(
+      "not_found",
+    );
   });
 
   test("a data URI that holds an IPFS address leads nowhere further", async () => {

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { previewSize, statusOf } from "../../src/metadata/media.ts";
+import { mayPass, previewSize, statusOf } from "../../src/metadata/media.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Previews } from "../../src/metadata/previews.ts";
 import { sniffPicture, sniffRecording } from "../../src/metadata/sniff.ts";
@@ -258,6 +258,12 @@ describe("a poisoned drawing", () => {
       expect(clean).toContain(part);
     }
   });
+});
+
+test("what an older version of this service could not open is examined again, once", () => {
+  const old = { status: "unsupported_media" } as const;
+  expect([mayPass(old), mayPass({ ...old, version: 0 }), mayPass({ ...old, version: 1 })]).toEqual([true, true, false]);
+  expect([mayPass({ status: "success" }), mayPass({ status: "host_unavailable", version: 1 })]).toEqual([false, true]);
 });
 
 test("recordings by their first bytes, statuses by reason", () => {

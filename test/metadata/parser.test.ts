@@ -40,12 +40,12 @@ describe("a body that the worker", () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
     const bodies = ['{"a":1}', "stuck", '{"a":2}', "[]", "stuck", '{"a":3}'];
     expect(await Promise.all(bodies.map((body) => outcomeOf(parse(body))))).toEqual([
-      { kind: "json", text: '{"a":1}' },
+      { kind: "json", text: '{"a":1}', isRepaired: false },
       "too_large",
-      { kind: "json", text: '{"a":2}' },
+      { kind: "json", text: '{"a":2}', isRepaired: false },
       "not_an_object",
       "too_large",
-      { kind: "json", text: '{"a":3}' },
+      { kind: "json", text: '{"a":3}', isRepaired: false },
     ]);
   });
 
@@ -53,7 +53,7 @@ describe("a body that the worker", () => {
     parser = new Parser({ clock: systemClock, worker: WORKER });
     expect(await Promise.all(["dies:", '{"a":1}'].map((body) => outcomeOf(parse(body))))).toEqual([
       "not_json",
-      { kind: "json", text: '{"a":1}' },
+      { kind: "json", text: '{"a":1}', isRepaired: false },
     ]);
   });
 });
@@ -65,7 +65,7 @@ describe("a stuck worker", () => {
     const waiting = ["stuck", '{"a":1}', '{"a":2}'].map((body) => outcomeOf(parse(body, stop.signal)));
     stop.abort(new DOMException("stopping", "AbortError"));
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AbortError: stopping"]));
-    expect(await parse('{"a":3}')).toEqual({ kind: "json", text: '{"a":3}' });
+    expect(await parse('{"a":3}')).toEqual({ kind: "json", text: '{"a":3}', isRepaired: false });
   });
 
   test("does not outlive the parser", async () => {
@@ -121,7 +121,7 @@ describe("content that is written into a URI", () => {
       hosts: undefined as never,
       parser,
       slots: new Slots(1),
-      ipfsGateways: [],
+      gateways: { ipfs: [], arweave: [] },
     });
     const { value, turns } = await turnsDuring(() => resolver.media(many, signal));
     expect(value.bytes.length).toBe(many.length - "data:,".length);

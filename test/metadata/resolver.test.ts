@@ -20,11 +20,16 @@ const parser = new Parser({ clock: systemClock });
 afterEach(() => parser.close());
 
 const resolver = new Resolver({
-  fetcher: new Fetcher({ wire: systemWire, clock: systemClock, allowPrivate: false, gateways: [] }),
+  fetcher: new Fetcher({
+    wire: systemWire,
+    clock: systemClock,
+    allowPrivate: false,
+    gateways: { ipfs: [], arweave: [] },
+  }),
   hosts: new Hosts(systemClock, 1),
   parser,
   slots: new Slots(64),
-  ipfsGateways: [],
+  gateways: { ipfs: [], arweave: [] },
 });
 
 async function outcomeOf(uri: string): Promise<Resolution | string> {
@@ -42,10 +47,13 @@ test("a batch of inline content, small and large, is decoded after those that wa
   /** Three megabytes that are a wait for whoever looks at each character of them. */
   const spaces = `data:application/json;base64,${" a".repeat(1_500_000)}`;
   const expected: [string, Resolution | string][] = [
-    [` \0${json}\0`, { text: json }],
-    [`data:application/json,${json}`, { text: json }],
-    [`data:application/json;base64,${base64(json).replace(/.{76}/g, "$&\r\n")}=\n=`, { text: json }],
-    [`data:application/json;base64,${encodeURIComponent(base64('{"name":"?>"}'))}`, { text: '{"name":"?>"}' }],
+    [` \0${json}\0`, { text: json, isRepaired: false }],
+    [`data:application/json,${json}`, { text: json, isRepaired: false }],
+    [`data:application/json;base64,${base64(json).replace(/.{76}/g, "$&\r\n")}=\n=`, { text: json, isRepaired: false }],
+    [
+      `data:application/json;base64,${encodeURIComponent(base64('{"name":"?>"}'))}`,
+      { text: '{"name":"?>"}', isRepaired: false },
+    ],
     [`\n${svg}`, { image: `data:image/svg+xml;base64,${base64(svg)}` }],
     [`data:image/svg+xml;base64,${base64(svg)}`, { image: `data:image/svg+xml;base64,${base64(svg)}` }],
     [`data:application/json;base64,${base64(json)}.`, "bad_encoding"],

@@ -146,6 +146,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     maxPageSize: 500,
     wireTypes: "native",
     nftChain: () => chain,
+    namesOf: () => undefined,
     requestIndexing: async () => {},
     requestIdentification: () => {},
   });

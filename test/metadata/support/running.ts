@@ -109,7 +109,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     logger,
     projections,
     wire,
-    ipfsGateways: [],
+    gateways: { ipfs: [], arweave: [] },
     allowPrivate: true,
     publicUrl: () => "http://service.example",
     cacheBytes,

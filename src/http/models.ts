@@ -1,0 +1,256 @@
+/**
+ * Answers as TypeBox schemas: one for each body, from which come the OpenAPI document and the static type. OpenAPI 3.0
+ * has no null type, so what may be null says `nullable` beside its type. Only the wire types in force are described: a
+ * client made from "a string or a number" can read neither.
+ */
+import { type Static, type TSchema, Type } from "@sinclair/typebox";
+import { ERROR_CODES } from "../core/errors.ts";
+import type { MediaStatus } from "../metadata/media.ts";
+
+/** The forms of counts and flags: the seed's strings, or numbers and booleans. */
+export type WireTypes = "seed" | "native";
+
+const text = (description: string, more: object = {}) => Type.String({ description, ...more });
+const nullableText = (description: string, more: object = {}) =>
+  Type.Unsafe<string | null>({ type: "string", nullable: true, description, ...more });
+const nullableTime = (description: string) => nullableText(description, { format: "date-time" });
+const int32 = (description: string) => Type.Integer({ format: "int32", minimum: 0, description });
+const int64 = (description: string) => Type.Integer({ format: "int64", minimum: 0, description });
+const address = (description: string) => text(description, { pattern: "^0x[0-9a-f]{40}$" });
+const digits = (description: string) => text(description, { pattern: "^[0-9]+$" });
+const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });
+const blockHash = (description: string) => text(description, { pattern: "^0x[0-9a-f]{64}$" });
+
+/** One of several words. TypeBox' own union has `anyOf` with constants, which OpenAPI 3.0 does not know. */
+const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
+  Type.Unsafe<T[number]>({ type: "string", enum: [...words], description });
+
+/** A schema by its name in the document. */
+const named = <T extends TSchema>(name: string, _schema: T) =>
+  Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${name}` });
+
+/** "" unless a parameter asks for the object: the seed's own way to leave a field out. */
+const orEmpty = <T extends TSchema>(name: string, schema: T, description: string) =>
+  Type.Unsafe<"" | Static<T>>({ description, oneOf: [{ type: "string", enum: [""] }, named(name, schema)] });
+
+const Attribute = Type.Object({
+  trait_type: nullableText("Name of the trait"),
+  value: Type.Unknown({ description: "Any JSON value, in the type that the metadata gives it" }),
+  display_type: nullableText("How to show the value, such as number or date"),
+  max_value: Type.Unknown({ description: "Largest value of the trait; mostly null" }),
+  trait_count: Type.Number({ format: "double", description: "As the metadata says, else 0" }),
+  order: Type.Unknown({ description: "Place among the traits; mostly null" }),
+});
+
+const NormalizedMetadata = Type.Object({
+  name: nullableText("Name of the token"),
+  description: nullableText("Description of the token"),
+  image: nullableText("URI of the picture"),
+  external_link: nullableText("Link to the token's page"),
+  external_url: nullableText("Link to the token's page"),
+  animation_url: nullableText("URI of a film, sound or page"),
+  attributes: Type.Array(named("Attribute", Attribute)),
+});
+
+const Preview = Type.Object({
+  height: int32("Pixels"),
+  width: int32("Pixels"),
+  url: text("Absolute URL below the server's public one", { format: "uri" }),
+});
+
+const preview = named("Preview", Preview);
+const Previews = Type.Object({ low: preview, medium: preview, high: preview });
+
+const MEDIA_STATUSES = [
+  "success",
+  "processing",
+  "unsupported_media",
+  "invalid_url",
+  "host_unavailable",
+  "temporarily_unavailable",
+] as const satisfies readonly MediaStatus[];
+
+const Media = Type.Object({
+  status: oneOf(MEDIA_STATUSES, "How far the previews are, or why there are none"),
+  mimetype: nullableText("Type of the original, by its content"),
+  category: nullableText("image, video, audio and the like"),
+  original_media_url: nullableText("As the metadata names it; null when it names none"),
+  parent_hash: nullableText("SHA-256 of the original"),
+  updatedAt: nullableTime("When the picture was examined"),
+  media_collection: Type.Unsafe<Static<typeof Previews> | null>({
+    ...Previews,
+    nullable: true,
+    description: "Previews of 100, 250 and 500 pixels",
+  }),
+});
+
+/** A whole number as the seed writes it, or as one. */
+const count = (wire: WireTypes, description: string) =>
+  Type.Unsafe<string | number>(wire === "native" ? int64(description) : digits(description));
+const flag = (wire: WireTypes, description: string) =>
+  Type.Unsafe<string | boolean>(
+    wire === "native" ? { type: "boolean", description } : { type: "string", enum: ["true", "false"], description },
+  );
+
+const nftRecord = (wire: WireTypes) =>
+  Type.Object({
+    token_address: address("Address of the contract, lower case"),
+    token_id: text("Decimal, or 0x… with format=hex", { pattern: "^([0-9]+|0x[0-9a-f]+)$" }),
+    owner_of: text('Owner; "" for an ERC-1155 token with several holders'),
+    token_hash: text("md5 of the lower-case contract address followed by the decimal token id", {
+      pattern: "^[0-9a-f]{32}$",
+    }),
+    block_number: digits("Block of the last transfer"),
+    block_number_minted: digits("Block of the first mint"),
+    contract_type: text("ERC721, ERC1155 or CRYPTOPUNKS"),
+    token_uri: nullableText("As the contract gave it"),
+    metadata: nullableText("The raw JSON as one string"),
+    normalized_metadata: orEmpty("NormalizedMetadata", NormalizedMetadata, '"" unless normalizeMetadata=true'),
+    media: orEmpty("Media", Media, '"" unless media_items=true'),
+    minter_address: text("Receiver of the first mint; a sentence for ERC-1155, where no token has a single one"),
+    amount: digits("1, or what is in circulation of an ERC-1155 token"),
+    name: text("Name of the collection"),
+    symbol: text("Symbol of the collection"),
+    possible_spam: flag(wire, "Whether the contract looks like spam"),
+    verified_collection: flag(wire, "Whether the operator knows the contract as genuine"),
+    last_token_uri_sync: nullableTime("When the URI was last read"),
+    last_metadata_sync: nullableTime("When the metadata was last read"),
+  });
+
+const nftPage = (wire: WireTypes, record: ReturnType<typeof nftRecord>) => {
+  const total = count(wire, "Count with disable_total=false, else null");
+  return Type.Object({
+    status: oneOf(["SYNCING", "SYNCED"], "SYNCED once the whole history is indexed"),
+    total: Type.Unsafe<string | number | null>({ ...total, nullable: true }),
+    page: count(wire, "Number of the page along the cursor, from 0"),
+    page_size: count(wire, "The limit in force"),
+    cursor: nullableText("For the next page; null on the last"),
+    result: Type.Array(named("NftRecord", record)),
+  });
+};
+
+const NativePrice = Type.Object({
+  value: digits("Price of one whole token in the smallest unit of the native coin, truncated"),
+  decimals: int32("Decimals of the native coin"),
+  name: text("Name of the native coin"),
+  symbol: text("Symbol of the native coin"),
+  address: address("The wrapped native coin"),
+});
+
+const PoolState = Type.Object(
+  {
+    pool: address("The pool"),
+    exchange: text("Display name of the exchange"),
+    factory: address("The pool's factory"),
+    fee: int32("Hundredths of a basis point"),
+    token0: address("First token"),
+    token1: address("Second token"),
+    decimals0: int32("Decimals of the first token"),
+    decimals1: int32("Decimals of the second token"),
+    reserve0: Type.Optional(digits("Of a v2 pool")),
+    reserve1: Type.Optional(digits("Of a v2 pool")),
+    sqrtPriceX96: Type.Optional(digits("Of a v3 pool")),
+    liquidity: Type.Optional(digits("Of a v3 pool: liquidity in range")),
+    stableCurve: Type.Optional(Type.Boolean({ description: "true for a pair on the curve of x³y + y³x" })),
+    balance0: Type.Optional(digits("What the pool holds of the first token, where known: depth counts only as far")),
+    balance1: Type.Optional(digits("What the pool holds of the second token, where known")),
+    block: int64("Block of the state"),
+    blockHash: blockHash("Hash of that block"),
+    transactionHash: Type.Optional(blockHash("Transaction that left the state, where a log tells it")),
+    logIndex: Type.Optional(int32("Place of that log in its block")),
+  },
+  { description: "State of one pool: enough to recompute its price to the last digit" },
+);
+
+const DisputedStablecoin = Type.Object({
+  address: address("The stablecoin, lower case"),
+  symbol: text("Symbol of the stablecoin"),
+  usdPrice: decimal("Its own price in US dollars"),
+});
+
+const Provenance = Type.Object(
+  {
+    route: Type.Array(named("PoolState", PoolState), { description: "From the token to the dollar" }),
+    nativeRoute: Type.Optional(
+      Type.Array(named("PoolState", PoolState), {
+        description: "Pool of the native price, where the route does not pass it",
+      }),
+    ),
+    liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
+    confidence: decimal("From 0 to 1; at most 0.5 while stablecoins are in dispute"),
+    disputedStablecoins: Type.Optional(
+      Type.Array(named("DisputedStablecoin", DisputedStablecoin), {
+        description: "Configured stablecoins more than 2 % off a believed one; left out while all agree",
+      }),
+    ),
+    twap30m: nullableText("Average of 30 minutes in US dollars; null where the logs do not tell"),
+    spreadPercent: decimal("Between the usable routes"),
+  },
+  { description: "With include=provenance: the pool states that the price follows from" },
+);
+
+const TokenPrice = Type.Object({
+  tokenName: text("Name of the token"),
+  tokenSymbol: text("Symbol of the token"),
+  tokenLogo: text('URL, or ""'),
+  tokenDecimals: digits("Decimals of the token"),
+  nativePrice: Type.Unsafe<Static<typeof NativePrice> | null>({
+    ...NativePrice,
+    nullable: true,
+    description: "Null where the token has a dollar price and the native coin none",
+  }),
+  usdPrice: Type.Number({ format: "double", description: "US dollars for one whole token" }),
+  usdPriceFormatted: decimal("The shortest decimal that reads back as usdPrice"),
+  "24hrPercentChange": Type.Optional(decimal("With include=percent_change, when there was a price then")),
+  exchangeAddress: text('The factory; "" where no pool measures the price'),
+  exchangeName: text("Display name of the exchange"),
+  tokenAddress: address("The token"),
+  toBlock: digits("The block priced at"),
+  provenance: Type.Optional(named("Provenance", Provenance)),
+});
+
+const ErrorCode = oneOf(ERROR_CODES, "What went wrong, for programs");
+
+const SkippedPool = Type.Object(
+  {
+    pool: address("The pool"),
+    exchange: text("Display name of the exchange"),
+    reason: text("Why it was not used"),
+    liquidityUsd: Type.Optional(decimal("Its smaller side in US dollars")),
+    minLiquidityUsd: Type.Optional(decimal("The floor that it is under")),
+  },
+  { additionalProperties: Type.String(), description: "A pool that was not used, with the numbers behind that" },
+);
+
+const ErrorDetails = Type.Object(
+  {
+    parameter: Type.Optional(text("The parameter that is at fault")),
+    pools: Type.Optional(Type.Array(named("SkippedPool", SkippedPool))),
+  },
+  { additionalProperties: true },
+);
+
+const ErrorBody = Type.Object({
+  message: text("What went wrong and what is allowed, in words"),
+  code: named("ErrorCode", ErrorCode),
+  details: Type.Optional(named("ErrorDetails", ErrorDetails)),
+});
+
+const Health = Type.Object({ status: oneOf(["live", "ready"], "How the process is") });
+
+/** The document's schemas by name, with the wire types in force. */
+export function schemasOf(wire: WireTypes) {
+  const NftRecord = nftRecord(wire);
+  const NftPage = nftPage(wire, NftRecord);
+  const listing = { NftPage, NftRecord, NormalizedMetadata, Attribute, Media, Preview };
+  const price = { TokenPrice, Provenance, PoolState, DisputedStablecoin };
+  return { ...listing, ...price, ErrorBody, ErrorCode, ErrorDetails, SkippedPool, Health };
+}
+
+export type SchemaName = keyof ReturnType<typeof schemasOf>;
+type Model<Name extends SchemaName> = Static<ReturnType<typeof schemasOf>[Name]>;
+
+export type NftPageModel = Model<"NftPage">;
+export type TokenPriceModel = Model<"TokenPrice">;
+export type ErrorModel = Model<"ErrorBody">;
+export type HealthModel = Model<"Health">;

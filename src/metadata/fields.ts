@@ -1,0 +1,130 @@
+/**
+ * Fields of metadata by their names, however they are spelled, and what they say as text. Contracts write `Name`,
+ * `imageURL` and `Trait Type`, wrap all of it in `data`, name a token in several languages, or fill in the descriptions of
+ * the JSON schema in ERC-721 instead of values. Pure.
+ */
+
+import { isNestedWithin } from "./nesting.ts";
+import type { JsonValue } from "./normalize.ts";
+
+export type JsonObject = { readonly [key: string]: JsonValue };
+
+export const isObject = (value: JsonValue | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A name without what spellings of it differ in. */
+const spelling = (name: string): string => name.toLowerCase().replace(/[_\s-]/g, "");
+
+/** An object's fields. An exact name goes before any other spelling of it. */
+export class Fields {
+  readonly object: JsonObject;
+  #spelled: Map<string, string> | undefined;
+
+  constructor(object: JsonObject) {
+    this.object = object;
+  }
+
+  /** The name that the object has the field under; undefined where it has none. */
+  keyOf(name: string): string | undefined {
+    if (Object.hasOwn(this.object, name)) return name;
+    this.#spelled ??= spellings(this.object);
+    return this.#spelled.get(spelling(name));
+  }
+
+  get(name: string): JsonValue | undefined {
+    const key = this.keyOf(name);
+    return key === undefined ? undefined : this.object[key];
+  }
+
+  has(...names: readonly string[]): boolean {
+    return names.some((name) => this.keyOf(name) !== undefined);
+  }
+
+  /** The first of the fields that says something, as text. */
+  text(...names: readonly string[]): string | null {
+    for (const name of names) {
+      const found = textOf(this.get(name));
+      if (found !== null) return found;
+    }
+    return null;
+  }
+
+  /** The first of the fields that isn't null. */
+  value(...names: readonly string[]): JsonValue {
+    for (const name of names) {
+      const found = this.get(name);
+      if (found !== undefined && found !== null) return found;
+    }
+    return null;
+  }
+}
+
+/** Keys by their spelling, the first of each. */
+function spellings(object: JsonObject): Map<string, string> {
+  const keys = new Map<string, string>();
+  for (const key of Object.keys(object)) {
+    const name = spelling(key);
+    if (!keys.has(name)) keys.set(name, key);
+  }
+  return keys;
+}
+
+/** What a field says as text; null where it says nothing. */
+export function textOf(value: JsonValue | undefined): string | null {
+  if (typeof value === "string") return value.trim() === "" ? null : value;
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (!isObject(value)) return null;
+  return plain(value["value"]) ?? localized(value) ?? described(value);
+}
+
+const plain = (value: JsonValue | undefined): string | null => (isObject(value) ? null : textOf(value));
+
+const LOCALE = /^(?:[a-z]{2}(?:[-_][a-z]{2,4})?|default)$/i;
+
+/** Text in several languages: in English, else the default, else the first. */
+function localized(texts: JsonObject): string | null {
+  const locales = Object.keys(texts);
+  if (locales.length === 0 || !locales.every((locale) => LOCALE.test(locale))) return null;
+  const english = locales.find((locale) => /^en\b/i.test(locale.replace("_", "-")));
+  const best = [english, ...locales.filter((locale) => locale.toLowerCase() === "default"), ...locales];
+  for (const locale of best) {
+    const found = locale === undefined ? null : plain(texts[locale]);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** The description of a schema's property that stands where the value belongs. */
+export function described(value: JsonValue | undefined): string | null {
+  const isProperty = isObject(value) && typeof value["type"] === "string" && !("value" in value);
+  return isProperty ? plain(value["description"]) : null;
+}
+
+/** Lists and objects, which some contracts write as JSON in a string. */
+export function structureOf(value: JsonValue | undefined): JsonValue | undefined {
+  if (typeof value !== "string" || !/^\s*[[{]/.test(value)) return value;
+  try {
+    const parsed = JSON.parse(value) as JsonValue;
+    return isNestedWithin(parsed) ? parsed : undefined;
+  } catch {
+    return value;
+  }
+}
+
+/** Fields that a token is shown by. */
+const SHOWN = ["name", "title", "description", "image", "image_url", "image_data", "animation_url"] as const;
+/** What some servers put all of it into. */
+const WRAPPERS = ["data", "result", "metadata"] as const;
+
+/** The fields themselves where a server put all of them into one. */
+export function unwrapped(metadata: JsonObject): Fields {
+  const fields = new Fields(metadata);
+  if (fields.has(...SHOWN, "attributes", "traits", "properties")) return fields;
+  for (const name of WRAPPERS) {
+    const inner = structureOf(fields.get(name));
+    if (!isObject(inner)) continue;
+    const found = new Fields(inner);
+    if (found.has(...SHOWN)) return found;
+  }
+  return fields;
+}

@@ -1,0 +1,175 @@
+/**
+ * The OpenAPI document as client generators read it: one type for each field, of the wire types in force, everything
+ * named that may be named, and an example for each parameter, header and answer that is valid by its own schema.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { ERROR_CODES } from "../../src/core/errors.ts";
+import { documentValidator, schemaFaults } from "../support/schemas.ts";
+import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+// biome-ignore lint/suspicious/noExplicitAny: the document is looked into field by field
+type Json = any;
+
+const ADDRESS = `0x${"ab".repeat(20)}`;
+/** Fields of two types, by a parameter: "" where it was not asked for. */
+const TWO_TYPES = ["NftRecord.properties.normalized_metadata", "NftRecord.properties.media"];
+
+/** Every object in the document with the keys that lead to it. */
+function* objectsIn(value: Json, path = ""): Generator<[string, Json]> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield [path, value];
+  for (const [key, inner] of Object.entries(value)) {
+    if (key !== "example") yield* objectsIn(inner, path === "" ? key : `${path}.${key}`);
+  }
+}
+
+for (const wire of ["seed", "native"] as const) {
+  describe(`with WIRE_TYPES=${wire}`, () => {
+    let service: TestService;
+    let document: Json;
+    let schemas: Json;
+
+    beforeAll(async () => {
+      const logUrl = temporaryLogUrl();
+      service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl, env: { WIRE_TYPES: wire } });
+      document = (await service.get("/swagger/json")).body;
+      schemas = document.components.schemas;
+    });
+    afterAll(() => service?.stop());
+
+    test("an outside validator takes it, and every reference leads somewhere", async () => {
+      const { valid, errors } = await new Validator().validate(structuredClone(document));
+      expect([errors ?? [], valid]).toEqual([[], true]);
+      for (const [path, { $ref }] of objectsIn(document)) {
+        if ($ref === undefined) continue;
+        const found = $ref
+          .split("/")
+          .slice(1)
+          .reduce((at: Json, key: string) => at?.[key], document);
+        expect([path, $ref, typeof found]).toEqual([path, $ref, "object"]);
+      }
+    });
+
+    test("each field has one type, but for the two that a parameter decides", () => {
+      const several = [...objectsIn(schemas)].filter(
+        ([, each]) => "anyOf" in each || "oneOf" in each || "allOf" in each,
+      );
+      expect(several.map(([path]) => path)).toEqual(TWO_TYPES);
+      for (const [, { oneOf }] of several) expect(oneOf[0]).toEqual({ type: "string", enum: [""] });
+      const { total, page, page_size } = schemas.NftPage.properties;
+      const { possible_spam, verified_collection } = schemas.NftRecord.properties;
+      const count = wire === "native" ? "integer" : "string";
+      const flag = wire === "native" ? "boolean" : "string";
+      expect([total, page, page_size].map(({ type }) => type)).toEqual([count, count, count]);
+      expect([total.nullable, page.nullable, page_size.nullable]).toEqual([true, undefined, undefined]);
+      expect([possible_spam.type, verified_collection.type]).toEqual([flag, flag]);
+    });
+
+    test("numbers say how wide they are: doubles are no floats, counts and blocks are integers", () => {
+      for (const [path, { type, format }] of objectsIn(document)) {
+        if (type === "number") expect([path, format]).toEqual([path, "double"]);
+        if (type === "integer") expect([path, ["int32", "int64"].includes(format)]).toEqual([path, true]);
+      }
+      expect(schemas.TokenPrice.properties.usdPrice).toMatchObject({ type: "number", format: "double" });
+      expect(schemas.TokenPrice.properties.nativePrice.properties.decimals.type).toBe("integer");
+    });
+
+    test("records, provenance and error codes are named, with all they hold", () => {
+      expect(schemas.NftPage.properties.result.items).toEqual({ $ref: "#/components/schemas/NftRecord" });
+      expect(schemas.TokenPrice.properties.provenance).toEqual({ $ref: "#/components/schemas/Provenance" });
+      expect(schemas.Provenance.properties.route.items).toEqual({ $ref: "#/components/schemas/PoolState" });
+      expect(Object.keys(schemas.PoolState.properties)).toContain("sqrtPriceX96");
+      expect(schemas.ErrorBody.properties.code).toEqual({ $ref: "#/components/schemas/ErrorCode" });
+      expect(schemas.ErrorCode.enum).toEqual([...ERROR_CODES]);
+    });
+
+    test("every parameter, header and answer has an example, valid by its schema", () => {
+      const ajv = documentValidator(document);
+      const faults = (schema: Json, example: unknown) => {
+        const validate =
+          schema.$ref === undefined
+            ? ajv.compile(schema)
+            : (ajv.getSchema(`document${schema.$ref}`) ?? ajv.compile(schema));
+        validate(example);
+        return validate.errors ?? [];
+      };
+      let [parameters, answers] = [0, 0];
+      for (const [path, item] of Object.entries<Json>(document.paths)) {
+        const { get } = item;
+        for (const { name, schema, example, description } of get.parameters ?? []) {
+          expect([path, name, example === undefined, faults(schema, example)]).toEqual([path, name, false, []]);
+          expect([path, name, typeof description]).toEqual([path, name, "string"]);
+          parameters++;
+        }
+        for (const [status, { content = {}, headers }] of Object.entries<Json>(get.responses)) {
+          expect([path, status, headers["x-request-id"]]).toEqual([
+            path,
+            status,
+            { $ref: "#/components/headers/RequestId" },
+          ]);
+          for (const [type, { schema, example }] of Object.entries<Json>(content)) {
+            if (type === "image/webp") continue;
+            expect([path, status, example === undefined, faults(schema, example)]).toEqual([path, status, false, []]);
+            answers++;
+          }
+        }
+      }
+      for (const [name, { schema, example }] of Object.entries<Json>(document.components.headers)) {
+        expect([name, example === undefined, faults(schema, example)]).toEqual([name, false, []]);
+      }
+      expect([parameters, answers]).toEqual([21, 27]);
+    });
+
+    test("what an answer carries in headers is in the document, answers and refusals alike", async () => {
+      const documented = (path: string, status: number) =>
+        Object.keys(document.paths[path].get.responses[status].headers);
+      for (const [path, query] of [
+        ["/api/v2/nft/{address}", ""],
+        ["/api/v2/nft/{address}", "limit=0"],
+        ["/api/v2/erc20/{address}/price", ""],
+        ["/api/v2/erc20/{address}/price", "include="],
+        ["/health/live", ""],
+        ["/health/ready", ""],
+      ] as const) {
+        const { status, headers } = await service.get(`${path.replace("{address}", ADDRESS)}?${query}`);
+        const own = [...headers.keys()].filter(
+          (name) => /^(?:x-|etag$|cache-control$|retry-after$)/.test(name) && !name.startsWith("access-control-"),
+        );
+        const known = documented(path, status);
+        expect([path, status, own.filter((name) => !known.includes(name))]).toEqual([path, status, []]);
+      }
+    });
+
+    test("an answer with a field that the document doesn't name is a fault", async () => {
+      const { body } = await service.get(`/api/v2/nft/${ADDRESS}?disable_total=false`);
+      expect(await schemaFaults(service, "NftPage", body)).toEqual([]);
+      expect(await schemaFaults(service, "NftPage", { ...body, more: 1 })).toHaveLength(1);
+      expect(await schemaFaults(service, "NftPage", { ...body, total: null })).toEqual([]);
+    });
+  });
+}
+
+test("the page shows the examples of optional parameters without filling them in", async () => {
+  const service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl() });
+  const script = await (await service.fetch("/swagger/start.js")).text();
+  let shown: Json;
+  const page = {
+    window: {},
+    fetch: (path: string) => service.fetch(path),
+    SwaggerUIBundle: ({ spec }: Json) => {
+      shown = spec;
+    },
+  };
+  const AsyncFunction = (async () => undefined).constructor as FunctionConstructor;
+  await new AsyncFunction(...Object.keys(page), script)(...Object.values(page));
+  const { parameters } = shown.paths["/api/v2/nft/{address}"].get;
+  for (const { required, description, ...rest } of parameters) {
+    expect([required, "example" in rest]).toEqual([required, required]);
+    if (!required) expect(description).toContain("Example: ");
+  }
+  await service.stop();
+});

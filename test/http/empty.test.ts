@@ -1,0 +1,49 @@
+/**
+ * Empty parameters: `name=` and a bare `name` are refused by name, and the document forbids them. Only an empty cursor is
+ * the same as none, since clients of the hosted service send it so.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { Ajv } from "ajv";
+import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+setDefaultTimeout(30_000);
+
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly schema: object;
+}
+
+const ADDRESS = `0x${"ab".repeat(20)}`;
+const OPERATIONS = ["/api/v2/nft/{address}", "/api/v2/erc20/{address}/price"];
+
+let service: TestService;
+let document: { readonly paths: Record<string, { readonly get: { readonly parameters: readonly Parameter[] } }> };
+
+beforeAll(async () => {
+  service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl() });
+  document = (await service.get("/swagger/json")).body;
+});
+afterAll(() => service?.stop());
+
+test("every empty parameter is a 400 that names it, and the document says so", async () => {
+  const formats = { "date-time": /^\d{4}-\d\d-\d\dT/, int32: true, int64: true, double: true } as const;
+  // What stands in a query is text: a number is one that text can be read as.
+  const ajv = new Ajv({ strict: false, coerceTypes: true, formats });
+  for (const path of OPERATIONS) {
+    const parameters = document.paths[path]!.get.parameters.filter((each) => each.in === "query");
+    for (const { name, schema } of parameters.filter((each) => each.name !== "cursor")) {
+      for (const query of [`${name}=`, name]) {
+        const { status, body } = await service.get(`${path.replace("{address}", ADDRESS)}?${query}`);
+        expect([path, query, status, body.details?.parameter]).toEqual([path, query, 400, name]);
+      }
+      const isAllowed = ajv.compile({ type: "object", properties: { value: schema } });
+      expect([path, name, isAllowed({ value: "" })]).toEqual([path, name, false]);
+    }
+  }
+});
+
+test("an empty cursor is none", async () => {
+  expect((await service.get(`/api/v2/nft/${ADDRESS}?cursor=`)).status).toBe(200);
+});

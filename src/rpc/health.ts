@@ -119,7 +119,7 @@ export class Health {
 
   /** Whether it has refused history more than once in a row for a reason that is not known: its size may be one. */
   refusedAgain(error: RpcError): boolean {
-    return isUnknownRefusal(error) && ++this.#unknownRefusals > 1;
+    return error.kind === "transient" && isUnknownRefusal(error) && ++this.#unknownRefusals > 1;
   }
 
   /** It refused history that another endpoint has. One block alone may be more than it answers; it says so of some. */

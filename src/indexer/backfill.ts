@@ -6,12 +6,12 @@
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import { retry } from "../core/retry.ts";
-import type { TransfersCommitted } from "../events/types.ts";
+import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { DecodedRange } from "../rpc/decode-answer.ts";
 import type { Endpoint } from "../rpc/endpoint.ts";
 import { RpcError } from "../rpc/errors.ts";
-import type { ChainLog } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog } from "../rpc/port.ts";
 import type { TransfersAnswer } from "../rpc/reader.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { BackfillTask } from "./backfill-task.ts";
@@ -54,7 +54,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const options = {
     fromBlock,
     toBlock: final.number,
-    span: () => (isSampled ? reader.span : CHECKED_SPAN),
+    span: () => (isSampled ? reader.cut() : CHECKED_SPAN),
     read: (from: number, to: number) => (isSampled ? readEvent : readVerified)(reading, from, to),
   };
   const history = new ReadAhead(options, FIRST_AHEAD);
@@ -90,12 +90,11 @@ async function readPart(
   const { reader, clock, signal, address, forms } = task;
   const filter = { address, forms, fromBlock, toBlock };
   const use = async (answer: TransfersAnswer) => {
-    await assertSure(task, answer.endpoint);
-    const [decoded, toHash] = await Promise.all([answer.ask(), hashOfRange(task, answer.endpoint, answer.toBlock)]);
+    const { decoded, toHash } = await (answer.askInParts === undefined ? readApart : readTogether)(task, answer);
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
-    reader.answered(answer.endpoint, answer.toBlock - fromBlock + 1, decoded.logs);
+    reader.answered(answer, answer.toBlock - fromBlock + 1, decoded.logs);
     return { decoded, toHash, endpoint: answer.endpoint };
   };
   const read = async () => {
@@ -105,6 +104,25 @@ async function readPart(
     return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };
   };
   return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
+}
+
+interface CheckedRange {
+  readonly decoded: DecodedRange;
+  readonly toHash: Hash;
+}
+
+/** Logs and headers by requests of their own, side by side. */
+async function readApart(task: Reading, answer: TransfersAnswer): Promise<CheckedRange> {
+  await assertSure(task, answer.endpoint);
+  const [decoded, toHash] = await Promise.all([answer.ask(), hashOfRange(task, answer.endpoint, answer.toBlock)]);
+  return { decoded, toHash };
+}
+
+/** Logs and headers in one request, which one node answers: the final block first, the last of the ranges' blocks last. */
+async function readTogether({ final }: Reading, answer: TransfersAnswer): Promise<CheckedRange> {
+  const numbers = numbersToShow(final, answer.toBlock);
+  const { decoded, headers } = await (answer.askInParts as NonNullable<typeof answer.askInParts>)(numbers);
+  return { decoded, toHash: hashIn(headers, final, answer.toBlock) };
 }
 
 /**
@@ -127,9 +145,21 @@ async function assertSure(task: Reading, endpoint: Endpoint): Promise<void> {
  * answers with fewer logs, and one on a losing branch with other ones, and neither says so.
  */
 async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, toBlock: number): Promise<Hash> {
-  const numbers = toBlock < final.number ? [toBlock, final.number] : [toBlock];
-  const headers = await reader.headersOf(endpoint, numbers);
-  const [last, top] = [headers[0], headers.at(-1)];
+  return hashIn(await reader.headersOf(endpoint, numbersToShow(final, toBlock)), final, toBlock);
+}
+
+/**
+ * The blocks that an endpoint must show for its logs up to `toBlock` to count: that one, and near the final block that one,
+ * too. Further down a branch that lost has long ended; `assertSure` has asked for the final block once.
+ */
+function numbersToShow(final: BlockRef, toBlock: number): number[] {
+  const isNear = toBlock < final.number && toBlock > final.number - NEAR_FINAL;
+  return isNear ? [final.number, toBlock] : [toBlock];
+}
+
+/** The last header's hash. @throws RpcError `transient` when a header is missing, or the first is not the final block's */
+function hashIn(headers: readonly (BlockHeader | undefined)[], final: BlockRef, toBlock: number): Hash {
+  const [top, last] = [headers[0], headers.at(-1)];
   if (last === undefined || top === undefined) {
     throw new RpcError("transient", "the endpoint lacks a final block", { meta: { block: toBlock } });
   }

@@ -290,8 +290,8 @@ export class Follower {
   async #begin(state: ChainState, head: BlockHeader, finalized: BlockHeader): Promise<void> {
     const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
-    const headers = await this.#fetchHeaders(from, head);
-    if (firstUnlinked(headers) !== undefined || headers[0]?.hash !== first.hash)
+    const headers = first.number === head.number ? [head] : [first, ...(await this.#fetchHeaders(from + 1, head))];
+    if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
       throw new ForkedAnswersError(head.number);
     this.#options.collections.saw(headers);
     await this.#append(state, [

@@ -67,12 +67,18 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     return taken;
   }
 
-  /** Begins as many of the first pieces as there are places. */
+  /**
+   * Begins as many of the first pieces as there are places. Pieces that were cut anew push others back that are read
+   * already: of those there are no more than as many again.
+   */
   #fill(): void {
     const queue = this.#queue;
+    let begun = queue.filter((one) => "reading" in one).length;
     for (let at = 0; at < queue.length && at < this.#places; at++) {
       const gap = queue[at];
       if (gap === undefined || "reading" in gap) continue;
+      // The first one in any case: the others wait for it.
+      if (begun++ >= this.#places * 2 && at > 0) return;
       const { fromBlock, toBlock } = gap;
       const end = Math.min(toBlock, fromBlock + this.#options.span() - 1);
       gap.fromBlock = end + 1;

@@ -71,6 +71,11 @@ export class Batches {
     });
   }
 
+  /** Whether batches are sent at the moment. */
+  get areTaken(): boolean {
+    return this.#turnsWithoutBatches <= 0;
+  }
+
   /** The endpoint takes no batches, or none as long as the last one. */
   refused(): void {
     this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;

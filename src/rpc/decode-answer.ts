@@ -6,7 +6,7 @@ import { type ErrorMeta, messageOf } from "../core/errors.ts";
 import type { TransferForm } from "../events/types.ts";
 import { decodeTransferLogs } from "./decode.ts";
 import { RpcError, type RpcErrorKind } from "./errors.ts";
-import { scanTransfers } from "./scan.ts";
+import { scanBatch, scanTransfers } from "./scan.ts";
 import { verifyLogs } from "./verify.ts";
 
 export interface DecodeJob {
@@ -15,6 +15,14 @@ export interface DecodeJob {
   readonly fromBlock: number;
   readonly toBlock: number;
   readonly forms: readonly TransferForm[];
+  /** The answer is that of a batch. */
+  readonly batch?: BatchIds;
+}
+
+/** Ids of the requests in a batch: of the ranges' logs, in order, and of headers beside them. */
+export interface BatchIds {
+  readonly logs: readonly number[];
+  readonly headers: readonly number[];
 }
 
 export interface DecodedRange {
@@ -30,9 +38,10 @@ export interface DecodedRange {
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
 export type DecodeReply =
-  | { readonly id: number; readonly range: DecodedRange }
-  /** The endpoint answered with a JSON-RPC error. */
-  | { readonly id: number; readonly rpcError: unknown }
+  /** `headers`: as the endpoint sent them, of a batch. */
+  | { readonly id: number; readonly range: DecodedRange; readonly headers?: readonly unknown[] }
+  /** The endpoint answered with a JSON-RPC error; `isOfBatch`: to a batch as a whole. */
+  | { readonly id: number; readonly rpcError: unknown; readonly isOfBatch?: boolean }
   | {
       readonly id: number;
       readonly kind: RpcErrorKind;
@@ -45,13 +54,14 @@ const decoder = new TextDecoder();
 
 /** What is in an answer; never throws. */
 export function decodeAnswer(request: DecodeRequest): DecodeReply {
+  if (request.batch !== undefined) return decodeBatch(request, request.batch);
   const plain = scanTransfers(request.raw, request);
   return plain === undefined ? parseAnswer(request) : { id: request.id, range: plain };
 }
 
 /** As `decodeAnswer`, by way of parsed JSON: what every answer but the plainest is read by. */
 export function parseAnswer(request: DecodeRequest): DecodeReply {
-  const { id, raw, address, topics, fromBlock, toBlock, forms } = request;
+  const { id, raw } = request;
   let answer: { result?: unknown; error?: unknown } | null = null;
   try {
     answer = JSON.parse(decoder.decode(raw));
@@ -60,8 +70,46 @@ export function parseAnswer(request: DecodeRequest): DecodeReply {
   }
   if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
+  return decodeLogs(request, answer.result);
+}
+
+interface BatchElement {
+  readonly id?: unknown;
+  readonly result?: unknown;
+  readonly error?: unknown;
+}
+
+/** A batch of consecutive ranges' logs, and headers. */
+function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
+  const { id, raw } = request;
+  const plain = scanBatch(raw, request, batch.logs);
+  if (plain !== undefined) {
+    const { elements, range } = plain;
+    return { id, range, headers: batch.headers.map((one) => elements.get(one)?.result) };
+  }
+  let said: unknown;
   try {
-    const logs = verifyLogs(answer.result, {
+    said = JSON.parse(decoder.decode(raw));
+  } catch {
+    return { id, kind: "transient", message: "the answer is not JSON" };
+  }
+  if (!Array.isArray(said)) {
+    const { error } = (said ?? {}) as BatchElement;
+    return { id, rpcError: error ?? { message: "the answer is no batch" }, isOfBatch: true };
+  }
+  const elements = new Map((said as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
+  const asked = [...batch.logs, ...batch.headers].map((one) => elements.get(one));
+  const refused = asked.find((one) => one?.error !== undefined && one.error !== null);
+  if (refused !== undefined) return { id, rpcError: refused?.error };
+  const lists = batch.logs.map((one) => elements.get(one)?.result);
+  if (!lists.every(Array.isArray)) return { id, kind: "transient", message: "the answer has no list of logs" };
+  const reply = decodeLogs(request, lists.flat());
+  return "range" in reply ? { ...reply, headers: batch.headers.map((one) => elements.get(one)?.result) } : reply;
+}
+
+function decodeLogs({ id, address, topics, fromBlock, toBlock, forms }: DecodeRequest, result: unknown): DecodeReply {
+  try {
+    const logs = verifyLogs(result, {
       addresses: new Set([address]),
       topics: new Set(topics),
       fromBlock,

@@ -12,6 +12,8 @@ import type { HttpTarget } from "./http.ts";
 /** A decoded answer, and how many bytes it had. */
 export interface Decoded {
   readonly range: DecodedRange;
+  /** The headers that were asked for beside the logs of a batch, as they came. */
+  readonly headers: readonly unknown[];
   readonly bytes: number;
 }
 
@@ -31,7 +33,9 @@ export interface Decoder {
 /** A worker's reply as the caller wants it. @throws RpcError */
 export function unwrapReply(reply: DecodeReply, meta: ErrorMeta): DecodedRange {
   if ("range" in reply) return reply.range;
-  if ("rpcError" in reply) throw classifyRpcError(reply.rpcError, "eth_getLogs", meta);
+  if ("rpcError" in reply) {
+    throw classifyRpcError(reply.rpcError, reply.isOfBatch === true ? "batch" : "eth_getLogs", meta);
+  }
   const { kind, message, meta: more, retryAfterMs } = reply;
   const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
   throw new RpcError(kind, message, { meta: { ...meta, ...more }, ...wait });
@@ -144,7 +148,8 @@ export class DecodePool implements Decoder {
     if (waiting === undefined) return;
     this.#waiting.delete(reply.id);
     try {
-      waiting.resolve({ range: unwrapReply(reply, waiting.meta), bytes: reply.bytes });
+      const range = unwrapReply(reply, waiting.meta);
+      waiting.resolve({ range, headers: ("headers" in reply && reply.headers) || [], bytes: reply.bytes });
     } catch (error) {
       waiting.reject(error);
     }

@@ -41,7 +41,7 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
  * The header in an `eth_getBlockByNumber` answer; undefined for null (above the node's head).
  * @throws RpcError `lie` when a field is missing or the number is not the one asked for
  */
-function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
+export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
   if (wire === null || wire === undefined) return undefined;
   const fields = wire as Record<string, unknown>;
   try {

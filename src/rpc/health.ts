@@ -110,11 +110,11 @@ export class Health {
     this.#isBehind = true;
   }
 
-  /** It gave so many logs of so many blocks. */
-  gaveHistory(blocks: number, logs: number): void {
+  /** It gave so many logs of so many blocks, in so many ranges. */
+  gaveHistory(blocks: number, logs: number, parts: number): void {
     this.#refusedBlocks = 0;
     this.#unknownRefusals = 0;
-    this.span.succeeded(blocks, logs);
+    this.span.succeeded(blocks, logs, parts);
   }
 
   /** Whether it has refused history more than once in a row for a reason that is not known: its size may be one. */

@@ -218,7 +218,7 @@ export class LogReader {
   async #inTime(filter: Reading, sources: Sources): Promise<ChainLog[]> {
     const parts: ChainLog[][] = [];
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
-      const toBlock = Math.min(filter.toBlock, fromBlock + this.#span.span - 1);
+      const toBlock = fromBlock + this.#span.take(filter.toBlock - fromBlock + 1) - 1;
       parts.push(await this.#split({ ...filter, fromBlock, toBlock }, sources));
       fromBlock = toBlock + 1;
     }
@@ -235,6 +235,7 @@ export class LogReader {
       return sources.taken(logs);
     } catch (error) {
       if (mayBeOfSize(error)) this.#span.tookTooLong(blocks);
+      else this.#span.failed(blocks);
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
       if (fromBlock === toBlock) return sources.taken(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);

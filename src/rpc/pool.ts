@@ -44,7 +44,8 @@ export interface RunOptions {
 }
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
-type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal) => Promise<T>;
+/** Asks for `span` blocks, in as many ranges of one request as `parts` says where the endpoint takes that. */
+type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal, parts: number) => Promise<T>;
 
 export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
@@ -61,9 +62,16 @@ export class EndpointPool {
     for (const endpoint of options.endpoints) this.#health.set(endpoint, new Health());
   }
 
-  /** Blocks to ask of the endpoint that is likely next. */
-  get span(): number {
-    return this.#of(this.#pick(this.#historians(this.endpoints))).span.span;
+  /** Blocks to cut off for the endpoint that is likely next. */
+  cut(): number {
+    const endpoint = this.#pick(this.#historians(this.endpoints));
+    const { span } = this.#of(endpoint);
+    return span.next() * this.#partsOf(endpoint);
+  }
+
+  /** Ranges that one request to the endpoint may carry. */
+  #partsOf(endpoint: Endpoint): number {
+    return endpoint.transfersInParts === undefined ? 1 : this.#of(endpoint).span.parts;
   }
 
   /**
@@ -131,9 +139,11 @@ export class EndpointPool {
     const health = this.#of(endpoint);
     const { span } = health;
     for (;;) {
-      const asked = Math.min(blocks, span.span);
+      const asked = span.take(blocks);
+      const parts = Math.min(this.#partsOf(endpoint), Math.ceil(blocks / asked));
       const started = this.#clock.monotonic();
-      const ask = (one: Endpoint, abandoned: AbortSignal) => operation(one, asked, abandoned);
+      const ask = (one: Endpoint, abandoned: AbortSignal) =>
+        operation(one, Math.min(blocks, asked * parts), abandoned, parts);
       try {
         const { value, by } = await this.#hedged(endpoint, ask, refusals, signal);
         // What it would have said in the end, it was not given the time to.
@@ -141,16 +151,24 @@ export class EndpointPool {
         return value;
       } catch (error) {
         if (!(error instanceof RpcError)) throw error;
+        if (parts > 1 && error.kind !== "rate" && error.kind !== "lie") {
+          span.partsRefused(parts);
+          if (error.kind === "range") continue;
+          throw error;
+        }
         if (error.kind === "late" || health.refusedAgain(error)) span.tookTooLong(asked);
-        if (error.kind !== "range" || asked === 1) throw error;
+        if (error.kind !== "range" || asked === 1) {
+          span.failed(asked);
+          throw error;
+        }
         span.refused(asked, error.hint);
       }
     }
   }
 
-  /** An answer of so many logs to a request for so many blocks. */
-  answered(endpoint: Endpoint, blocks: number, logs: number): void {
-    this.#of(endpoint).gaveHistory(blocks, logs);
+  /** An answer of so many logs to a request for so many blocks, in so many ranges. */
+  answered(endpoint: Endpoint, blocks: number, logs: number, parts = 1): void {
+    this.#of(endpoint).gaveHistory(blocks, logs, parts);
   }
 
   /** What the newest failed request failed for, if that was within so many ms. */

@@ -6,11 +6,13 @@
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import { quantity } from "../core/hex.ts";
 import { type Answer, Batches } from "./batches.ts";
 import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
-import type { Decoder } from "./decode-pool.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { Decoded, Decoder } from "./decode-pool.ts";
+import type { Endpoint, PartsAnswer } from "./endpoint.ts";
 import { classifyRpcError, RpcError, refusalOfLogs } from "./errors.ts";
+import { parseHeader } from "./header.ts";
 import { OldState } from "./old-state.ts";
 import { withoutSecrets } from "./secrets.ts";
 import { createTransport, type Transport } from "./transport.ts";
@@ -162,18 +164,52 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
-    const id = this.#nextRawId++;
-    const payload = JSON.stringify({ jsonrpc: "2.0", id, method: "eth_getLogs", params: [filter] });
+    const payload = this.#payload("eth_getLogs", [filter]);
+    return (await this.#decoded("eth_getLogs", JSON.stringify(payload), [payload.id], { job, signal })).range;
+  }
+
+  get transfersInParts(): Endpoint["transfersInParts"] {
+    return this.#batches.areTaken ? this.#transfersInParts : undefined;
+  }
+
+  async #transfersInParts(
+    filters: readonly object[],
+    numbers: readonly number[],
+    job: DecodeJob,
+    signal: AbortSignal,
+  ): Promise<PartsAnswer> {
+    const logs = filters.map((filter) => this.#payload("eth_getLogs", [filter]));
+    const asked = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
+    const [first, ...others] = asked;
+    const payloads = [...(first === undefined ? [] : [first]), ...logs, ...others];
+    const ids = (list: readonly { id: number }[]) => list.map(({ id }) => id);
+    const batch = { logs: ids(logs), headers: ids(asked) };
+    const text = JSON.stringify(payloads);
+    const { range, headers } = await this.#decoded("batch", text, ids(payloads), { job: { ...job, batch }, signal });
+    return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
+  }
+
+  #payload(method: string, params: unknown[]) {
+    return { jsonrpc: "2.0", id: this.#nextRawId++, method, params } as const;
+  }
+
+  /** The answer to a payload, decoded off this thread, which fetches it where that is possible. @throws RpcError */
+  async #decoded(
+    method: string,
+    payload: string,
+    ids: readonly number[],
+    { job, signal }: { readonly job: DecodeJob; readonly signal: AbortSignal },
+  ): Promise<Decoded> {
     const { fromBlock, toBlock } = job;
     const meta = { endpoint: this.label, fromBlock, toBlock };
     const { decoder } = this.#options;
     const { http } = this.#transport;
-    const answer = this.#observe("eth_getLogs", async () => {
-      const { range, bytes } =
+    const answer = this.#observe(method, async () => {
+      const value =
         http === undefined
-          ? await decoder.decode(await this.#transport.send(payload, [id], signal), job, meta)
+          ? await decoder.decode(await this.#transport.send(payload, ids, signal), job, meta)
           : await decoder.fetch(http, payload, job, meta, signal);
-      return { value: range, bytes };
+      return { value, bytes: value.bytes };
     });
     return this.#ofThisChain(answer).catch((error: unknown) => {
       throw refusalOfLogs(error);

@@ -7,7 +7,7 @@ import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { Endpoint, PartsAnswer } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { Finality, type FinalityOptions } from "./finality.ts";
 import { fromAnyNode, headerBy, newestBy } from "./header.ts";
@@ -295,9 +295,9 @@ export class RpcChainReader implements ChainReader {
     return Promise.all(numbers.map((number) => headerBy(endpoint, number)));
   }
 
-  /** Blocks to ask of the endpoint that is likely next. */
-  get span(): number {
-    return this.#pool.span;
+  /** Blocks to cut off for the endpoint that is likely next. */
+  cut(): number {
+    return this.#pool.cut();
   }
 
   /**
@@ -311,10 +311,18 @@ export class RpcChainReader implements ChainReader {
   ): Promise<{ value: T; toBlock: number }> {
     const { fromBlock } = filter;
     return this.#pool.bulk(
-      async (endpoint, span, abandoned) => {
+      async (endpoint, span, abandoned, parts) => {
         const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
-        const ask = () => askTransfers(endpoint, { ...filter, toBlock }, abandoned);
-        return { value: await use({ ask, endpoint, toBlock }), toBlock };
+        const some = { ...filter, toBlock };
+        const ask = () => askTransfers(endpoint, some, abandoned);
+        const { transfersInParts } = endpoint;
+        if (parts === 1 || transfersInParts === undefined)
+          return { value: await use({ ask, endpoint, toBlock }), toBlock };
+        const askInParts = (headers: readonly number[]) => {
+          const job = { ...some, topics: NFT_TOPICS };
+          return transfersInParts.call(endpoint, partsOf(some, parts), headers, job, abandoned);
+        };
+        return { value: await use({ ask, askInParts, parts, endpoint, toBlock }), toBlock };
       },
       filter.toBlock - fromBlock + 1,
       { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
@@ -322,8 +330,8 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** An answer of so many logs to a request for so many blocks: how many the endpoint is asked for next. */
-  answered(endpoint: Endpoint, blocks: number, logs: number): void {
-    this.#pool.answered(endpoint, blocks, logs);
+  answered({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
+    this.#pool.answered(endpoint, blocks, logs, parts);
   }
 
   /** A second opinion on a range: of an endpoint other than `than`; undefined when there is none. @throws RpcError */
@@ -364,9 +372,24 @@ export interface TransferFilter {
 export interface TransfersAnswer {
   /** Asks for them. @throws RpcError */
   ask(): Promise<DecodedRange>;
+  /** As `ask`, in several ranges and one request, with the headers of some blocks. Undefined for one range. @throws RpcError */
+  askInParts?(headers: readonly number[]): Promise<PartsAnswer>;
+  /** Ranges; one unless told otherwise. */
+  readonly parts?: number;
   readonly endpoint: Endpoint;
   /** Last block to be asked for. */
   readonly toBlock: number;
+}
+
+/** The parameters of consecutive ranges. */
+function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number): object[] {
+  const size = Math.ceil((toBlock - fromBlock + 1) / parts);
+  const filters: object[] = [];
+  for (let from = fromBlock; from <= toBlock; from += size) {
+    const range = { fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) };
+    filters.push(logFilterParams({ addresses: [address], topics: NFT_TOPICS, ...range }));
+  }
+  return filters;
 }
 
 function askTransfers(endpoint: Endpoint, filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {

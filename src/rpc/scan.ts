@@ -266,6 +266,53 @@ function readList(view: DataView, start: number, scan: Scan): number {
   return -1;
 }
 
+/** An element of a batch, without its logs. */
+export interface ScannedElement {
+  readonly id: number;
+  readonly result: unknown;
+}
+
+/** Characters around the lists of a batch: some headers of blocks. */
+const MAX_BESIDE = 64 * 1_024;
+
+/**
+ * As `scanTransfers`, of a batch with a list of logs for each of the ids, in their order and in rising blocks; with its
+ * elements by id, their lists empty.
+ */
+export function scanBatch(
+  bytes: Uint8Array,
+  job: DecodeJob,
+  ids: readonly number[],
+): { range: DecodedRange; elements: Map<number, ScannedElement> } | undefined {
+  if (job.forms.includes("cryptopunks")) return undefined;
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const scan = new Scan(job, Math.ceil(bytes.length / MIN_LOG_BYTES));
+  let [beside, at] = ["", 0];
+  try {
+    for (let part = 0; part < ids.length; part++) {
+      const listAt = text.subarray(at, at + MAX_BESIDE).indexOf(RESULT);
+      if (listAt < 0) return undefined;
+      const start = at + listAt + RESULT.length;
+      beside += text.toString("latin1", at, start);
+      at = view.getUint8(start) === CLOSE_LIST ? start : readList(view, start, scan);
+      if (at < 0) return undefined;
+    }
+    if (bytes.length - at > MAX_BESIDE) return undefined;
+    beside += text.toString("latin1", at);
+    const said: unknown = JSON.parse(beside);
+    if (!Array.isArray(said)) return undefined;
+    const elements = said as readonly ScannedElement[];
+    const lists = elements.filter(({ result }) => Array.isArray(result)).map(({ id }) => id);
+    if (lists.length !== ids.length || lists.some((id, i) => id !== ids[i])) return undefined;
+    return { range: rangeOf(scan, text), elements: new Map(elements.map((one) => [one.id, one])) };
+  } catch (error) {
+    // Cut off in the middle, or odd.
+    if (error instanceof RangeError || error instanceof SyntaxError || error instanceof TypeError) return undefined;
+    throw error;
+  }
+}
+
 /** What an answer holds, or undefined when it is not all of the plain kind. */
 export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange | undefined {
   // The long way pairs CryptoPunks' own events with each other.
@@ -285,6 +332,11 @@ export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange |
   }
   if (listEnd < 0 || bytes.length - listEnd > MAX_AROUND || !AFTER.test(text.toString("latin1", listEnd)))
     return undefined;
+  return rangeOf(scan, text);
+}
+
+/** What was scanned, in columns. */
+function rangeOf(scan: Scan, text: Buffer): DecodedRange {
   const lastHash = `0x${text.toString("latin1", scan.lastHashAt, scan.lastHashAt + 64).toLowerCase()}`;
   const { count, addresses, ids, amounts, kinds, blocks, logIndexes, from, to } = scan;
   const transfers = encodeTransfers({
@@ -294,5 +346,6 @@ export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange |
     ids: { words: 8, values: ids },
     amounts: { words: 8, values: amounts },
   });
+  if (count === 0) return { transfers, count, malformed: 0, logs: 0, lastBlock: undefined, lastHash: undefined };
   return { transfers, count, malformed: 0, logs: count, lastBlock: scan.lastBlock, lastHash };
 }

@@ -313,7 +313,7 @@ describe("bulk reading", () => {
     // The limit is now lower than the hint says: it halves from there.
     expect(await settle(read(200, 700))).toBe(175);
     expect(asked).toEqual([700, 350, 175]);
-    expect(pool.span).toBe(175);
+    expect(pool.cut()).toBe(175);
   });
 
   test("history that one endpoint has pruned is read from the other in ranges of that one's size", async () => {
@@ -322,7 +322,7 @@ describe("bulk reading", () => {
       const asked = { "eth#1": 0, "eth#2": 0 };
       let next = 0;
       while (next < 1_000_000) {
-        const blocks = Math.min(1_000_000 - next, pool.span);
+        const blocks = Math.min(1_000_000 - next, pool.cut());
         const read = pool.bulk(async (endpoint, span) => {
           asked[endpoint.label as keyof typeof asked]++;
           if (endpoint.label === "eth#1") throw new RpcError(kind, "pruned");

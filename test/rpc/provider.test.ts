@@ -4,11 +4,13 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
+import { decodeTransfers } from "../../src/events/columns.ts";
 import type { DecodeJob } from "../../src/rpc/decode-answer.ts";
 import { DecodePool } from "../../src/rpc/decode-pool.ts";
 import { RpcError } from "../../src/rpc/errors.ts";
 import { EndpointProvider } from "../../src/rpc/provider.ts";
 import { withoutSecrets } from "../../src/rpc/secrets.ts";
+import { TRANSFER } from "../../src/rpc/topics.ts";
 
 interface Call {
   readonly id: number;
@@ -442,5 +444,79 @@ describe("a batch whose last calls are refused for its size", () => {
     const two = () => Promise.all([provider.request("a", []), provider.request("b", [])]);
     await failureOf(two());
     expect(await two()).toEqual([["a"], ["b"]]);
+  });
+});
+
+describe("several ranges in one request", () => {
+  const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}`;
+  const address = `0x${"ab".repeat(20)}`;
+  const logAt = (block: number) => ({
+    address,
+    topics: [TRANSFER, word(0), word(1), word(block)],
+    data: "0x",
+    blockNumber: `0x${block.toString(16)}`,
+    blockHash: word(block),
+    transactionHash: word(block),
+    logIndex: "0x0",
+  });
+  const header = (tag: unknown) => ({
+    number: tag,
+    hash: word(Number(tag)),
+    parentHash: word(Number(tag) - 1),
+    timestamp: "0x1",
+  });
+  const answerOf = ({ id, method, params }: Call) => {
+    if (method === "eth_getBlockByNumber") return { jsonrpc: "2.0", id, result: header(params[0]) };
+    const { fromBlock } = params[0] as { fromBlock: string };
+    return { jsonrpc: "2.0", id, result: Number(fromBlock) === 20 ? [] : [logAt(Number(fromBlock))] };
+  };
+  const filters = [10, 20, 30].map((from) => ({
+    fromBlock: `0x${from.toString(16)}`,
+    toBlock: `0x${(from + 9).toString(16)}`,
+  }));
+  const job = { address, topics: [TRANSFER], fromBlock: 10, toBlock: 39, forms: ["erc721"] } as unknown as DecodeJob;
+  const read = (provider: EndpointProvider) =>
+    provider.transfersInParts?.call(provider, filters, [90, 39], job, new AbortController().signal);
+
+  test.each([
+    ["in order", (answers: unknown[]) => answers],
+    ["in another order", (answers: unknown[]) => answers.toReversed()],
+  ])("answered %s: one request, the first header before the logs, the other one after them", async (_how, order) => {
+    const provider = await open();
+    respond = (calls) => order(calls.map(answerOf));
+    seen = [];
+    const answer = await read(provider);
+    expect(seen).toEqual([["eth_getBlockByNumber", ...filters.map(() => "eth_getLogs"), "eth_getBlockByNumber"]]);
+    expect(answer?.decoded).toMatchObject({ count: 2, logs: 2, lastBlock: 30, lastHash: word(30) });
+    expect(answer?.headers.map((one) => one?.number)).toEqual([90, 39]);
+    expect([...decodeTransfers(answer?.decoded.transfers as Uint8Array).blocks]).toEqual([10, 30]);
+  });
+
+  test("any refusal, a missing list, a log of another contract and an answer cut off are errors of the whole", async () => {
+    const provider = await open();
+    const spoilt = (spoil: (one: Record<string, unknown>, call: Call) => unknown) => (calls: readonly Call[]) =>
+      calls.map((call) => spoil(answerOf(call), call));
+    const isLast = ({ params }: Call) => (params[0] as { fromBlock?: string }).fromBlock === "0x1e";
+    const large = { code: -32_003, message: "response too large" };
+    respond = spoilt((one, call) => (isLast(call) ? { id: one["id"], error: large } : one));
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "range" });
+    respond = spoilt((one, call) => (isLast(call) ? { ...one, result: null } : one));
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "transient" });
+    const foreign = { ...logAt(30), address: `0x${"cd".repeat(20)}` };
+    respond = spoilt((one, call) => (isLast(call) ? { ...one, result: [foreign] } : one));
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "lie" });
+    respond = (calls) => new Response(JSON.stringify(calls.map(answerOf)).slice(0, -40));
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "transient" });
+    respond = () => ({ jsonrpc: "2.0", id: null, error: { code: -32_600, message: "batch too large" } });
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "range" });
+  });
+
+  test("is not for an endpoint that takes no batches", async () => {
+    const provider = await open();
+    respond = (calls, isBatch) =>
+      isBatch ? { jsonrpc: "2.0", id: null, error: { code: -32_600, message: "no batches" } } : plainly(calls, false);
+    expect(provider.transfersInParts).toBeDefined();
+    await Promise.all([provider.request("a", []), provider.request("b", [])]);
+    expect(provider.transfersInParts).toBeUndefined();
   });
 });

@@ -7,8 +7,9 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/bloom.ts";
 import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
 import { unwrapReply } from "../../src/rpc/decode-pool.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
+import type { Endpoint, PartsAnswer } from "../../src/rpc/endpoint.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
+import { parseHeader } from "../../src/rpc/header.ts";
 import corpus from "../fixtures/rpc-errors.json";
 import { modelListing } from "../nfts/model.ts";
 import type { SimBlock, SimChain } from "./chain.ts";
@@ -158,6 +159,30 @@ export class SimEndpoint implements Endpoint {
     const bytes = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, ...outcome }));
     const raw = this.#strikes("truncated JSON", 0.3) ? bytes.slice(0, this.#random.below(bytes.length)) : bytes;
     return unwrapReply(decodeAnswer({ ...job, id: 1, raw }), this.#meta());
+  }
+
+  async transfersInParts(
+    filters: readonly object[],
+    numbers: readonly number[],
+    job: DecodeJob,
+    signal: AbortSignal,
+  ): Promise<PartsAnswer> {
+    for (const filter of filters) await this.#search(filter as LogQuery);
+    const ask = () => [
+      ...filters.map((filter) => this.#answer("eth_getLogs", [filter])),
+      ...numbers.map((number) => this.#answer("eth_getBlockByNumber", [quantity(number), false])),
+    ];
+    const early = this.#random.below(2) === 0 ? ask() : undefined;
+    await this.#travel();
+    signal.throwIfAborted();
+    const answers = (early ?? ask()).map((outcome, id) => ({ jsonrpc: "2.0", id, ...outcome }));
+    const raw = new TextEncoder().encode(JSON.stringify(answers));
+    const ids = answers.map(({ id }) => id);
+    const batch = { logs: ids.slice(0, filters.length), headers: ids.slice(filters.length) };
+    const reply = decodeAnswer({ ...job, batch, id: 1, raw });
+    const decoded = unwrapReply(reply, this.#meta());
+    const headers = ("headers" in reply && reply.headers) || [];
+    return { decoded, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
   }
 
   /** There and back. Either way may be the long one: the world moves before the answer is made, or after. */

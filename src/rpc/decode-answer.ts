@@ -19,9 +19,16 @@ export interface DecodeJob {
   readonly batch?: BatchIds;
 }
 
-/** Ids of the requests in a batch: of the ranges' logs, in order, and of headers beside them. */
+/** A range whose logs are asked for in a batch. */
+export interface BatchPart {
+  readonly id: number;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+/** The requests in a batch: for the logs of ranges, in rising order, and ids of those for headers beside them. */
 export interface BatchIds {
-  readonly logs: readonly number[];
+  readonly logs: readonly BatchPart[];
   readonly headers: readonly number[];
 }
 
@@ -70,7 +77,7 @@ export function parseAnswer(request: DecodeRequest): DecodeReply {
   }
   if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
-  return decodeLogs(request, answer.result);
+  return decodeLists(request, [{ ...request, result: answer.result }]);
 }
 
 interface BatchElement {
@@ -98,23 +105,26 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
     return { id, rpcError: error ?? { message: "the answer is no batch" }, isOfBatch: true };
   }
   const elements = new Map((said as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
-  const asked = [...batch.logs, ...batch.headers].map((one) => elements.get(one));
+  const asked = [...batch.logs.map(({ id: one }) => one), ...batch.headers].map((one) => elements.get(one));
   const refused = asked.find((one) => one?.error !== undefined && one.error !== null);
   if (refused !== undefined) return { id, rpcError: refused?.error };
-  const lists = batch.logs.map((one) => elements.get(one)?.result);
-  if (!lists.every(Array.isArray)) return { id, kind: "transient", message: "the answer has no list of logs" };
-  const reply = decodeLogs(request, lists.flat());
+  const reply = decodeLists(
+    request,
+    batch.logs.map((part) => ({ ...part, result: elements.get(part.id)?.result })),
+  );
   return "range" in reply ? { ...reply, headers: batch.headers.map((one) => elements.get(one)?.result) } : reply;
 }
 
-function decodeLogs({ id, address, topics, fromBlock, toBlock, forms }: DecodeRequest, result: unknown): DecodeReply {
+/** Lists of logs, each held against its own range: a log may not move from one to another. */
+function decodeLists(
+  { id, address, topics, forms }: DecodeRequest,
+  lists: readonly (Omit<BatchPart, "id"> & { readonly result: unknown })[],
+): DecodeReply {
   try {
-    const logs = verifyLogs(result, {
-      addresses: new Set([address]),
-      topics: new Set(topics),
-      fromBlock,
-      toBlock,
-    });
+    const asked = { addresses: new Set([address]), topics: new Set(topics) };
+    const logs = lists.flatMap(({ result, fromBlock, toBlock }) =>
+      verifyLogs(result, { ...asked, fromBlock, toBlock }),
+    );
     const last = logs.at(-1);
     const decoded = decodeTransferLogs(logs, forms);
     return { id, range: { ...decoded, logs: logs.length, lastBlock: last?.blockNumber, lastHash: last?.blockHash } };

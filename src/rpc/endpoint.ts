@@ -8,6 +8,13 @@ export interface PartsAnswer {
   readonly headers: readonly (BlockHeader | undefined)[];
 }
 
+/** A range, and the filter of its logs: the parameter of an `eth_getLogs`. */
+export interface RangeFilter {
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly filter: object;
+}
+
 export interface Endpoint {
   /** Stands for the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;
@@ -22,7 +29,7 @@ export interface Endpoint {
    */
   readonly transfersInParts?:
     | ((
-        filters: readonly object[],
+        parts: readonly RangeFilter[],
         headers: readonly number[],
         job: DecodeJob,
         signal: AbortSignal,

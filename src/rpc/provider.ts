@@ -10,7 +10,7 @@ import { quantity } from "../core/hex.ts";
 import { type Answer, Batches } from "./batches.ts";
 import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
 import type { Decoded, Decoder } from "./decode-pool.ts";
-import type { Endpoint, PartsAnswer } from "./endpoint.ts";
+import type { Endpoint, PartsAnswer, RangeFilter } from "./endpoint.ts";
 import { classifyRpcError, RpcError, refusalOfLogs } from "./errors.ts";
 import { parseHeader } from "./header.ts";
 import { OldState } from "./old-state.ts";
@@ -173,17 +173,22 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   async #transfersInParts(
-    filters: readonly object[],
+    parts: readonly RangeFilter[],
     numbers: readonly number[],
     job: DecodeJob,
     signal: AbortSignal,
   ): Promise<PartsAnswer> {
-    const logs = filters.map((filter) => this.#payload("eth_getLogs", [filter]));
+    const logs = parts.map(({ filter }) => this.#payload("eth_getLogs", [filter]));
     const asked = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
     const [first, ...others] = asked;
     const payloads = [...(first === undefined ? [] : [first]), ...logs, ...others];
     const ids = (list: readonly { id: number }[]) => list.map(({ id }) => id);
-    const batch = { logs: ids(logs), headers: ids(asked) };
+    const rangeOf = ({ fromBlock, toBlock }: RangeFilter, i: number) => ({
+      id: ids(logs)[i] as number,
+      fromBlock,
+      toBlock,
+    });
+    const batch = { logs: parts.map(rangeOf), headers: ids(asked) };
     const text = JSON.stringify(payloads);
     const { range, headers } = await this.#decoded("batch", text, ids(payloads), { job: { ...job, batch }, signal });
     return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };

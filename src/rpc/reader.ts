@@ -7,7 +7,7 @@ import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { selectorOf } from "./abi-bytes.ts";
 import type { DecodedRange } from "./decode-answer.ts";
-import type { Endpoint, PartsAnswer } from "./endpoint.ts";
+import type { Endpoint, PartsAnswer, RangeFilter } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 import { Finality, type FinalityOptions } from "./finality.ts";
 import { fromAnyNode, headerBy, newestBy } from "./header.ts";
@@ -382,12 +382,12 @@ export interface TransfersAnswer {
 }
 
 /** The parameters of consecutive ranges. */
-function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number): object[] {
+function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number): RangeFilter[] {
   const size = Math.ceil((toBlock - fromBlock + 1) / parts);
-  const filters: object[] = [];
+  const filters: RangeFilter[] = [];
   for (let from = fromBlock; from <= toBlock; from += size) {
     const range = { fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) };
-    filters.push(logFilterParams({ addresses: [address], topics: NFT_TOPICS, ...range }));
+    filters.push({ ...range, filter: logFilterParams({ addresses: [address], topics: NFT_TOPICS, ...range }) });
   }
   return filters;
 }

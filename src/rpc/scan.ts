@@ -6,7 +6,7 @@
  */
 import { encodeTransfers, TransferKind } from "../events/columns.ts";
 import { AddressWords } from "./address-words.ts";
-import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
+import type { BatchPart, DecodedRange, DecodeJob } from "./decode-answer.ts";
 import { digit, isHex64, isPadding, literal, matches, same64, word } from "./hex-bytes.ts";
 import { TRANSFER, TRANSFER_SINGLE } from "./topics.ts";
 
@@ -159,8 +159,8 @@ class Scan {
   readonly amounts: Uint32Array;
   readonly addresses = new AddressWords();
   readonly address: DataView;
-  readonly fromBlock: number;
-  readonly toBlock: number;
+  fromBlock: number;
+  toBlock: number;
   readonly takesSingles: boolean;
   readonly takesAmounts: boolean;
   /** Fields in the order of the log before. */
@@ -275,14 +275,11 @@ export interface ScannedElement {
 /** Characters around the lists of a batch: some headers of blocks. */
 const MAX_BESIDE = 64 * 1_024;
 
-/**
- * As `scanTransfers`, of a batch with a list of logs for each of the ids, in their order and in rising blocks; with its
- * elements by id, their lists empty.
- */
+/** As `scanTransfers`, of a batch with a list of logs for each part, in their order; with its elements by id, their lists empty. */
 export function scanBatch(
   bytes: Uint8Array,
   job: DecodeJob,
-  ids: readonly number[],
+  parts: readonly BatchPart[],
 ): { range: DecodedRange; elements: Map<number, ScannedElement> } | undefined {
   if (job.forms.includes("cryptopunks")) return undefined;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -290,7 +287,8 @@ export function scanBatch(
   const scan = new Scan(job, Math.ceil(bytes.length / MIN_LOG_BYTES));
   let [beside, at] = ["", 0];
   try {
-    for (let part = 0; part < ids.length; part++) {
+    for (const { fromBlock, toBlock } of parts) {
+      [scan.fromBlock, scan.toBlock] = [fromBlock, toBlock];
       const listAt = text.subarray(at, at + MAX_BESIDE).indexOf(RESULT);
       if (listAt < 0) return undefined;
       const start = at + listAt + RESULT.length;
@@ -304,7 +302,7 @@ export function scanBatch(
     if (!Array.isArray(said)) return undefined;
     const elements = said as readonly ScannedElement[];
     const lists = elements.filter(({ result }) => Array.isArray(result)).map(({ id }) => id);
-    if (lists.length !== ids.length || lists.some((id, i) => id !== ids[i])) return undefined;
+    if (lists.length !== parts.length || lists.some((id, i) => id !== parts[i]?.id)) return undefined;
     return { range: rangeOf(scan, text), elements: new Map(elements.map((one) => [one.id, one])) };
   } catch (error) {
     // Cut off in the middle, or odd.

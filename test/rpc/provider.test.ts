@@ -470,10 +470,11 @@ describe("several ranges in one request", () => {
     const { fromBlock } = params[0] as { fromBlock: string };
     return { jsonrpc: "2.0", id, result: Number(fromBlock) === 20 ? [] : [logAt(Number(fromBlock))] };
   };
-  const filters = [10, 20, 30].map((from) => ({
-    fromBlock: `0x${from.toString(16)}`,
-    toBlock: `0x${(from + 9).toString(16)}`,
-  }));
+  const hexOf = (value: number) => `0x${value.toString(16)}`;
+  const filters = [10, 20, 30].map((fromBlock) => {
+    const toBlock = fromBlock + 9;
+    return { fromBlock, toBlock, filter: { fromBlock: hexOf(fromBlock), toBlock: hexOf(toBlock) } };
+  });
   const job = { address, topics: [TRANSFER], fromBlock: 10, toBlock: 39, forms: ["erc721"] } as unknown as DecodeJob;
   const read = (provider: EndpointProvider) =>
     provider.transfersInParts?.call(provider, filters, [90, 39], job, new AbortController().signal);
@@ -504,6 +505,9 @@ describe("several ranges in one request", () => {
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "transient" });
     const foreign = { ...logAt(30), address: `0x${"cd".repeat(20)}` };
     respond = spoilt((one, call) => (isLast(call) ? { ...one, result: [foreign] } : one));
+    expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "lie" });
+    // Inside what is asked for altogether, and not where it belongs.
+    respond = spoilt((one, call) => (isLast(call) ? { ...one, result: [logAt(25)] } : one));
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "lie" });
     respond = (calls) => new Response(JSON.stringify(calls.map(answerOf)).slice(0, -40));
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "transient" });

@@ -7,7 +7,7 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/bloom.ts";
 import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
 import { unwrapReply } from "../../src/rpc/decode-pool.ts";
-import type { Endpoint, PartsAnswer } from "../../src/rpc/endpoint.ts";
+import type { Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/endpoint.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
 import { parseHeader } from "../../src/rpc/header.ts";
 import corpus from "../fixtures/rpc-errors.json";
@@ -162,14 +162,14 @@ export class SimEndpoint implements Endpoint {
   }
 
   async transfersInParts(
-    filters: readonly object[],
+    parts: readonly RangeFilter[],
     numbers: readonly number[],
     job: DecodeJob,
     signal: AbortSignal,
   ): Promise<PartsAnswer> {
-    for (const filter of filters) await this.#search(filter as LogQuery);
+    for (const { filter } of parts) await this.#search(filter as LogQuery);
     const ask = () => [
-      ...filters.map((filter) => this.#answer("eth_getLogs", [filter])),
+      ...parts.map(({ filter }) => this.#answer("eth_getLogs", [filter])),
       ...numbers.map((number) => this.#answer("eth_getBlockByNumber", [quantity(number), false])),
     ];
     const early = this.#random.below(2) === 0 ? ask() : undefined;
@@ -177,8 +177,9 @@ export class SimEndpoint implements Endpoint {
     signal.throwIfAborted();
     const answers = (early ?? ask()).map((outcome, id) => ({ jsonrpc: "2.0", id, ...outcome }));
     const raw = new TextEncoder().encode(JSON.stringify(answers));
-    const ids = answers.map(({ id }) => id);
-    const batch = { logs: ids.slice(0, filters.length), headers: ids.slice(filters.length) };
+    const headerIds = answers.slice(parts.length).map(({ id }) => id);
+    const logs = parts.map(({ fromBlock, toBlock }, id) => ({ id, fromBlock, toBlock }));
+    const batch = { logs, headers: headerIds };
     const reply = decodeAnswer({ ...job, batch, id: 1, raw });
     const decoded = unwrapReply(reply, this.#meta());
     const headers = ("headers" in reply && reply.headers) || [];

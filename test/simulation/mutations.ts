@@ -136,7 +136,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "call the head final",
-    file: "src/rpc/reader.ts",
+    file: "src/rpc/finality.ts",
     find: "Math.max(0, head.number - finalityDepth)",
     replace: "head.number",
   },

@@ -56,7 +56,7 @@ const NftRecord = Type.Object({
   token_hash: text("md5 of the lower-case contract address followed by the decimal token id"),
   block_number: text("Block of the last transfer"),
   block_number_minted: text("Block of the first mint"),
-  contract_type: text("ERC721, ERC1155 or CRYPTOPUNKS"),
+  contract_type: text("ERC721, ERC1155, or the family of a contract older than both: CRYPTOPUNKS, MOONCATS"),
   token_uri: nullableText("As the contract gave it"),
   metadata: nullableText("The raw JSON as one string"),
   normalized_metadata: NormalizedMetadata,

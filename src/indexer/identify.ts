@@ -12,11 +12,15 @@ import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";
 import { SpanController } from "../rpc/span.ts";
 import {
   ASSIGN,
+  CAT_ADOPTED,
+  CAT_RESCUED,
   CONSECUTIVE_TRANSFER,
   NFT_TOPICS,
   PUNK_BOUGHT,
   PUNK_TRANSFER,
   TRANSFER,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "../rpc/topics.ts";
@@ -30,8 +34,11 @@ const ABI = new Interface([
 ]);
 /** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
-/** A contract of any standard may use the events of all of them: some are two kinds at once. */
-const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155"];
+/**
+ * A contract of any standard may use the events of all of them: some are two kinds at once, and one whose logic is
+ * replaced was written to a draft before.
+ */
+const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 /** Ids whose owner is asked for before a `Transfer` without indexed id is believed to be of an NFT. */
 const SAMPLES = 12;
 /** Parts into which a search for the deployment cuts what is left: 20 million blocks take nine round trips, not 25. */
@@ -228,6 +235,8 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
   const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
   const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
   if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return STANDARD_FORMS;
+  if (has(TRANSFER_821, TRANSFER_821_SECOND)) return STANDARD_FORMS;
+  if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
   return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
 }
 

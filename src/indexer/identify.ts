@@ -35,8 +35,8 @@ const ABI = new Interface([
 /** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
 /**
- * A contract of any standard may use the events of all of them: some are two kinds at once, and one whose logic is
- * replaced was written to a draft before.
+ * A contract of any standard may use the events of all of them: some are two kinds at once, and a proxy
+ * may have had logic that was written to a draft.
  */
 const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 /** Ids whose owner is asked for before a `Transfer` without indexed id is believed to be of an NFT. */

@@ -13,7 +13,7 @@ export class Echoes {
   /** Announcements as ERC-721 less those as ERC-821, by transfer. */
   readonly #lead = new Map<string, number>();
 
-  /** Whether the log repeats in one form what an earlier log of its transaction said in the other. */
+  /** Says if the log repeats in one form what an earlier log of its transaction said in the other. */
   isEcho({ topics, transactionHash, blockNumber }: VerifiedLog, step: 1 | -1): boolean {
     const transaction = `${blockNumber} ${transactionHash}`;
     if (transaction !== this.#transaction) {

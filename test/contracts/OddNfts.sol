@@ -10,7 +10,7 @@ abstract contract Ownership {
         return held[owner];
     }
 
-    function ownerOf(uint256 id) external view returns (address owner) {
+    function ownerOf(uint256 id) public view virtual returns (address owner) {
         owner = owners[id];
         require(owner != address(0), "no such token");
     }

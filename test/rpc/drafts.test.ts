@@ -28,7 +28,7 @@ function logsOf(said: readonly Said[]): VerifiedLog[] {
   }));
 }
 
-/** What is read: kind, id, from, to, index of the log. */
+/** Reads logs into kind, id, from, to and index of the log. */
 function read(said: readonly Said[], forms: readonly TransferForm[] = CLAIMED) {
   const { transfers, malformed } = decodeTransferLogs(logsOf(said), forms);
   const columns = decodeTransfers(transfers);

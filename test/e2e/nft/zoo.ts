@@ -27,7 +27,7 @@ export interface Kind {
   readonly deploy: (anvil: Anvil, people: readonly string[]) => Promise<Deployed>;
   /** The view that names a token's owner; undefined: balances are asked for. */
   readonly ownerView: "ownerOf" | "punkIndexToAddress" | "catOwners" | undefined;
-  /** What that view takes for an id, where it is not the id itself. */
+  /** Makes the argument that the view takes for an id, where it is not the id itself. */
   readonly idArgument?: (id: bigint) => unknown;
   /** Ids that may exist by now. */
   readonly ids: (world: World) => readonly bigint[];

@@ -31,6 +31,7 @@ const ABI = new Interface([
   "function symbol() view returns (string)",
   "function decimals() view returns (uint8)",
   "function ownerOf(uint256) view returns (address)",
+  "function punkIndexToAddress(uint256) view returns (address)",
 ]);
 /** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
@@ -104,7 +105,8 @@ export async function identify(
   const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
   if (found === undefined) return divisible || first === head ? nothing : undefined;
   const plain = formsOfEvents(found);
-  if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock });
+  const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, found));
+  if (plain !== undefined && !isForeign) return identity({ kind: "nft", forms: plain, startBlock });
   if (divisible) return nothing;
   const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
   return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
@@ -238,6 +240,19 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
   if (has(TRANSFER_821, TRANSFER_821_SECOND)) return STANDARD_FORMS;
   if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
   return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/**
+ * Says if all logs are CryptoPunks' `Assign` and the contract lacks CryptoPunks' view. CryptoCats announces first owners
+ * like that, and sales by events of its own: read as CryptoPunks, it would be listed with sellers for owners.
+ */
+async function isUnknownMarket(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<boolean> {
+  const assigned = logs.find((log) => log.topics[0] === ASSIGN && log.data.length === 66);
+  const isCertain = logs.some((log) => log.topics[0] === PUNK_TRANSFER || log.topics[0] === PUNK_BOUGHT);
+  if (assigned === undefined || isCertain) return false;
+  const data = ABI.encodeFunctionData("punkIndexToAddress", [assigned.data]);
+  const [result] = await reader.calls([{ to: address, data }], "latest");
+  return result?.ok !== true || result.data.length !== 66;
 }
 
 /** A form that an ERC-20 has too, when the contract knows owners of what would be the ids. */

@@ -31,6 +31,8 @@ export type TransferForm =
   | "erc1155"
   /** The `Transfer` of both ERC-821 drafts (Decentraland's LAND); beside ERC-721's it is counted once. */
   | "erc821"
+  /** `Create` and `Destroy`, by which the earliest logic of ERC-821 announced mints and burns. */
+  | "erc821-created"
   /** MoonCats' `CatRescued` and `CatAdopted`. */
   | "mooncats"
   /** CryptoPunks' `Assign`, `PunkTransfer`, `PunkBought`. */

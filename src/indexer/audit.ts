@@ -1,8 +1,7 @@
 /**
  * The self-audit: slowly, for ever, holdings that are served are asked of the contracts themselves at the same block.
  * What differs is drift, which is published and should be 0; contracts that lie about their owners in events cause some
- * of their own, so it says where. It also looks for tokens that a
- * contract gives an owner to and no log tells of.
+ * of their own, so it says where. It also looks for tokens that a contract gives an owner to and no log tells of.
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";

@@ -4,12 +4,14 @@
  */
 import { TransferKind } from "../events/columns.ts";
 import type { TransferForm } from "../events/types.ts";
-import { addCat, Echoes } from "./drafts.ts";
+import { type Announcement, addCat, createdMove, Echoes, mayEcho } from "./drafts.ts";
 import {
   ASSIGN,
   CAT_ADOPTED,
   CAT_RESCUED,
   CONSECUTIVE_TRANSFER,
+  CREATE_821,
+  DESTROY_821,
   PUNK_BOUGHT,
   PUNK_TRANSFER,
   TRANSFER,
@@ -97,9 +99,13 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
   ];
   const [erc1155, erc2309, punks] = [accepts.has("erc1155"), accepts.has("erc2309"), accepts.has("cryptopunks")];
   const [erc821, cats] = [accepts.has("erc821"), accepts.has("mooncats")];
+  const created = accepts.has("erc821-created");
   // Where no log is of ERC-821, nothing is announced twice.
-  const isDraft = ({ topics }: VerifiedLog) => topics[0] === TRANSFER_821 || topics[0] === TRANSFER_821_SECOND;
-  const echoes = erc821 && indexed && logs.some(isDraft) ? new Echoes() : undefined;
+  const echoes = erc821 && logs.some(mayEcho) ? new Echoes() : undefined;
+  const addUnlessEcho = (log: VerifiedLog, way: Announcement, [from, to, id]: readonly [string, string, string]) => {
+    if (echoes?.isEcho(log, way, [from, to, id])) return;
+    addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+  };
   let malformed = 0;
   // CryptoPunks' own `Transfer` names the buyer that `PunkBought` forgets after an accepted bid.
   let beside: VerifiedLog | undefined;
@@ -111,9 +117,9 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
         if (punks) {
           beside = log;
         } else if (topics.length === 4) {
-          if (!indexed || echoes?.isEcho(log, 1)) continue;
+          if (!indexed) continue;
           const [, from, to, id] = topics as [string, string, string, string];
-          addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+          addUnlessEcho(log, "standard", [from, to, id]);
         } else if (topics.length === 3 && data.length === 66) {
           if (!idInData) continue;
           const [, from, to] = topics as [string, string, string];
@@ -132,9 +138,15 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
           malformed++;
           continue;
         }
-        if (echoes?.isEcho(log, -1)) continue;
         const [, from, to, id] = topics as [string, string, string, string];
-        addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+        addUnlessEcho(log, "draft", [from, to, id]);
+        break;
+      }
+      case CREATE_821:
+      case DESTROY_821: {
+        if (!created) continue;
+        if (topics.length !== 4) malformed++;
+        else addUnlessEcho(log, "created", createdMove(log));
         break;
       }
       case CAT_RESCUED:

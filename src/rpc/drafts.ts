@@ -1,30 +1,48 @@
 /** Transfers as contracts announced them before there was a standard, where that takes more than reading the arguments. */
 import { TransferKind } from "../events/columns.ts";
-import { CAT_RESCUED } from "./topics.ts";
+import { CAT_RESCUED, CREATE_821, DESTROY_821, TRANSFER_821, TRANSFER_821_SECOND } from "./topics.ts";
 import { addressOfTopic, addSingle, type TransferBuilder, ZERO } from "./transfer-builder.ts";
 import type { VerifiedLog } from "./verify.ts";
 
+/** How a contract may announce one and the same transfer: as ERC-721, as an ERC-821 draft, as a creation or destruction. */
+export type Announcement = "standard" | "draft" | "created";
+
 /**
- * Transfers that a contract announces twice, as the ERC-821 drafts do and as ERC-721 does: the second announcement in a
- * transaction echoes the first. LAND's logics each emit one of the two; a logic that emits both is a small step away.
+ * Transfers that a contract announces in several ways: the further announcements in a transaction echo the first. LAND's
+ * logics each announce in one way; a logic that announces in two is a small step away.
  */
 export class Echoes {
   #transaction = "";
-  /** Announcements as ERC-721 less those as ERC-821, by transfer. */
-  readonly #lead = new Map<string, number>();
+  readonly #counts = new Map<string, Record<Announcement, number>>();
 
-  /** Says if the log repeats in one form what an earlier log of its transaction said in the other. */
-  isEcho({ topics, transactionHash, blockNumber }: VerifiedLog, step: 1 | -1): boolean {
+  /** Says if the log repeats in one way what an earlier log of its transaction announced in another; topics are of from, to, id. */
+  isEcho({ transactionHash, blockNumber }: VerifiedLog, way: Announcement, move: readonly string[]): boolean {
     const transaction = `${blockNumber} ${transactionHash}`;
     if (transaction !== this.#transaction) {
       this.#transaction = transaction;
-      this.#lead.clear();
+      this.#counts.clear();
     }
-    const transfer = topics.slice(1).join();
-    const lead = this.#lead.get(transfer) ?? 0;
-    this.#lead.set(transfer, lead + step);
-    return lead * step < 0;
+    const key = move.join();
+    const counts = this.#counts.get(key) ?? { standard: 0, draft: 0, created: 0 };
+    this.#counts.set(key, counts);
+    const told = Math.max(counts.standard, counts.draft, counts.created);
+    counts[way]++;
+    return counts[way] <= told;
   }
+}
+
+const DRAFT_TOPICS: ReadonlySet<string> = new Set([TRANSFER_821, TRANSFER_821_SECOND, CREATE_821, DESTROY_821]);
+const ZERO_TOPIC = `0x${"0".repeat(64)}`;
+
+/** From, to and id of a creation or destruction, as topics. */
+export function createdMove({ topics }: VerifiedLog): [from: string, to: string, id: string] {
+  const [event, holder, id] = topics as [string, string, string];
+  return event === CREATE_821 ? [ZERO_TOPIC, holder, id] : [holder, ZERO_TOPIC, id];
+}
+
+/** Says if the log may be an echo, or have one. */
+export function mayEcho({ topics }: VerifiedLog): boolean {
+  return DRAFT_TOPICS.has(topics[0] ?? "");
 }
 
 /** The digits of a word that holds five bytes at its start, as the number they spell; undefined where there is more. */

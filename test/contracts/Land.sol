@@ -13,10 +13,19 @@ abstract contract Erc821 is Ownership {
         bytes userData,
         bytes operatorData
     );
+    event Create(address indexed holder, uint256 indexed assetId, address indexed operator, string data);
+    event Destroy(address indexed holder, uint256 indexed assetId, address indexed operator);
 
     function announce(address from, address to, uint256 id) internal virtual override {
         // A mint carries what was written about the asset, a transfer carries nothing.
         emit Transfer(from, to, id, msg.sender, from == address(0) ? bytes("0,\"a parcel of land\",\"\"") : bytes(""), "");
+    }
+
+    /// As the earliest logic did: mints and burns have events of their own.
+    function announceCreation(address from, address to, uint256 id) internal {
+        if (from == address(0)) emit Create(to, id, msg.sender, "0,\"a parcel of land\",\"\"");
+        else if (to == address(0)) emit Destroy(from, id, msg.sender);
+        else emit Transfer(from, to, id, msg.sender, "", "");
     }
 }
 
@@ -24,6 +33,15 @@ abstract contract Erc821 is Ownership {
 contract AssetRegistry is Erc821 {
     string public constant name = "Asset Registry";
     string public constant symbol = "AST";
+}
+
+contract CreatingRegistry is Erc821 {
+    string public constant name = "Creating Registry";
+    string public constant symbol = "CRT";
+
+    function announce(address from, address to, uint256 id) internal override {
+        announceCreation(from, to, id);
+    }
 }
 
 /// Decentraland's LAND: one address, and logic that was replaced twice. Each logic announces a transfer in its own way.
@@ -34,7 +52,7 @@ contract Land is Erc821 {
     string public constant name = "Decentraland LAND";
     string public constant symbol = "LAND";
     uint256 public constant decimals = 0;
-    /// 0 and 1: the two drafts, 2: ERC-721, 3: ERC-721 beside the second draft, which LAND never did.
+    /// 0 and 1: the two drafts, 2: ERC-721, 3: ERC-721 beside the second draft, which LAND never did, 4: the earliest.
     uint256 public logic;
 
     function upgrade(uint256 to) external {
@@ -46,10 +64,8 @@ contract Land is Erc821 {
     }
 
     function announce(address from, address to, uint256 id) internal override {
-        if (logic == 0) {
-            super.announce(from, to, id);
-            return;
-        }
+        if (logic == 0) super.announce(from, to, id);
+        if (logic == 4) announceCreation(from, to, id);
         if (logic == 1 || logic == 3) emit Transfer(from, to, id, msg.sender, "");
         if (logic == 2 || logic == 3) emit Transfer(from, to, id);
     }

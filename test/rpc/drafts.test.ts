@@ -4,7 +4,15 @@ import { AbiCoder, zeroPadBytes } from "ethers";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { TransferForm } from "../../src/events/types.ts";
 import { decodeTransferLogs } from "../../src/rpc/decode.ts";
-import { CAT_ADOPTED, CAT_RESCUED, TRANSFER, TRANSFER_821, TRANSFER_821_SECOND } from "../../src/rpc/topics.ts";
+import {
+  CAT_ADOPTED,
+  CAT_RESCUED,
+  CREATE_821,
+  DESTROY_821,
+  TRANSFER,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
+} from "../../src/rpc/topics.ts";
 import type { VerifiedLog } from "../../src/rpc/verify.ts";
 
 const CLAIMED: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
@@ -81,6 +89,24 @@ test("a transfer announced both ways is counted once, in either order, as often 
   // In another transaction it is another transfer.
   expect(path([standard(1, 2, 1), standard(2, 1, 2), draft(1, 2, 3)])).toEqual(["1>2@0", "2>1@1", "1>2@2"]);
   expect(path([standard(1, 2), standard(1, 2)])).toEqual(["1>2@0", "1>2@1"]);
+});
+
+test("creations and destructions are mints and burns, of collections whose forms have them", () => {
+  const said: Said[] = [
+    [[CREATE_821, word(1), word(7), word(9)], coder.encode(["string"], ["a parcel"])],
+    [[DESTROY_821, word(1), word(7), word(9)], "0x", 2],
+    [[CREATE_821, word(2), word(7), word(9)], coder.encode(["string"], [""]), 3],
+    standard(0, 2, 3),
+    [[CREATE_821, word(2), word(7)], word(9), 4],
+  ];
+  const { erc721 } = TransferKind;
+  const moves = [
+    [erc721, 7, 0, 1, 0],
+    [erc721, 7, 1, 0, 1],
+    [erc721, 7, 0, 2, 2],
+  ];
+  expect(read(said, [...CLAIMED, "erc821-created"])).toEqual({ moves, malformed: 1 });
+  expect(read(said).moves).toEqual([[erc721, 7, 0, 2, 3]]);
 });
 
 test("MoonCats are named by five bytes, and what is not such a name is malformed", () => {

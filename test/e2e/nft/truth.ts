@@ -89,6 +89,10 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
     }
     case "Assign":
       return [move("CRYPTOPUNKS", ZERO, a[0], a[1])];
+    case "Create":
+      return [move("ERC721", ZERO, a[0], a[1])];
+    case "Destroy":
+      return [move("ERC721", a[0], ZERO, a[1])];
     case "CatRescued":
       return [move("MOONCATS", ZERO, a[0], BigInt(a[1]))];
     case "CatAdopted":

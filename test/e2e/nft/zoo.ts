@@ -149,7 +149,7 @@ const PARCELS = [-2n, -1n, 0n, 1n].flatMap((x) =>
   [-3n, -2n, -1n, 0n, 1n].map((y) => (BigInt.asUintN(128, x) << 128n) | BigInt.asUintN(128, y)),
 );
 /** Events of old drafts are few beside those of the standard, but all of its logics are used again and again here. */
-const LOGICS = 4;
+const LOGICS = 5;
 
 function actLand(world: World): Call[] {
   const { random } = world;
@@ -306,6 +306,7 @@ export const KINDS: readonly Kind[] = [
     act: actPunks,
   },
   { ...free("AssetRegistry"), ids: () => PARCELS },
+  { ...free("CreatingRegistry"), ids: () => PARCELS },
   { ...free("Land"), ids: () => PARCELS, act: actLand },
   {
     name: "MoonCats",

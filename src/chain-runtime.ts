@@ -11,19 +11,22 @@ import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import { within } from "./core/within.ts";
+import { TransferKind } from "./events/columns.ts";
 import { type HeaderRef, parseStream } from "./events/types.ts";
-import { type AuditSample, runAudit } from "./indexer/audit.ts";
+import { type AuditOutcome, type AuditSample, runAudit } from "./indexer/audit.ts";
 import type { Verify } from "./indexer/backfill-task.ts";
 import type { ChainProjection } from "./indexer/chain-projection.ts";
 import { ChainIndexing } from "./indexer/indexing.ts";
+import type { KnownTokens } from "./indexer/unexplained.ts";
 import type { EventLog } from "./log/port.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import type { ChainMetadata, Metadata } from "./metadata/service.ts";
 import { isAirdropShaped } from "./nfts/airdrop.ts";
+import type { Collection } from "./nfts/collection.ts";
 import type { FlagLists } from "./nfts/flags.ts";
 import type { Entry } from "./nfts/listing.ts";
 import type { CollectionProjections } from "./nfts/projections.ts";
-import { sampleHoldings } from "./nfts/sample.ts";
+import { type Holding, sampleHoldings, toldTokens } from "./nfts/sample.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/service.ts";
 import type { DecodePool } from "./rpc/decode-pool.ts";
@@ -184,6 +187,17 @@ function blockHeaders({
   };
 }
 
+/** Sums up which tokens with one owner the log tells of: more of them are looked for. */
+function knownTokens(collection: Collection, block: number, holdings: readonly Holding[]): KnownTokens | undefined {
+  const told = toldTokens(collection, block);
+  if (told === undefined) return undefined;
+  const { erc1155 } = TransferKind;
+  const ids = holdings.flatMap(({ kind, id }) => (kind === erc1155 ? [] : [id]));
+  const forms = collection.identified?.forms ?? [];
+  const family = (["cryptopunks", "mooncats"] as const).find((form) => forms.includes(form));
+  return { kind: TransferKind[family ?? "erc721"], ids, ...told };
+}
+
 interface AuditParts {
   readonly chain: Chain;
   readonly reader: RpcChainReader;
@@ -197,6 +211,7 @@ function startAudit(
 ): void {
   const { chainId, name } = chain;
   metrics.auditDrift.inc({ chain: name }, 0);
+  metrics.auditUnexplained.inc({ chain: name }, 0);
   const random = () => clock.random();
   const sample = (): AuditSample | undefined => {
     const streams = projections.hotOf(chainId);
@@ -208,11 +223,19 @@ function startAudit(
     const parsed = parseStream(stream);
     if (parsed.kind !== "nft") return undefined;
     const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
-    return { address: parsed.address, block: { number: head.number, hash: head.hash }, holdings };
+    const { version } = collection;
+    return {
+      address: parsed.address,
+      block: { number: head.number, hash: head.hash },
+      holdings,
+      known: knownTokens(collection, head.number, holdings),
+      isAsDrawn: () => collection.version === version && projections.peek(stream) === collection,
+    };
   };
-  const onChecked = ({ checked, drifted }: { checked: number; drifted: number }): void => {
+  const onChecked = ({ checked, drifted, unexplained }: AuditOutcome): void => {
     metrics.auditedHoldings.inc({ chain: name }, checked);
     metrics.auditDrift.inc({ chain: name }, drifted);
+    metrics.auditUnexplained.inc({ chain: name }, unexplained);
   };
   const every = auditMs === undefined ? {} : { roundMs: auditMs };
   const audit = { chain: name, reader, clock, logger, sample, onChecked, ...every };

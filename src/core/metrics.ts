@@ -131,6 +131,12 @@ export class Metrics {
     labelNames: ["chain"],
     registers: [this.registry],
   });
+  readonly auditUnexplained = new Counter({
+    name: "audit_unexplained_holders_total",
+    help: "Tokens that a contract gave an owner to when the self-audit asked, and that no log tells of; again at each find",
+    labelNames: ["chain"],
+    registers: [this.registry],
+  });
   readonly malformedLogs = new Counter({
     name: "malformed_logs_total",
     help: "Logs under a known topic whose data do not fit it",

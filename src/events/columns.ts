@@ -9,8 +9,11 @@
  */
 import { InvariantError } from "../core/errors.ts";
 
-/** What a transfer is of. A `range` is ERC-2309: ids from `id`, `amount` of them, one each. */
-export const TransferKind = { erc721: 0, erc1155: 1, cryptopunks: 2, range: 3 } as const;
+/**
+ * What a transfer is of. A `range` is ERC-2309: ids from `id`, `amount` of them, one each. Four bits, of which the third
+ * is not for kinds: tables of tokens keep it for large ids.
+ */
+export const TransferKind = { erc721: 0, erc1155: 1, cryptopunks: 2, range: 3, mooncats: 8 } as const;
 export type TransferKind = (typeof TransferKind)[keyof typeof TransferKind];
 
 /** Unsigned integers of up to 256 bits: `words` u32 words a value (1, 2 or 8), lowest first. */

@@ -29,6 +29,12 @@ export type TransferForm =
   | "erc2309"
   /** ERC-1155 `TransferSingle` and `TransferBatch`. */
   | "erc1155"
+  /** The `Transfer` of both ERC-821 drafts (Decentraland's LAND); beside ERC-721's it is counted once. */
+  | "erc821"
+  /** `Create` and `Destroy`, by which the earliest logic of ERC-821 announced mints and burns. */
+  | "erc821-created"
+  /** MoonCats' `CatRescued` and `CatAdopted`. */
+  | "mooncats"
   /** CryptoPunks' `Assign`, `PunkTransfer`, `PunkBought`. */
   | "cryptopunks";
 

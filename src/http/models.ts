@@ -102,7 +102,7 @@ const nftRecord = (wire: WireTypes) =>
     }),
     block_number: digits("Block of the last transfer"),
     block_number_minted: digits("Block of the first mint"),
-    contract_type: text("ERC721, ERC1155 or CRYPTOPUNKS"),
+    contract_type: text("ERC721, ERC1155, or the family of a contract older than both: CRYPTOPUNKS, MOONCATS"),
     token_uri: nullableText("As the contract gave it"),
     metadata: nullableText("The raw JSON as one string"),
     normalized_metadata: orEmpty("NormalizedMetadata", NormalizedMetadata, '"" unless normalizeMetadata=true'),

@@ -12,11 +12,15 @@ import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";
 import { SpanController } from "../rpc/span.ts";
 import {
   ASSIGN,
+  CAT_ADOPTED,
+  CAT_RESCUED,
   CONSECUTIVE_TRANSFER,
-  NFT_TOPICS,
   PUNK_BOUGHT,
   PUNK_TRANSFER,
+  TELLING_TOPICS,
   TRANSFER,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "../rpc/topics.ts";
@@ -27,11 +31,16 @@ const ABI = new Interface([
   "function symbol() view returns (string)",
   "function decimals() view returns (uint8)",
   "function ownerOf(uint256) view returns (address)",
+  "function punkIndexToAddress(uint256) view returns (address)",
 ]);
-/** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155. */
+/** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155; and ERC-821, as the package `erc821` has it. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
-/** A contract of any standard may use the events of all of them: some are two kinds at once. */
-const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155"];
+const ERC821 = "0x7c0633c6";
+/**
+ * A contract of any standard may use the events of all of them: some are two kinds at once, and a proxy
+ * may have had logic that was written to a draft.
+ */
+const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 /** Ids whose owner is asked for before a `Transfer` without indexed id is believed to be of an NFT. */
 const SAMPLES = 12;
 /** Parts into which a search for the deployment cuts what is left: 20 million blocks take nine round trips, not 25. */
@@ -65,6 +74,7 @@ export async function identify(
     call("name"),
     call("symbol"),
     call("decimals"),
+    supports(ERC821),
   ];
   const { header, results, hasCode, final } = await lookAt(reader, address, questions);
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
@@ -88,7 +98,10 @@ export async function identify(
   // Not the first log's block: a log that is left out of an answer here would be missed for ever.
   const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
   const decimals = readDecimals(results[6]);
-  if (honest && erc721 === true) return identity({ kind: "nft", forms: formsOfClaim(decimals), startBlock });
+  if (honest && erc721 === true) {
+    const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
+    return identity({ kind: "nft", forms, startBlock });
+  }
   if (honest && erc1155 === true) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
   const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
   // Divisible units are no NFTs, unless events say so that an ERC-20 cannot emit. CryptoPunks answers 0: no proof.
@@ -97,7 +110,8 @@ export async function identify(
   const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
   if (found === undefined) return divisible || first === head ? nothing : undefined;
   const plain = formsOfEvents(found);
-  if (plain !== undefined) return identity({ kind: "nft", forms: plain, startBlock });
+  const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, found));
+  if (plain !== undefined && !isForeign) return identity({ kind: "nft", forms: plain, startBlock });
   if (divisible) return nothing;
   const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
   return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
@@ -138,8 +152,8 @@ function formsOfClaim(decimals: number | undefined): TransferForm[] {
   return [...STANDARD_FORMS, ...odd];
 }
 
-function isTrue(result: CallResult): boolean {
-  return result.ok && /^0x0{63}1$/.test(result.data);
+function isTrue(result: CallResult | undefined): boolean {
+  return result?.ok === true && /^0x0{63}1$/.test(result.data);
 }
 
 /** A string answer; also bytes32, as early contracts have it; "" when there is none. What is no UTF-8 shows as U+FFFD. */
@@ -215,7 +229,7 @@ async function firstLogs(
   for (let from = fromBlock; from <= toBlock; ) {
     signal.throwIfAborted();
     const to = Math.min(toBlock, from + MAX_WINDOW - 1);
-    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: to };
+    const filter = { addresses: [address], topics: TELLING_TOPICS, fromBlock: from, toBlock: to };
     const found = await reader.firstLogs(filter, span, { reaching: to > final ? header : undefined, signal });
     if (found.logs.length > 0) return found.logs;
     from = found.toBlock + 1;
@@ -228,7 +242,22 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
   const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
   const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
   if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return STANDARD_FORMS;
+  if (has(TRANSFER_821, TRANSFER_821_SECOND)) return [...STANDARD_FORMS, "erc821-created"];
+  if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
   return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/**
+ * Says if all logs are CryptoPunks' `Assign` and the contract lacks CryptoPunks' view. CryptoCats announces first owners
+ * like that, and sales by events of its own: read as CryptoPunks, it would be listed with sellers for owners.
+ */
+async function isUnknownMarket(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<boolean> {
+  const assigned = logs.find((log) => log.topics[0] === ASSIGN && log.data.length === 66);
+  const isCertain = logs.some((log) => log.topics[0] === PUNK_TRANSFER || log.topics[0] === PUNK_BOUGHT);
+  if (assigned === undefined || isCertain) return false;
+  const data = ABI.encodeFunctionData("punkIndexToAddress", [assigned.data]);
+  const [result] = await reader.calls([{ to: address, data }], "latest");
+  return result?.ok !== true || result.data.length !== 66;
 }
 
 /** A form that an ERC-20 has too, when the contract knows owners of what would be the ids. */

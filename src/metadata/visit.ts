@@ -309,7 +309,8 @@ function pickSample(book: MetadataBook, clock: Clock): Token[] {
   const slots = new Set<number>();
   for (let i = 0; i < SAMPLE * 4 && slots.size < Math.min(SAMPLE, tokens.count); i++) {
     const slot = Math.floor(clock.random() * tokens.count);
-    if (tokens.kind(slot) !== TransferKind.cryptopunks && book.good(slot) !== undefined) slots.add(slot);
+    const isOwnFamily = tokens.kind(slot) === TransferKind.cryptopunks || tokens.kind(slot) === TransferKind.mooncats;
+    if (!isOwnFamily && book.good(slot) !== undefined) slots.add(slot);
   }
   return [...slots].map((slot) => ({ kind: tokens.kind(slot), id: tokens.id(slot) }));
 }

@@ -42,6 +42,7 @@ const typed = (rest: string): { readonly [kind: number]: Piece } => ({
   [TransferKind.erc721]: piece(`","contract_type":"ERC721","token_uri":${rest}`),
   [TransferKind.erc1155]: piece(`","contract_type":"ERC1155","token_uri":${rest}`),
   [TransferKind.cryptopunks]: piece(`","contract_type":"CRYPTOPUNKS","token_uri":${rest}`),
+  [TransferKind.mooncats]: piece(`","contract_type":"MOONCATS","token_uri":${rest}`),
 });
 const TYPED = typed("");
 /** As far as the minter. */

@@ -50,6 +50,26 @@ export function sampleHoldings(
   return holdings;
 }
 
+/** The log's account of a collection's tokens: the self-audit looks for tokens that are missing in it. */
+export interface ToldTokens {
+  /** Tokens in the listing, and tokens the log ever told of. */
+  readonly listed: number;
+  readonly told: number;
+  readonly tells: (id: bigint) => boolean;
+}
+
+/** The tokens the log tells of, up to and after `block`; undefined where all it has are of ERC-1155. */
+export function toldTokens({ ledger }: Collection, block: number): ToldTokens | undefined {
+  const { tokens, rows, owners } = ledger;
+  if (rows.count > 0 && owners.count === 0 && rows.ranges.length === 0) return undefined;
+  const kinds = Object.values(TransferKind);
+  return {
+    listed: countEntries(ledger, block, false),
+    told: rows.count,
+    tells: (id) => rows.rangeOf(id) >= 0 || kinds.some((kind) => tokens.findId(kind, id) >= 0),
+  };
+}
+
 /** Some holding of an ERC-1155 token: a token with many holders has them in no order that could be drawn from. */
 function drawAmount({ tokens, balances }: Ledger, block: number, random: () => number): Drawn | undefined {
   const transfers = balances.countAt(block);

@@ -2,17 +2,25 @@
  * Verified logs to transfers in columns. Free functions on primitives: this is the hot loop of a backfill and runs in a
  * worker. What a hostile contract emits under a known topic but malformed is skipped and counted, never thrown.
  */
-import { encodeTransfers, TransferKind } from "../events/columns.ts";
+import { TransferKind } from "../events/columns.ts";
 import type { TransferForm } from "../events/types.ts";
+import { type Announcement, addCat, createdMove, Echoes, mayEcho } from "./drafts.ts";
 import {
   ASSIGN,
+  CAT_ADOPTED,
+  CAT_RESCUED,
   CONSECUTIVE_TRANSFER,
+  CREATE_821,
+  DESTROY_821,
   PUNK_BOUGHT,
   PUNK_TRANSFER,
   TRANSFER,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "./topics.ts";
+import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO } from "./transfer-builder.ts";
 import type { VerifiedLog } from "./verify.ts";
 
 export interface DecodedTransfers {
@@ -23,94 +31,11 @@ export interface DecodedTransfers {
   readonly malformed: number;
 }
 
-const ZERO = "0".repeat(40);
 /** An id range longer than this is taken to be this long: no honest collection is, and positions stay exact. */
 export const MAX_RANGE = 2 ** 40;
 
-/** Grows columns; addresses are interned by their 40 hex digits. */
-class Builder {
-  count = 0;
-  kinds = new Uint8Array(1024);
-  blocks = new Uint32Array(1024);
-  logIndexes = new Uint32Array(1024);
-  from = new Uint32Array(1024);
-  to = new Uint32Array(1024);
-  ids = new Uint32Array(8 * 1024);
-  amounts = new Uint32Array(8 * 1024);
-  readonly #dictionary = new Map<string, number>();
-
-  #grow(): void {
-    const size = this.kinds.length * 2;
-    const widen = <T extends Uint8Array | Uint32Array>(old: T, length: number): T => {
-      const grown = new (old.constructor as new (length: number) => T)(length);
-      grown.set(old);
-      return grown;
-    };
-    this.kinds = widen(this.kinds, size);
-    this.blocks = widen(this.blocks, size);
-    this.logIndexes = widen(this.logIndexes, size);
-    this.from = widen(this.from, size);
-    this.to = widen(this.to, size);
-    this.ids = widen(this.ids, size * 8);
-    this.amounts = widen(this.amounts, size * 8);
-  }
-
-  /** Adds a transfer; the id's and amount's words are for the caller to write at the returned index. */
-  add(kind: TransferKind, log: VerifiedLog, from: string, to: string): number {
-    if (this.count === this.kinds.length) this.#grow();
-    const at = this.count++;
-    this.kinds[at] = kind;
-    this.blocks[at] = log.blockNumber;
-    this.logIndexes[at] = log.logIndex;
-    this.from[at] = this.#intern(from);
-    this.to[at] = this.#intern(to);
-    return at;
-  }
-
-  #intern(digits: string): number {
-    let index = this.#dictionary.get(digits);
-    if (index === undefined) {
-      index = this.#dictionary.size;
-      this.#dictionary.set(digits, index);
-    }
-    return index;
-  }
-
-  finish(): Uint8Array {
-    const addressCount = this.#dictionary.size;
-    const addresses = new Uint8Array(Buffer.from([...this.#dictionary.keys()].join(""), "hex"));
-    return encodeTransfers({
-      count: this.count,
-      addressCount,
-      addresses,
-      kinds: this.kinds,
-      blocks: this.blocks,
-      logIndexes: this.logIndexes,
-      from: this.from,
-      to: this.to,
-      ids: { words: 8, values: this.ids },
-      amounts: { words: 8, values: this.amounts },
-    });
-  }
-}
-
-/** Writes the 64 hex digits at `start` of `hex` as eight words, lowest first; leading zeros cost one comparison. */
-function writeWords(hex: string, start: number, target: Uint32Array, index: number): void {
-  const base = index * 8;
-  for (let w = 0; w < 8; w++) {
-    const end = start + 64 - w * 8;
-    target[base + w] = Number.parseInt(hex.slice(end - 8, end), 16);
-  }
-}
-
-function writeOne(target: Uint32Array, index: number): void {
-  target.fill(0, index * 8, index * 8 + 8);
-  target[index * 8] = 1;
-}
-
 /** The address in the 32-byte word at `start`: its last 40 digits. */
 const addressAt = (hex: string, start: number): string => hex.slice(start + 24, start + 64);
-const addressOfTopic = (topic: string): string => topic.slice(26);
 
 /** The offset or length in the 32-byte word at byte `at` of ABI data, or -1 when it cannot be inside it. */
 function smallAt(data: string, at: number): number {
@@ -121,7 +46,7 @@ function smallAt(data: string, at: number): number {
 }
 
 /** Adds the pairs of a `TransferBatch`; false when its ABI data are malformed. */
-function addBatch(builder: Builder, log: VerifiedLog): boolean {
+function addBatch(builder: TransferBuilder, log: VerifiedLog): boolean {
   const { data, topics } = log;
   const idsAt = smallAt(data, 0);
   const amountsAt = smallAt(data, 32);
@@ -142,7 +67,7 @@ function addBatch(builder: Builder, log: VerifiedLog): boolean {
 }
 
 /** Adds an ERC-2309 range; false when it is malformed. */
-function addRange(builder: Builder, log: VerifiedLog): boolean {
+function addRange(builder: TransferBuilder, log: VerifiedLog): boolean {
   const { data, topics } = log;
   if (topics.length !== 4 || data.length !== 66) return false;
   const first = BigInt(topics[1] as string);
@@ -163,15 +88,9 @@ function addRange(builder: Builder, log: VerifiedLog): boolean {
   return true;
 }
 
-function addSingle(builder: Builder, kind: TransferKind, log: VerifiedLog, from: string, to: string, id: string): void {
-  const at = builder.add(kind, log, from, to);
-  writeWords(id, 0, builder.ids, at);
-  writeOne(builder.amounts, at);
-}
-
 /** Decodes logs of one contract whose transfers read as `forms` say. */
 export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly TransferForm[]): DecodedTransfers {
-  const builder = new Builder();
+  const builder = new TransferBuilder();
   const accepts = new Set(forms);
   const [indexed, idInData, unindexed] = [
     accepts.has("erc721"),
@@ -179,6 +98,14 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
     accepts.has("erc721-unindexed"),
   ];
   const [erc1155, erc2309, punks] = [accepts.has("erc1155"), accepts.has("erc2309"), accepts.has("cryptopunks")];
+  const [erc821, cats] = [accepts.has("erc821"), accepts.has("mooncats")];
+  const created = accepts.has("erc821-created");
+  // Where no log is of ERC-821, nothing is announced twice.
+  const echoes = erc821 && logs.some(mayEcho) ? new Echoes() : undefined;
+  const addUnlessEcho = (log: VerifiedLog, way: Announcement, [from, to, id]: readonly [string, string, string]) => {
+    if (echoes?.isEcho(log, way, [from, to, id])) return;
+    addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+  };
   let malformed = 0;
   // CryptoPunks' own `Transfer` names the buyer that `PunkBought` forgets after an accepted bid.
   let beside: VerifiedLog | undefined;
@@ -192,7 +119,7 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
         } else if (topics.length === 4) {
           if (!indexed) continue;
           const [, from, to, id] = topics as [string, string, string, string];
-          addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+          addUnlessEcho(log, "standard", [from, to, id]);
         } else if (topics.length === 3 && data.length === 66) {
           if (!idInData) continue;
           const [, from, to] = topics as [string, string, string];
@@ -202,6 +129,29 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
           const [from, to] = [addressAt(data, 2), addressAt(data, 66)];
           addSingle(builder, TransferKind.erc721, log, from, to, data.slice(130));
         } else malformed++;
+        break;
+      }
+      case TRANSFER_821:
+      case TRANSFER_821_SECOND: {
+        if (!erc821) continue;
+        if (topics.length !== 4) {
+          malformed++;
+          continue;
+        }
+        const [, from, to, id] = topics as [string, string, string, string];
+        addUnlessEcho(log, "draft", [from, to, id]);
+        break;
+      }
+      case CREATE_821:
+      case DESTROY_821: {
+        if (!created) continue;
+        if (topics.length !== 4) malformed++;
+        else addUnlessEcho(log, "created", createdMove(log));
+        break;
+      }
+      case CAT_RESCUED:
+      case CAT_ADOPTED: {
+        if (cats && !addCat(builder, log)) malformed++;
         break;
       }
       case TRANSFER_SINGLE: {

@@ -11,13 +11,31 @@ export const TRANSFER_SINGLE = topic("TransferSingle(address,address,address,uin
 export const TRANSFER_BATCH = topic("TransferBatch(address,address,address,uint256[],uint256[])");
 /** ERC-2309. */
 export const CONSECUTIVE_TRANSFER = topic("ConsecutiveTransfer(uint256,uint256,address,address)");
+/**
+ * ERC-821, the drafts that Decentraland's LAND was written to: from, to and id are indexed, operator and data are not
+ * (github.com/decentraland/erc721: contracts/IAssetRegistry.sol for the first, contracts/IERC721Base.sol for the second).
+ */
+export const TRANSFER_821 = topic("Transfer(address,address,uint256,address,bytes,bytes)");
+export const TRANSFER_821_SECOND = topic("Transfer(address,address,uint256,address,bytes)");
+/**
+ * Mints and burns of the first draft's earliest logic, with holder, id and operator indexed (github.com/decentraland/land:
+ * contracts/registry/StandardAssetRegistry.sol). Other contracts may mean other things by these names.
+ */
+export const CREATE_821 = topic("Create(address,uint256,address,string)");
+export const DESTROY_821 = topic("Destroy(address,uint256,address)");
+/**
+ * MoonCats: recipient and id are indexed, then id, from and to (github.com/ponderware/MoonCatRescue-Contract). Cats of
+ * the genesis have no owner before they are adopted.
+ */
+export const CAT_RESCUED = topic("CatRescued(address,bytes5)");
+export const CAT_ADOPTED = topic("CatAdopted(bytes5,uint256,address,address)");
 /** CryptoPunks. */
 export const ASSIGN = topic("Assign(address,uint256)");
 export const PUNK_TRANSFER = topic("PunkTransfer(address,address,uint256)");
 export const PUNK_BOUGHT = topic("PunkBought(uint256,uint256,address,address)");
 
-/** What is asked of a contract that may be any kind of NFT. */
-export const NFT_TOPICS: readonly Hash[] = [
+/** Events that tell what kind of NFT a contract is. */
+export const TELLING_TOPICS: readonly Hash[] = [
   TRANSFER,
   TRANSFER_SINGLE,
   TRANSFER_BATCH,
@@ -25,4 +43,11 @@ export const NFT_TOPICS: readonly Hash[] = [
   ASSIGN,
   PUNK_TRANSFER,
   PUNK_BOUGHT,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
+  CAT_RESCUED,
+  CAT_ADOPTED,
 ];
+
+/** What is asked of a contract that may be any kind of NFT. */
+export const NFT_TOPICS: readonly Hash[] = [...TELLING_TOPICS, CREATE_821, DESTROY_821];

@@ -10,7 +10,7 @@ abstract contract Ownership {
         return held[owner];
     }
 
-    function ownerOf(uint256 id) external view returns (address owner) {
+    function ownerOf(uint256 id) public view virtual returns (address owner) {
         owner = owners[id];
         require(owner != address(0), "no such token");
     }
@@ -108,5 +108,30 @@ contract Hybrid is Ownership {
     function announce(address from, address to, uint256 id) internal override {
         emit Transfer(from, to, id);
         emit TransferSingle(msg.sender, from, to, id, 1);
+    }
+}
+
+/// As CryptoCats: CryptoPunks' event for a first owner, and events and views of its own for all that follows.
+contract AssignedCats {
+    event Assign(address indexed to, uint256 catIndex);
+    event Transfer(address indexed from, address indexed to, uint256 value);
+
+    string public constant name = "CRYPTOCATS";
+    string public constant symbol = "CCAT";
+    uint8 public constant decimals = 0;
+
+    mapping(uint256 => address) public catIndexToAddress;
+
+    function getCat(uint256 index) external {
+        require(catIndexToAddress[index] == address(0), "taken");
+        catIndexToAddress[index] = msg.sender;
+        emit Assign(msg.sender, index);
+    }
+
+    /// The value is the cat here, and a number of cats where one is sold.
+    function transfer(address to, uint256 index) external {
+        require(catIndexToAddress[index] == msg.sender, "not the owner");
+        catIndexToAddress[index] = to;
+        emit Transfer(msg.sender, to, index);
     }
 }

@@ -1,9 +1,13 @@
-/** The self-audit on a real chain: no drift while the events tell the truth, and drift once the state is another. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * The self-audit on a real chain: no drift while the events tell the truth, and drift once the state is another; tokens
+ * that contracts have owners of and never told about.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, keccak256, zeroPadValue } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { createLogger } from "../../src/core/logger.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -51,4 +55,114 @@ test("holdings of both kinds are checked, and none drifts; a state that no event
   }
   await anvil.mine();
   await eventually("drift is counted", async () => ((await metric("audit_drift_total")) > 0 ? true : undefined));
+});
+
+/** Collections that look as if holders were missing, and none is. */
+const HONEST: readonly [name: string, args: readonly unknown[]][] = [
+  ["CountingNft", []],
+  ["RetiringNft", []],
+  ["SquareNft", []],
+  ["AccountNft", []],
+  ["LazyNft", []],
+  ["GhostNft", []],
+  ["EnumeratedNft", []],
+  ["Kitties", []],
+  ["Punks", []],
+  ["MoonCats", []],
+  ["Land", []],
+  ["ConsecutiveNft", ["Con", "CON", "0x00000000000000000000000000000000000a0d17", 30]],
+  ["Hybrid", []],
+  ["MultiToken", ["M", "M", ""]],
+];
+
+describe("holders that no log explains", () => {
+  let people: readonly string[];
+  const warnings: Record<string, unknown>[] = [];
+  const logger = createLogger("warn", { write: (line) => warnings.push(JSON.parse(line)) });
+  const make = async (name: string, args: readonly unknown[] = []) => deploy(anvil, await contractArtifact(name), args);
+  let audited: TestService;
+  const metricOf = async (name: string) => {
+    const text = await (await audited.fetch("/metrics")).text();
+    return Number(new RegExp(`^${name}\\{chain="eth"\\} (\\d+)$`, "m").exec(text)?.[1] ?? Number.NaN);
+  };
+
+  beforeAll(async () => {
+    people = anvil.accounts.slice(1, 5);
+    audited = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), auditMs: 2, logger });
+  });
+
+  afterAll(() => audited?.stop());
+
+  /** Mints three tokens and burns or moves one of them. */
+  async function use({ contract }: Deployed, name: string): Promise<void> {
+    const [first, second] = people as [string, string];
+    if (name === "Kitties") await transact(anvil, contract, "breed", [first, 3]);
+    else if (name === "Punks") await transact(anvil, contract, "setInitialOwners", [first, 4, 3]);
+    else if (name === "MoonCats") {
+      for (const cat of ["0x0054fc2a11", "0x0000000001"]) await transact(anvil, contract, "rescueCat", [first, cat]);
+      await transact(anvil, contract, "adoptGenesisCat", [second, "0xff00000ca7"]);
+    } else if (name === "AccountNft") {
+      for (const to of people) await transact(anvil, contract, "mint", [to, BigInt(to)]);
+    } else if (name === "MultiToken") await transact(anvil, contract, "mint", [first, 7, 5]);
+    else if (name !== "ConsecutiveNft") {
+      await transact(anvil, contract, "mintMany", [first, 5, 3]);
+      if (name === "Land") await transact(anvil, contract, "upgrade", [2]);
+      if (name === "Land") await transact(anvil, contract, "mint", [second, 8]);
+      else await transact(anvil, contract, "burn", [6]);
+    }
+  }
+
+  test("burned, retired, unsold and countless tokens are none, nor is a supply that counts something else", async () => {
+    for (const [name, args] of HONEST) {
+      const deployed = await make(name, args);
+      await use(deployed, name);
+      await synced(audited, deployed.address, deployed.blockNumber);
+    }
+    const before = await metricOf("audit_holdings_checked_total");
+    await eventually("each was audited many times", async () =>
+      (await metricOf("audit_holdings_checked_total")) > before + HONEST.length * 150 ? true : undefined,
+    );
+    expect(await metricOf("audit_unexplained_holders_total")).toBe(0);
+    expect(warnings.filter((line) => String(line["msg"]).includes("holders"))).toEqual([]);
+  });
+
+  /** Waits for the one warning about the contract. */
+  const warningOf = (address: string) =>
+    eventually(`a warning about ${address}`, async () => {
+      const lines = warnings.filter((line) => line["address"] === address.toLowerCase());
+      return lines.length > 0 ? lines : undefined;
+    });
+
+  test.each([
+    ["beside those that are listed", "SilentNft", [500], [501]],
+    ["where none is listed", "SilentNft", [], [2]],
+    ["that the contract lists itself, wherever they are", "EnumeratedNft", [3n ** 90n], [7n ** 80n, 5n ** 70n]],
+    ["below the contract's own count", "RetiringNft", [40], Array.from({ length: 400 }, (_, i) => i + 3_000)],
+  ] as [string, string, (number | bigint)[], (number | bigint)[]][])("%s", async (_, name, told, silent) => {
+    const { address, contract } = await make(name);
+    for (const id of told) await transact(anvil, contract, "mint", [people[0], id]);
+    await transact(anvil, contract, "setSilent", [true]);
+    for (const id of silent.filter((id) => !told.includes(id)))
+      await transact(anvil, contract, "mint", [people[1], id]);
+    const last = Number(await anvil.send("eth_blockNumber"));
+    const { body } = await synced(audited, address, last);
+    expect(body.result.map((record: { token_id: string }) => record.token_id)).toEqual(told.map(String));
+    const found = await metricOf("audit_unexplained_holders_total");
+    const [warning] = await warningOf(address);
+    const supply = { EnumeratedNft: told.length + silent.length, RetiringNft: 10_000 }[name];
+    expect(warning).toMatchObject({
+      level: "warn",
+      chain: "eth",
+      owner: people[1]?.toLowerCase(),
+      listed: told.length,
+      ...(supply === undefined ? {} : { totalSupply: String(supply) }),
+    });
+    expect(silent.map(String)).toContain(String(warning?.["tokenId"]));
+    expect(Number(warning?.["block"])).toBeGreaterThanOrEqual(last);
+    await eventually("it is found again", async () =>
+      (await metricOf("audit_unexplained_holders_total")) > found + 2 ? true : undefined,
+    );
+    // The operator was told once.
+    expect(await warningOf(address)).toHaveLength(1);
+  });
 });

@@ -38,7 +38,7 @@ const id = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...LARGE_IDS) },
 );
 export const single = fc.record({
-  kind: fc.constantFrom(TransferKind.erc721, TransferKind.cryptopunks),
+  kind: fc.constantFrom(TransferKind.erc721, TransferKind.cryptopunks, TransferKind.mooncats),
   from: owner,
   to: owner,
   id,

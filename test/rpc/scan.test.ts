@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
 import { type DecodeJob, decodeAnswer, parseAnswer } from "../../src/rpc/decode-answer.ts";
 import { scanTransfers } from "../../src/rpc/scan.ts";
-import { NFT_TOPICS, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/topics.ts";
+import { NFT_TOPICS, TRANSFER, TRANSFER_821_SECOND, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/topics.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;
 const job: DecodeJob = {
@@ -15,7 +15,7 @@ const job: DecodeJob = {
   topics: NFT_TOPICS,
   fromBlock: 100,
   toBlock: 1_000,
-  forms: ["erc721", "erc2309", "erc1155"],
+  forms: ["erc721", "erc2309", "erc1155", "erc821"],
 };
 const bytesOf = (answer: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(answer));
 const word = (value: number | bigint): string => value.toString(16).padStart(64, "0");
@@ -140,6 +140,13 @@ const SPOILERS: readonly ((log: Record<string, unknown>, logs: Record<string, un
   (log) => (log["topics"] = (log["topics"] as string[]).slice(0, 3)),
   (log) => (log["topics"] = [...(log["topics"] as string[]), hash(1)]),
   (log) => ((log["topics"] as string[])[0] = TRANSFER_BATCH),
+  (log) => ((log["topics"] as string[])[0] = TRANSFER_821_SECOND),
+  (log, logs) => {
+    const { topics, ...rest } = log;
+    const echo = [TRANSFER_821_SECOND, ...(topics as string[]).slice(1)];
+    logs.splice(logs.indexOf(log) + 1, 0, { ...rest, topics: echo, data: `0x${word(9)}${word(64)}${word(0)}` });
+    for (const [index, each] of logs.entries()) each["logIndex"] = `0x${index.toString(16)}`;
+  },
   (log) => ((log["topics"] as string[])[0] = hash(2)),
   (log) => ((log["topics"] as string[])[1] = `0x${"f".repeat(64)}`),
   (log) => ((log["topics"] as string[])[2] = `0x${"A".repeat(64)}`),

@@ -408,9 +408,12 @@ export class SimEndpoint implements Endpoint {
       }
       case "0x313ce567":
         return kind === "erc20" ? { result: `0x${(18).toString(16).padStart(64, "0")}` } : revert;
+      case "0x58178168":
       case "0x6352211e": {
-        if (kind !== "erc721" && kind !== "unindexed") return revert;
+        const isPunks = data.startsWith("0x58178168");
+        if (isPunks ? kind !== "punks" : kind !== "erc721" && kind !== "unindexed") return revert;
         const owner = this.#owner(to as Address, BigInt(`0x${argument}`), block.hash);
+        if (owner === undefined && isPunks) return { result: FALSE };
         return owner === undefined ? revert : { result: `0x${owner.toString(16).padStart(64, "0")}` };
       }
       default:

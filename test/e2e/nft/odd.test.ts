@@ -116,6 +116,18 @@ describe("no NFT", () => {
     }
   });
 
+  test("a market that shares CryptoPunks' first event and nothing else is not listed with sellers for owners", async () => {
+    const cats = await make("AssignedCats");
+    for (const index of [0, 1, 2])
+      await transact(anvil, cats.contract, "getCat", [index], { from: people[0] as string });
+    await transact(anvil, cats.contract, "transfer", [people[1], 1], { from: people[0] as string });
+    const { body } = await eventually("it is identified", async () => {
+      const answer = await service.get(`/api/v2/nft/${cats.address}`);
+      return answer.body.status === "SYNCED" ? answer : undefined;
+    });
+    expect(body.result).toEqual([]);
+  });
+
   test("an account that delegates to an NFT contract is still an account", async () => {
     const nft = await make("PlainNft", ["Behind", "BHD"]);
     const account = anvil.accounts[0] as string;

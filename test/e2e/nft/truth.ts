@@ -42,7 +42,7 @@ export async function holdingsAt(anvil: Anvil, multicall: Deployed, world: World
   const questions =
     view === undefined
       ? ids.flatMap((id) => people.map((owner) => ({ id, owner, name: "balanceOf", args: [owner, id] })))
-      : ids.map((id) => ({ id, owner: "", name: view as string, args: [id] }));
+      : ids.map((id) => ({ id, owner: "", name: view as string, args: [kind.idArgument?.(id) ?? id] }));
   const calls = questions.map(({ name, args }) => [deployed.address, true, contract.encodeFunctionData(name, args)]);
   const data = MULTICALL.encodeFunctionData("aggregate3", [calls]);
   const tag = `0x${block.toString(16)}`;
@@ -89,6 +89,14 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
     }
     case "Assign":
       return [move("CRYPTOPUNKS", ZERO, a[0], a[1])];
+    case "Create":
+      return [move("ERC721", ZERO, a[0], a[1])];
+    case "Destroy":
+      return [move("ERC721", a[0], ZERO, a[1])];
+    case "CatRescued":
+      return [move("MOONCATS", ZERO, a[0], BigInt(a[1]))];
+    case "CatAdopted":
+      return [move("MOONCATS", a[2], a[3], BigInt(a[0]))];
     case "PunkTransfer":
       return [move("CRYPTOPUNKS", a[0], a[1], a[2])];
     case "PunkBought":

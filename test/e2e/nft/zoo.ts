@@ -23,10 +23,12 @@ export type Holdings = Map<bigint, Map<string, bigint>>;
 export interface Kind {
   readonly name: string;
   /** What the listing says the contract's rows are. */
-  readonly types: readonly ("ERC721" | "ERC1155" | "CRYPTOPUNKS")[];
+  readonly types: readonly ("ERC721" | "ERC1155" | "CRYPTOPUNKS" | "MOONCATS")[];
   readonly deploy: (anvil: Anvil, people: readonly string[]) => Promise<Deployed>;
   /** The view that names a token's owner; undefined: balances are asked for. */
-  readonly ownerView: "ownerOf" | "punkIndexToAddress" | undefined;
+  readonly ownerView: "ownerOf" | "punkIndexToAddress" | "catOwners" | undefined;
+  /** Makes the argument that the view takes for an id, where it is not the id itself. */
+  readonly idArgument?: (id: bigint) => unknown;
   /** Ids that may exist by now. */
   readonly ids: (world: World) => readonly bigint[];
   /** One random step: mostly one call, sometimes two that belong together. */
@@ -83,7 +85,7 @@ function transferOrBurn(world: World, transfer: string, burn: (id: bigint, from:
 /** Ids are chosen by whoever mints, so a burned one comes back. */
 function actFree(world: World, batches: boolean): Call[] {
   const { random, people } = world;
-  const free = FEW.filter((id) => !world.holdings.has(id));
+  const free = world.kind.ids(world).filter((id) => !world.holdings.has(id));
   if (free.length > 0 && random.below(3) === 0) {
     const to = random.pick(people);
     const id = random.pick(free);
@@ -140,6 +142,43 @@ function actPunks(world: World): Call[] {
         { method: "acceptBidForPunk", args: [id, 0], from },
       ];
   }
+}
+
+/** Parcels around the middle of the map, as LAND numbers them: x in the upper half of the word, y in the lower. */
+const PARCELS = [-2n, -1n, 0n, 1n].flatMap((x) =>
+  [-3n, -2n, -1n, 0n, 1n].map((y) => (BigInt.asUintN(128, x) << 128n) | BigInt.asUintN(128, y)),
+);
+/** Events of old drafts are few beside those of the standard, but all of its logics are used again and again here. */
+const LOGICS = 5;
+
+function actLand(world: World): Call[] {
+  const { random } = world;
+  const calls = actFree(world, true);
+  return random.below(4) === 0 ? [{ method: "upgrade", args: [random.below(LOGICS)] }, ...calls] : calls;
+}
+
+const catId = (id: bigint): string => `0x${id.toString(16).padStart(10, "0")}`;
+const CATS = numbers(20).map((n) => (n < 4n ? 0xff00000ca7n + (n << 24n) : 0x0054fc2a11n + n * 0x01000001n));
+
+function actCats(world: World): Call[] {
+  const { random, people } = world;
+  const token = anyToken(world);
+  const free = CATS.filter((id) => !world.holdings.has(id));
+  if (token === undefined || (free.length > 0 && random.below(3) === 0)) {
+    const [id, to] = [random.pick(free), random.pick(people)];
+    set(world, id, to);
+    const method = id >= 0xff00000000n ? "adoptGenesisCat" : "rescueCat";
+    return [{ method, args: [to, catId(id)] }];
+  }
+  const { id, from } = token;
+  // Now and then to oneself.
+  const to = random.pick([...people, from]);
+  set(world, id, to);
+  if (random.below(2) === 0) return [{ method: "giveCat", args: [to, catId(id)], from }];
+  return [
+    { method: "makeAdoptionOffer", args: [catId(id), 7], from },
+    { method: "acceptAdoptionOffer", args: [catId(id)], from: to, value: 7n },
+  ];
 }
 
 function move(world: World, id: bigint, from: string, to: string, amount: bigint): void {
@@ -265,6 +304,18 @@ export const KINDS: readonly Kind[] = [
     deploy: make("Punks"),
     ids: () => FEW,
     act: actPunks,
+  },
+  { ...free("AssetRegistry"), ids: () => PARCELS },
+  { ...free("CreatingRegistry"), ids: () => PARCELS },
+  { ...free("Land"), ids: () => PARCELS, act: actLand },
+  {
+    name: "MoonCats",
+    types: ["MOONCATS"],
+    ownerView: "catOwners",
+    idArgument: catId,
+    deploy: make("MoonCats"),
+    ids: () => CATS,
+    act: actCats,
   },
   {
     name: "MultiToken",

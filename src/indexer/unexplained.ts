@@ -1,0 +1,157 @@
+/**
+ * Looks for tokens that a contract gives an owner to and that no log of the contract ever told of. In: the tokens that the
+ * log tells of at a block. Out: such tokens, as far as a few questions about likely ids find any.
+ *
+ * These rules keep it from false alarms:
+ * - `totalSupply` proves nothing: it may be a cap, a constant, or a count that burns do not lower. It says how far to look,
+ *   and the warning names it.
+ * - `tokenByIndex` proves nothing: an id that it names is asked for its owner.
+ * - The owner that `ownerOf` names at the very block counts, unless it is the zero address, the dead address, or the
+ *   contract itself, by which some contracts say that a token is not sold yet.
+ * - The log explains a token whose burn it tells of, even if the contract still names an owner.
+ * - A contract is not believed if it names owners of ids drawn out of 2^64 or more: it answers for every number.
+ */
+import { Interface } from "ethers";
+import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+
+const ABI = new Interface([
+  "function ownerOf(uint256) view returns (address)",
+  "function punkIndexToAddress(uint256) view returns (address)",
+  "function catOwners(bytes5) view returns (address)",
+  "function totalSupply() view returns (uint256)",
+  "function tokenByIndex(uint256) view returns (uint256)",
+]);
+const DEAD = "0x000000000000000000000000000000000000dead";
+/** Contracts number their tokens from one of these on. */
+const FIRST_IDS = [0n, 1n, 2n];
+/** So many listed tokens have their neighbours asked about. */
+const NEIGHBOURED = 4;
+/** So many ids are drawn below the supply, and so many places out of the contract's own list. */
+const DRAWN = 5;
+/** Ids of so many bits are drawn, where no collection is full enough to have a token. */
+const CONTROL_BITS = [64, 160, 256];
+const CAT_BITS = 40n;
+const LARGEST = 2n ** 256n - 1n;
+
+/** Kinds of token with one owner. */
+type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
+
+/** The log's account of a collection's tokens with one owner. */
+export interface KnownTokens {
+  readonly kind: SingleKind;
+  /** Tokens in the listing, and tokens the log ever told of. */
+  readonly listed: number;
+  readonly told: number;
+  /** Some of the listed ones. */
+  readonly ids: readonly bigint[];
+  /** Says if the log ever told of the token, under any kind. */
+  readonly tells: (id: bigint) => boolean;
+}
+
+export interface UnexplainedToken {
+  readonly id: bigint;
+  readonly owner: string;
+}
+
+export interface Unexplained {
+  readonly tokens: readonly UnexplainedToken[];
+  /** The contract's own count, where it gives one. */
+  readonly totalSupply: bigint | undefined;
+}
+
+interface Question {
+  readonly reader: ChainReader;
+  readonly address: Address;
+  readonly block: number;
+  readonly random: () => number;
+}
+
+/** Asks the view that names the owner of a token; the id is one that the view takes (see `isId`). */
+export function ownerCall(to: Address, kind: SingleKind, id: bigint): Call {
+  if (kind === TransferKind.cryptopunks) return { to, data: ABI.encodeFunctionData("punkIndexToAddress", [id]) };
+  if (kind !== TransferKind.mooncats) return { to, data: ABI.encodeFunctionData("ownerOf", [id]) };
+  return { to, data: ABI.encodeFunctionData("catOwners", [`0x${id.toString(16).padStart(10, "0")}`]) };
+}
+
+/** Says if the number fits what an id of this kind is written in. */
+const isId = (kind: SingleKind, id: bigint): boolean =>
+  id >= 0n && id <= LARGEST && (kind !== TransferKind.mooncats || id >> CAT_BITS === 0n);
+
+/**
+ * Asks about likely ids; at most four requests in all.
+ * @throws AppError when the node does not answer, or has not that block's state
+ */
+export async function findUnexplained(question: Question, known: KnownTokens): Promise<Unexplained> {
+  const { reader, address, block, random } = question;
+  const [supplied] = await reader.calls([{ to: address, data: ABI.encodeFunctionData("totalSupply") }], block);
+  const totalSupply = wordOf(supplied);
+  const likely = likelyIds(known, totalSupply, random);
+  const controls = controlIds(known.kind, random);
+  const places = totalSupply === undefined ? [] : draws(totalSupply, random);
+  const lookUps = places.map((at) => ({ to: address, data: ABI.encodeFunctionData("tokenByIndex", [at]) }));
+  const [named, owners] = await Promise.all([
+    reader.calls(lookUps, block),
+    ownersOf(question, known.kind, [...controls, ...likely]),
+  ]);
+  if (controls.some((id) => owners.has(id))) return { tokens: [], totalSupply };
+  const listed = named.flatMap((result) => wordOf(result) ?? []).filter((id) => !known.tells(id) && !owners.has(id));
+  if (listed.length > 0) for (const [id, owner] of await ownersOf(question, known.kind, listed)) owners.set(id, owner);
+  return { tokens: [...owners].map(([id, owner]) => ({ id, owner })), totalSupply };
+}
+
+/** Ids that the log does not tell of and the contract may. */
+function likelyIds({ ids, told, tells }: KnownTokens, supply: bigint | undefined, random: () => number): bigint[] {
+  const beside = ids.slice(0, NEIGHBOURED).flatMap((id) => [id - 1n, id + 1n]);
+  const below = supply !== undefined && supply > BigInt(told) ? draws(supply, random) : [];
+  return [...new Set([...FIRST_IDS, ...beside, ...below])].filter((id) => !tells(id));
+}
+
+function controlIds(kind: SingleKind, random: () => number): bigint[] {
+  if (kind === TransferKind.mooncats) return CONTROL_BITS.map(() => drawBits(Number(CAT_BITS), random));
+  return CONTROL_BITS.map((bits) => drawBits(bits, random));
+}
+
+/** A number of so many bits, the highest of them set. */
+function drawBits(bits: number, random: () => number): bigint {
+  let drawn = 1n;
+  for (let left = bits - 1; left > 0; left--) drawn = (drawn << 1n) | (random() < 0.5 ? 0n : 1n);
+  return drawn;
+}
+
+/** Some numbers below `end`, which may be as large as a word. */
+function draws(end: bigint, random: () => number): bigint[] {
+  if (end === 0n) return [];
+  const far = end > 2n ** 48n ? 2n ** 48n : end;
+  return Array.from({ length: DRAWN }, () => BigInt(Math.floor(random() * Number(far))));
+}
+
+/** Those of the ids that have an owner. */
+async function ownersOf(
+  { reader, address, block }: Question,
+  kind: SingleKind,
+  ids: readonly bigint[],
+): Promise<Map<bigint, string>> {
+  const asked = ids.filter((id) => isId(kind, id));
+  const results = await reader.calls(
+    asked.map((id) => ownerCall(address, kind, id)),
+    block,
+  );
+  const owners = new Map<bigint, string>();
+  for (const [index, id] of asked.entries()) {
+    const owner = addressOf(results[index]);
+    if (owner !== undefined && ![ZERO_ADDRESS, DEAD, address].includes(owner)) owners.set(id, owner);
+  }
+  return owners;
+}
+
+/** The number that a call returned; undefined when it returned none. */
+function wordOf(result: CallResult | undefined): bigint | undefined {
+  return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
+}
+
+function addressOf(result: CallResult | undefined): string | undefined {
+  if (result?.ok !== true || !/^0x0{24}[0-9a-f]{40}$/i.test(result.data)) return undefined;
+  return `0x${result.data.slice(26).toLowerCase()}`;
+}

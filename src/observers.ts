@@ -69,6 +69,7 @@ export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number
       metrics.nodeHead.set(labels, nodeHead);
       heads.node = nodeHead;
     },
+    omitted: () => metrics.missedLogs.inc(labels),
     reorg: () => metrics.reorgs.inc(labels),
     halted: (_chainId, isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
   };

@@ -19,6 +19,7 @@ import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { within } from "./core/within.ts";
+import { parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
@@ -28,7 +29,7 @@ import { openLog } from "./log/open.ts";
 import type { EventLog } from "./log/port.ts";
 import { Metadata } from "./metadata/service.ts";
 import { systemWire, type Wire } from "./metadata/wire.ts";
-import { CollectionProjections } from "./nfts/projections.ts";
+import { type BlocksInDoubt, CollectionProjections } from "./nfts/projections.ts";
 import { Snapshots } from "./nfts/snapshots.ts";
 import { metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
@@ -126,7 +127,11 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const keys = new KeyRing(await readKeyHashes(log, options));
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
-  const projections = new CollectionProjections({ log, logger, maxBytes: cacheBytes, snapshots });
+  const onDoubt = (stream: StreamName, blocks: BlocksInDoubt): void => {
+    const parsed = parseStream(stream);
+    if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
+  };
+  const projections = new CollectionProjections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
     log,

@@ -2,8 +2,10 @@
  * The followed collections of one chain, as a consumer of the follower: takes over those that have joined, writes the
  * transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
  */
+import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
@@ -18,6 +20,7 @@ import type { CollectionFlags } from "./flags.ts";
 import { type Change, type Followed, FollowedStreams } from "./followed.ts";
 import { fromHeadline, type IndexState, nextBlock } from "./headline.ts";
 import { JoiningCollections } from "./joining.ts";
+import { type BlocksInDoubt, lastCompleteBlock } from "./missing.ts";
 import type { IndexingObserver } from "./observer.ts";
 
 export interface CollectionsOptions {
@@ -32,6 +35,9 @@ export interface CollectionsOptions {
 }
 
 const PAGE = 1_000;
+/** Collections whose blocks wait to be looked at, and ms between two looks at one. */
+const MAX_IN_DOUBT = 100;
+const RECHECK_MS = 600_000;
 /** Collections of an older release whose words are judged anew in one poll. */
 const MAX_REJUDGED = 200;
 
@@ -42,6 +48,9 @@ export class FollowedCollections implements BlockConsumer {
   readonly #streams: FollowedStreams;
   readonly #followed = new Map<Address, Followed>();
   readonly #joining: JoiningCollections;
+  readonly #inDoubt = new Map<Address, BlocksInDoubt>();
+  /** When a collection's blocks were looked at last, on the monotonic clock. */
+  readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
@@ -115,6 +124,52 @@ export class FollowedCollections implements BlockConsumer {
    */
   join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     return this.#joining.join(head, headerOf);
+  }
+
+  /** A followed block shows that a transfer of the collection is missing between two blocks. */
+  doubt(address: Address, blocks: BlocksInDoubt): void {
+    if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
+  }
+
+  /**
+   * Looks at the receipts of one collection's blocks in doubt. Where an endpoint left logs out, the collection is read anew
+   * from the block before, by receipts. A collection is looked at once in ten minutes: some contracts announce transfers
+   * that they did not make.
+   */
+  async recheck(): Promise<void> {
+    const { chain, log, reader, clock, logger, observer } = this.#options;
+    const [next] = this.#inDoubt;
+    if (next === undefined) return;
+    const [address, blocks] = next;
+    this.#inDoubt.delete(address);
+    const followed = this.#followed.get(address);
+    const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + RECHECK_MS;
+    if (followed === undefined || isRecent || followed.state.end < blocks.toBlock) return;
+    this.#rechecked.set(address, clock.monotonic());
+    const { chainId } = chain;
+    let ancestor: BlockRef | undefined;
+    try {
+      ancestor = await lastCompleteBlock({ reader, log, chainId, address, forms: followed.state.forms }, blocks);
+    } catch (error) {
+      logger.debug({ err: error, chain: chain.name, address, ...blocks }, "blocks in doubt could not be looked at");
+      return;
+    }
+    if (ancestor === undefined) return;
+    logger.warn(
+      { chain: chain.name, address, block: ancestor.number + 1 },
+      "an endpoint left out logs: they are read anew",
+    );
+    observer.omitted(chainId);
+    this.#rechecked.delete(address);
+    try {
+      await this.#revertEach([followed], ancestor, true);
+    } catch (error) {
+      if (error instanceof ConcurrencyError) throw error;
+      // Perhaps it was written and only the answer got lost: the log says.
+      throw new AppError("a collection's revert was interrupted", { code: "write_interrupted", cause: error });
+    }
+    this.#followed.delete(address);
+    this.#joining.add({ ...followed, byReceipts: true });
   }
 
   /** Tells the subscribers of those that wait to join why they wait so long. */

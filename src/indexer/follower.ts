@@ -32,6 +32,8 @@ import { numbersBetween, presentHeaders } from "./present-headers.ts";
 const MAX_UNFINALIZED = 4_096;
 /** Newest blocks of a gap that are checked by their headers in any case: an hour and a half of Ethereum. */
 const ALWAYS_CHECKED = 512;
+/** Share of followed blocks whose logs are compared with their receipts, where the endpoint has some. */
+const RECEIPTS_SAMPLE = 0.05;
 /** Blocks followed at once after a long gap: what is read of them is in memory until it is written. */
 const MAX_STEP = 2_000;
 /** Events of a chain stream between two checkpoints: what a reader replays at most. */
@@ -193,6 +195,7 @@ export class Follower {
     this.#options.observer.head(this.#options.chain.chainId, tips.head.number);
     await this.#advance(state, tips, lease);
     this.#violations.clear();
+    await this.#options.collections.recheck();
     await this.#join(state);
     const wait = this.#heads.waitAfter(state, tips.head);
     this.#looks.dueIn = wait;
@@ -364,7 +367,9 @@ export class Follower {
     const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
     if (addresses.length === 0) return Promise.resolve([]);
     const reaching = headers[0]?.number === fromBlock ? undefined : to;
-    const options = { strict: verify === "receipts", reaching };
+    const { clock } = this.#options;
+    const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
+    const options = { strict: verify === "receipts", reaching, sampled };
     return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
   }
 

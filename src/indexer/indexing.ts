@@ -19,6 +19,7 @@ import type { BlockConsumer } from "./consumer.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { Follower } from "./follower.ts";
 import { IndexingJobs } from "./jobs.ts";
+import type { BlocksInDoubt } from "./missing.ts";
 import type { IndexingObserver } from "./observer.ts";
 
 export interface IndexingOptions {
@@ -126,6 +127,12 @@ export class ChainIndexing {
     this.#jobs.offer(head);
     this.#collections.offer(head);
     this.follow();
+  }
+
+  /** A followed block shows that a transfer is missing between two blocks: whoever follows looks at their receipts. */
+  doubt(address: Address, blocks: BlocksInDoubt): void {
+    this.#collections.doubt(address, blocks);
+    if (this.#following) this.#follower.nudge();
   }
 
   /** The operator's lists changed: flags follow now instead of with the next block. */

@@ -20,6 +20,8 @@ import { SeenHeaders } from "./seen-headers.ts";
 interface Joining extends Followed {
   /** Of the append that leaves it ready to join, until that is known to be in. */
   appended?: Promise<StreamHead> | undefined;
+  /** Its logs are taken from receipts: an endpoint has left some out before. */
+  byReceipts?: boolean;
   /** Looks in a row at which it could not be read for now. */
   misses?: number;
 }
@@ -53,7 +55,7 @@ export class JoiningCollections {
     this.#options = options;
   }
 
-  add(followed: Followed): void {
+  add(followed: Followed & { readonly byReceipts?: boolean }): void {
     this.#waiting.set(followed.address, followed);
   }
 
@@ -161,13 +163,18 @@ export class JoiningCollections {
   }
 
   /** The logs of the blocks that a collection still has to read, which are on the followed branch. */
-  async #missed({ address, state }: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<ChainLog[]> {
+  async #missed(
+    { address, state, byReceipts = false }: Joining,
+    head: HeaderRef,
+    headerOf: HeaderOf,
+  ): Promise<ChainLog[]> {
     const { reader, verify } = this.#options;
     const from = nextBlock(state);
+    const firstChecked = byReceipts ? from : this.#firstChecked(head);
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
-    const headers = this.#newestHeaders(from, head, headerOf);
-    const isCovered = from >= this.#firstChecked(head);
-    const options = { strict: verify === "receipts", reaching: isCovered ? undefined : head };
+    const headers = this.#newestHeaders(Math.max(from, firstChecked), head, headerOf);
+    const isCovered = from >= firstChecked;
+    const options = { strict: byReceipts || verify === "receipts", reaching: isCovered ? undefined : head };
     const [logs, known, before] = await Promise.all([
       reader.completeLogs(filter, headers, options),
       headers,
@@ -211,7 +218,7 @@ export class JoiningCollections {
     const { reader } = this.#options;
     const headers: BlockHeader[] = [];
     const unknown: number[] = [];
-    for (let number = Math.max(from, this.#firstChecked(head)); number <= head.number; number++) {
+    for (let number = from; number <= head.number; number++) {
       const held = headerOf(number);
       const seen = held === undefined || number === head.number ? undefined : this.#seen.of(held);
       if (seen === undefined) unknown.push(number);

@@ -10,6 +10,8 @@ export interface IndexingObserver {
   failed(chainId: number, address: Address): void;
   /** The newest block that the node shows to the follower. */
   head(chainId: number, nodeHead: number): void;
+  /** Logs that an endpoint left out of a followed block, found by a transfer that they explain. */
+  omitted(chainId: number): void;
   reorg(chainId: number, depth: number): void;
   /** Whether a fork deeper than finality keeps the chain from being followed. */
   halted(chainId: number, isHalted: boolean): void;

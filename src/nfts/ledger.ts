@@ -48,6 +48,8 @@ export class Ledger {
   liveSingles = 0;
   /** Transfers the contract should not have been able to make. */
   anomalies = 0;
+  /** The blocks between which a transfer is missing, where the newest anomaly is one that a missing transfer explains. */
+  doubt: { readonly fromBlock: number; readonly toBlock: number } | undefined;
   readonly #lateMints = new LateMints();
   readonly #expansions = new RangeBudget(MAX_EXPANDED);
   readonly #searches = new RangeBudget(MAX_LOOKED_THROUGH);
@@ -165,7 +167,7 @@ export class Ledger {
       links.add(range >= 0 ? rangeCode(range) : -1, owner);
       if (range < 0) rows.addSlots(slot, 1);
     }
-    if (owner !== from) this.anomalies++;
+    if (owner !== from) this.#unexplained(slot, block);
     const entry = owners.push(block, slot, to, links.tail(slot));
     links.setTail(slot, entry);
     links.setOwner(slot, to);
@@ -176,6 +178,13 @@ export class Ledger {
     else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
     // A row appears as an entry; only what its first transfer burns is a gap from the start.
     this.#changeGaps(slot, block, isFirst || owner !== ZERO_OWNER, to !== ZERO_OWNER);
+  }
+
+  /** A token left an account that did not have it, by all that was told before. */
+  #unexplained(slot: number, block: number): void {
+    this.anomalies++;
+    const tail = this.links.tail(slot);
+    this.doubt = { fromBlock: tail < 0 ? 0 : this.#blockOf(slot, tail), toBlock: block };
   }
 
   /** A token went from being listed or not to being listed or not. */
@@ -275,7 +284,7 @@ export class Ledger {
       const held = balances.balance(slot, from);
       if (isLess(held, amount)) {
         // The contract moved more than its own log says was there: what is missing is taken as minted to the sender.
-        this.anomalies++;
+        this.#unexplained(slot, block);
         this.#pushAmount(block, slot, ZERO_OWNER, from, subtractAmounts(amount, held), false);
       }
     }

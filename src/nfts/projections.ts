@@ -17,6 +17,12 @@ import type { Snapshots } from "./snapshots.ts";
 /** A fold step as subscribers hear of it, after it was made. */
 export type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
+/** Both included. */
+export interface BlocksInDoubt {
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
 interface Hot {
   readonly stream: StreamName;
   readonly collection: Collection;
@@ -36,6 +42,8 @@ export interface ProjectionsOptions {
   readonly maxBytes: number;
   /** Where large collections are kept beside the log; nowhere without. */
   readonly snapshots?: Snapshots | undefined;
+  /** Hears of blocks between which a transfer is missing, when a followed block shows that one is. */
+  readonly onDoubt?: ((stream: StreamName, blocks: BlocksInDoubt) => void) | undefined;
   /** Transfers folded before a snapshot is worth its file, for tests. */
   readonly snapshotEvery?: number | undefined;
 }
@@ -71,16 +79,18 @@ export class CollectionProjections {
   readonly #unsubscribe: () => void;
   readonly #snapshots: Snapshots | undefined;
   readonly #snapshotEvery: number;
+  readonly #onDoubt: ProjectionsOptions["onDoubt"];
   /** One is written at a time. */
   #saving: Promise<void> = Promise.resolve();
   readonly #toSave = new Set<Hot>();
   #closed = false;
 
-  constructor({ log, logger, maxBytes, snapshots, snapshotEvery = SNAPSHOT_EVERY }: ProjectionsOptions) {
+  constructor({ log, logger, maxBytes, snapshots, onDoubt, snapshotEvery = SNAPSHOT_EVERY }: ProjectionsOptions) {
     this.#log = log;
     this.#logger = logger;
     this.#snapshots = snapshots;
     this.#snapshotEvery = snapshotEvery;
+    this.#onDoubt = onDoubt;
     // One larger than all the room there is takes all of it: a cache that refused it would have each request fold it anew.
     const sizeCalculation = ({ collection }: Hot) => Math.min(maxBytes, Math.max(1, sizeOf(collection)));
     this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation });
@@ -234,7 +244,9 @@ export class CollectionProjections {
     if (page.length === 0) page = await this.#log.read(hot.stream, { from, maxBytes: READ_BYTES, isReadingOn });
     let folded = 0;
     for (const recorded of page as Recorded<NftEvent>[]) {
+      const { anomalies } = hot.collection.ledger;
       for (const _ of evolving(hot.collection, recorded, slice)) await otherWork();
+      if (hot.collection.ledger.anomalies > anomalies) this.#doubt(hot, recorded);
       const count = recorded.event.type === "TransfersCommitted" ? recorded.event.count : 1;
       folded += count;
       hot.folded += count;
@@ -248,6 +260,13 @@ export class CollectionProjections {
     }
     if (page.length > 0) await otherWork();
     return page.length;
+  }
+
+  /** Says where a transfer is missing, if a block that was just followed shows it. */
+  #doubt({ stream, collection: { ledger } }: Hot, { event }: Recorded<NftEvent>): void {
+    const { doubt } = ledger;
+    const isFollowed = event.type === "TransfersCommitted" && event.chainVersion !== undefined;
+    if (doubt !== undefined && isFollowed && this.#hot.has(stream)) this.#onDoubt?.(stream, doubt);
   }
 
   /** Resolves once the collection is at `version`, or has read all there is. */

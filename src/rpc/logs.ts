@@ -80,7 +80,7 @@ export class LogReader {
   async completeLogs(
     filter: LogFilter,
     toCheck: MaybeLater<readonly BlockHeader[]>,
-    { strict = false, reaching }: CompleteLogsOptions = {},
+    { strict = false, sampled, reaching }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
     const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
     const headers = given.filter((header) => !sources.isSettled(header, filter.addresses.length));
@@ -89,19 +89,30 @@ export class LogReader {
     const lenient = headers.filter((header) => !isStrict(header));
     const doubtful = [...certain, ...doubtfulBlocks(lenient, filter, logs)];
     let complete = logs;
+    for (const header of lenient) {
+      if (sampled?.has(header.number) !== true || doubtful.includes(header)) continue;
+      if (spokenOf(header, filter).length === 0) continue;
+      const found = await this.#byReceipts(header, filter);
+      if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
+    }
     for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
       const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
       const settled = await Promise.all(some.map((header) => this.#settle(header, filter, strict, sources)));
-      for (const [index, { number }] of some.entries()) {
-        const [own, found] = [complete.filter((log) => log.blockNumber === number), settled[index]!];
-        if (sameLogs(own, found)) continue;
-        this.#watch.missed(Math.max(1, found.length - own.length));
-        const liar = sources.get(number);
-        if (liar !== undefined) this.#pool.benchLiar(liar);
-        complete = complete.filter((log) => log.blockNumber !== number).concat(found);
+      for (const index of some.keys()) {
+        complete = this.#corrected(complete, some[index]!, settled[index]!, sources);
       }
     }
     return complete === logs ? logs : complete.sort(inChainOrder);
+  }
+
+  /** The logs with those of one block as they were found; the endpoint that gave other ones is benched. */
+  #corrected(logs: ChainLog[], { number }: BlockHeader, found: ChainLog[], sources: Sources): ChainLog[] {
+    const own = logs.filter((log) => log.blockNumber === number);
+    if (sameLogs(own, found)) return logs;
+    this.#watch.missed(Math.max(1, found.length - own.length));
+    const liar = sources.get(number);
+    if (liar !== undefined) this.#pool.benchLiar(liar);
+    return logs.filter((log) => log.blockNumber !== number).concat(found);
   }
 
   /** The logs of one block from whoever can vouch for them. */

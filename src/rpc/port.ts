@@ -70,6 +70,8 @@ export interface Tips {
 export interface CompleteLogsOptions {
   /** Every block a bloom speaks of is read from its receipts, whether logs of it came or not. */
   readonly strict?: boolean;
+  /** Numbers of blocks that are read from their receipts, too, where an endpoint has them. */
+  readonly sampled?: ReadonlySet<number>;
   /**
    * A block that whoever gives logs must have, where the headers do not cover the range: one that is behind leaves out what
    * it does not know yet, and does not say so.

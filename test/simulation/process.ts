@@ -78,6 +78,7 @@ export class SimProcess {
         completed: quiet,
         failed: quiet,
         head: quiet,
+        omitted: quiet,
         reorg: quiet,
         halted: quiet,
       },

@@ -1,0 +1,92 @@
+/**
+ * Followed blocks in which an endpoint may have left out some of a contract's logs. A bloom filter only tells that a block
+ * has logs of the contract; a transfer out of an account that does not hold the token tells that one is missing before it.
+ * Reads the receipts of the blocks between, and compares them with what the stream holds.
+ */
+import type { Address } from "../core/hex.ts";
+import { decodeTransfers, type TransferColumns } from "../events/columns.ts";
+import type { BlockRef, NftEvent, TransferForm } from "../events/types.ts";
+import { nftStream } from "../events/types.ts";
+import type { EventLog } from "../log/port.ts";
+import { spokenOf } from "../rpc/bloom.ts";
+import { decodeTransferLogs } from "../rpc/decode.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import { NFT_TOPICS } from "../rpc/topics.ts";
+import { numbersBetween, presentHeaders } from "./present-headers.ts";
+
+/** Both included. */
+export interface BlocksInDoubt {
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+/** Blocks looked at, the newest ones: an hour and a half of Ethereum. */
+const MAX_BLOCKS = 512;
+/** Events read at once, backwards. */
+const PAGE = 64;
+
+export interface MissingOptions {
+  readonly reader: ChainReader;
+  readonly log: EventLog;
+  readonly chainId: number;
+  readonly address: Address;
+  readonly forms: readonly TransferForm[];
+}
+
+/**
+ * The block before the first one whose transfers the stream does not hold as the receipts have them; undefined when all
+ * are there. @throws AppError when the chain does not answer, or has no receipts
+ */
+export async function lastCompleteBlock(
+  { reader, log, chainId, address, forms }: MissingOptions,
+  { fromBlock, toBlock }: BlocksInDoubt,
+): Promise<BlockRef | undefined> {
+  const first = Math.max(fromBlock, toBlock - MAX_BLOCKS + 1, 1);
+  const [before, ...headers] = await presentHeaders(reader, numbersBetween(first - 1, toBlock));
+  const filter = { addresses: [address], topics: NFT_TOPICS };
+  const spoken = headers.filter((header) => spokenOf(header, filter).length > 0);
+  if (before === undefined || spoken.length === 0) return undefined;
+  const range = { fromBlock: spoken[0]?.number ?? first, toBlock: spoken.at(-1)?.number ?? toBlock };
+  const logs = await reader.completeLogs({ ...filter, ...range }, spoken, { strict: true });
+  const there = linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers));
+  const held = new Map<number, string>();
+  for (const columns of await columnsSince(log, nftStream(chainId, address) as string, first)) {
+    for (const [block, lines] of linesByBlock(columns)) held.set(block, (held.get(block) ?? "") + lines);
+  }
+  const wrong = spoken.find(({ number }) => there.get(number) !== held.get(number));
+  if (wrong === undefined) return undefined;
+  const last = wrong.number === first ? before : headers[wrong.number - first - 1];
+  return last && { number: last.number, hash: last.hash };
+}
+
+/** Transfers of the stream's newest ranges, in order, back to a block. Reverted ones are left out. */
+async function columnsSince(log: EventLog, stream: string, block: number): Promise<TransferColumns[]> {
+  const found: TransferColumns[] = [];
+  let end = Number.POSITIVE_INFINITY;
+  for (let before: number | undefined; ; ) {
+    const page = await log.readBackwards(stream as never, { limit: PAGE, ...(before === undefined ? {} : { before }) });
+    for (const { event } of page as { event: NftEvent }[]) {
+      if (event.type === "BlocksReverted") end = Math.min(end, event.ancestor.number);
+      if (event.type !== "TransfersCommitted" || event.fromBlock > end) continue;
+      if (event.toBlock < block) return found.reverse();
+      if (event.count > 0) found.push(decodeTransfers(event.transfers));
+    }
+    before = page.at(-1)?.version;
+    if (before === undefined || before === 1) return found.reverse();
+  }
+}
+
+/** What each block's transfers are, as text to compare. */
+function linesByBlock(columns: TransferColumns): Map<number, string> {
+  const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
+  const hex = Buffer.from(addresses).toString("hex");
+  const addressAt = (index: number) => hex.slice(index * 40, index * 40 + 40);
+  const words = ({ values, words: width }: TransferColumns["ids"], at: number) =>
+    [...values.subarray(at * width, (at + 1) * width)].join().replace(/(?:,0)+$/, "");
+  const lines = new Map<number, string>();
+  for (let i = 0; i < count; i++) {
+    const parts = [logIndexes[i], kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
+    lines.set(blocks[i]!, `${lines.get(blocks[i]!) ?? ""}${parts.join(" ")};`);
+  }
+  return lines;
+}

@@ -5,6 +5,7 @@ import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
 import { capped, cappedSilently } from "./rows/capped.ts";
 import { chainMaximum } from "./rows/chain.ts";
 import { pageWhileCold } from "./rows/cold.ts";
+import { freshProcess } from "./rows/fresh.ts";
 import { hydrate } from "./rows/hydrate.ts";
 import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
@@ -34,6 +35,7 @@ export const BENCHES: readonly Bench[] = [
   memoryServed,
   disk,
   start,
+  freshProcess,
   sockets,
   announced,
   scalePages,

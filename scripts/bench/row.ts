@@ -28,6 +28,8 @@ export interface Scale {
   /** Transfers of the sparse history and the blocks that it lies in. */
   readonly sparse: { readonly transfers: number; readonly blocks: number };
   readonly postgresTransfers: number;
+  /** Transfers of the fresh process's collections, those that the warm one has read before, and turns of both. */
+  readonly fresh: { readonly sizes: readonly number[]; readonly warmUp: number; readonly turns: number };
   /** NFTs of the listing that is walked, kept in memory and hydrated. */
   readonly tokens: number;
   /** The longest history of a collection that has to fit a given memory. */

@@ -39,7 +39,14 @@ const CACHE = join(PROJECT, "node_modules", ".cache", "local-chain");
 
 // OpenZeppelin 5.7 needs mcopy (cancun). What has to run on an older fork is compiled for it, apart from the rest.
 const EVM_VERSION = "cancun";
-const OLDER_EVM_VERSIONS: Record<string, string> = { "Destructible.sol": "paris" };
+const OLDER_EVM_VERSIONS: Record<string, string> = {
+  "Destructible.sol": "paris",
+  // Ganache knows no later fork.
+  "BatchNft.sol": "shanghai",
+  "Exchanges.sol": "shanghai",
+  "Multicall.sol": "shanghai",
+  "Tokens.sol": "shanghai",
+};
 
 let compiled: Promise<Record<string, Artifact>> | undefined;
 
@@ -60,7 +67,9 @@ async function compileAll(): Promise<Record<string, Artifact>> {
   const files = await Array.fromAsync(new Bun.Glob("*.sol").scan({ cwd: join(PROJECT, CONTRACTS) }));
   const groups = Map.groupBy(files.sort(), (file) => OLDER_EVM_VERSIONS[file] ?? EVM_VERSION);
   const inputs = [];
-  for (const [evmVersion, members] of groups) inputs.push(await compilerInput(members, evmVersion));
+  for (const [evmVersion, members] of groups) {
+    inputs.push({ members, input: await compilerInput(members, evmVersion) });
+  }
 
   const key = new Bun.CryptoHasher("sha256").update(solcPackage.version).update(JSON.stringify(inputs)).digest("hex");
   const cached = Bun.file(join(CACHE, `${key}.json`));
@@ -69,9 +78,9 @@ async function compileAll(): Promise<Record<string, Artifact>> {
   // The compiler is 9 MB of WebAssembly: it is loaded only when there is something to compile.
   const { default: solc } = await import("solc");
   const artifacts: Record<string, Artifact> = {};
-  for (const input of inputs) {
+  for (const { members, input } of inputs) {
     const output = JSON.parse(solc.compile(JSON.stringify(input))) as CompilerOutput;
-    collect(output, artifacts);
+    collect(output, members, artifacts);
   }
   await mkdir(CACHE, { recursive: true });
   const partial = join(CACHE, `${key}.${process.pid}.partial`);
@@ -80,13 +89,12 @@ async function compileAll(): Promise<Record<string, Artifact>> {
   return artifacts;
 }
 
-/** Takes our own contracts out of the compiler's answer and throws on any error in it. */
-function collect(output: CompilerOutput, artifacts: Record<string, Artifact>): void {
+/** Takes the contracts of some of our files out of the compiler's answer and throws on any error in it. */
+function collect(output: CompilerOutput, members: readonly string[], artifacts: Record<string, Artifact>): void {
   const errors = (output.errors ?? []).filter((error) => error.severity === "error");
   if (errors.length > 0) throw new Error(errors.map((error) => error.formattedMessage).join("\n"));
-  for (const [file, contracts] of Object.entries(output.contracts ?? {})) {
-    if (!file.startsWith(`${CONTRACTS}/`)) continue;
-    for (const [name, { abi, evm }] of Object.entries(contracts)) {
+  for (const file of members) {
+    for (const [name, { abi, evm }] of Object.entries(output.contracts?.[`${CONTRACTS}/${file}`] ?? {})) {
       // Interfaces and abstract contracts have no code.
       if (evm.bytecode.object === "") continue;
       if (artifacts[name] !== undefined) throw new Error(`two contracts are named ${name}`);

@@ -30,6 +30,7 @@ import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
 import { errorResponse, isRefusal, json, NO_STORE, preflight, toApiError, withoutBody } from "./respond.ts";
 import { swaggerPage } from "./swagger-page.ts";
 import { pathOf, routed, searchOf } from "./target.ts";
+import { NFT_PARAMETERS, PRICE_PARAMETERS, UNKNOWN_PARAMETERS, unknownParameters } from "./unknown.ts";
 
 export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
@@ -66,6 +67,8 @@ export function createApp(deps: AppDeps): App {
     requestIds.set(request, id);
     const response = await elysia.handle(request);
     const answered = answers.get(request);
+    const unknown = unknowns.get(request);
+    if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered !== undefined) {
       if (answered.isCurrent?.() === true) ready.keep(target, answered.answer, answered.isCurrent);
       return ready.respond(target, answered.answer, original, id);
@@ -123,11 +126,21 @@ export function createApp(deps: AppDeps): App {
 /** What a route answered a request under way: a response would copy its bytes only for them to be read back out. */
 const answers = new WeakMap<Request, RouteAnswer>();
 
+/** The parameters that the operation of a request under way doesn't know, for its answer or its error. */
+const unknowns = new WeakMap<Request, string>();
+
+type Operation = (search: string, address: string) => Promise<RouteAnswer>;
+
 /** Keeps a route's answer for who asked the router, and gives that what it may answer with instead. */
-async function respondTo(request: Request, answering: Promise<RouteAnswer>): Promise<Response> {
-  answers.set(request, await answering);
-  return new Response(null);
-}
+const respondTo =
+  (operation: Operation, known: ReadonlySet<string>) =>
+  async ({ request, params }: { request: Request; params: { address: string } }): Promise<Response> => {
+    const search = searchOf(request.url);
+    const unknown = unknownParameters(search, known);
+    if (unknown !== undefined) unknowns.set(request, unknown);
+    answers.set(request, await operation(search, params.address));
+    return new Response(null);
+  };
 
 /** Ids of requests under way, for the log line of one that fails. */
 const requestIds = new WeakMap<Request, string>();
@@ -198,20 +211,10 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: mediaDetail(),
     })
     .get(`${API_PREFIX}/ws`, () => notAnUpgrade(), { detail: socketDetail() })
-    .get(
-      `${API_PREFIX}/nft/:address`,
-      ({ request, params }) => respondTo(request, nft(searchOf(request.url), params.address)),
-      {
-        detail: nftDetail(deps.maxPageSize, deps.wireTypes),
-      },
-    )
-    .get(
-      `${API_PREFIX}/erc20/:address/price`,
-      ({ request, params }) => respondTo(request, price(searchOf(request.url), params.address)),
-      {
-        detail: priceDetail(),
-      },
-    );
+    .get(`${API_PREFIX}/nft/:address`, respondTo(nft, NFT_PARAMETERS), {
+      detail: nftDetail(deps.maxPageSize, deps.wireTypes),
+    })
+    .get(`${API_PREFIX}/erc20/:address/price`, respondTo(price, PRICE_PARAMETERS), { detail: priceDetail() });
   // The plugin makes the document out of the routes above; its own page is not served: ours is.
   return app.use(
     swagger({

@@ -36,6 +36,10 @@ export const HEADERS = {
   }),
   ChainStatus: header("Says halted after a fork deeper than finality", "halted", { type: "string", enum: ["halted"] }),
   RetryAfter: header("Seconds to wait before asking again", 5, { type: "integer", format: "int32" }),
+  UnknownParameters: header(
+    "The first five query parameters that the operation doesn't know and ignored, percent-encoded, cut at 64 characters",
+    HEADER_EXAMPLES.unknown,
+  ),
   Upgrade: header("The protocol of this path", "websocket"),
 } as const;
 
@@ -44,7 +48,9 @@ const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =>
     Object.entries(names).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   );
 
+const READ = { "x-unknown-parameters": "UnknownParameters" } as const;
 const ANSWERED = {
+  ...READ,
   "x-request-id": "RequestId",
   "cache-control": "CacheControl",
   etag: "ETag",
@@ -80,13 +86,15 @@ const MORE_HEADERS: Partial<Record<ErrorStatus, Readonly<Record<string, keyof ty
   503: { "retry-after": "RetryAfter" },
 };
 
+/** @param unread of an operation with parameters: refusals that come before its query is read */
 function refusals(
   statuses: readonly ErrorStatus[],
   examples: Partial<Record<ErrorStatus, ErrorModel>> = {},
+  unread: readonly ErrorStatus[] = statuses,
 ): Record<string, unknown> {
   const refusal = (status: ErrorStatus) => ({
     description: ERRORS[status],
-    headers: headers({ ...REFUSED, ...MORE_HEADERS[status] }),
+    headers: headers({ ...REFUSED, ...MORE_HEADERS[status], ...(unread.includes(status) ? {} : READ) }),
     content: content("ErrorBody", examples[status] ?? ERROR_EXAMPLES[status]),
   });
   return Object.fromEntries(statuses.map((status) => [String(status), refusal(status)]));
@@ -171,7 +179,7 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
     ],
     responses: {
       ...success("NftPage", pageExample(wire)),
-      ...refusals([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }),
+      ...refusals([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }, [401, 429]),
     },
   };
 }
@@ -212,7 +220,7 @@ export function priceDetail(): object {
     ],
     responses: {
       ...success("TokenPrice", PRICE_EXAMPLE),
-      ...refusals([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }),
+      ...refusals([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }, [401, 429]),
     },
   };
 }

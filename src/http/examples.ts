@@ -16,6 +16,7 @@ export const HEADER_EXAMPLES = {
   etag: 'W/"e968996a16214729"',
   block: "21000000",
   time: "2024-10-19T08:12:47.000Z",
+  unknown: "limits, normalize_metadata",
   hash: "0x5b1d8f0b7c9f4a3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2b1a0f9e8d7c6",
 } as const;
 

@@ -1,13 +1,16 @@
 /** Answers before they are put on the wire: JSON from ready text, errors as the contract has them, HEAD. */
 import { ApiError, AppError } from "../core/errors.ts";
+import { UNKNOWN_PARAMETERS } from "./unknown.ts";
 
 export const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Pages of any origin may read answers: what guards them is a key, which no browser sends by itself. */
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
-  "access-control-expose-headers":
+  "access-control-expose-headers": [
     "etag, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
+    UNKNOWN_PARAMETERS,
+  ].join(", "),
 };
 
 /** For answers that no cache may give to another client, errors above all. */

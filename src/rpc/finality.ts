@@ -31,7 +31,8 @@ export class Finality {
   #looksWithoutTag = 0;
   /** Refusals of the tag in a row. */
   #tagRefusals = 0;
-  readonly #developmentNodes = new Map<Endpoint, boolean>();
+  /** One question for each endpoint, however many looks begin before it is answered. */
+  readonly #developmentNodes = new Map<Endpoint, Promise<boolean>>();
 
   constructor(pool: EndpointPool, options: FinalityOptions) {
     this.#pool = pool;
@@ -66,9 +67,16 @@ export class Finality {
     return finalized.number < head.number || by === undefined || !(await this.#isDevelopmentNode(by));
   }
 
-  async #isDevelopmentNode(endpoint: Endpoint): Promise<boolean> {
+  #isDevelopmentNode(endpoint: Endpoint): Promise<boolean> {
     const known = this.#developmentNodes.get(endpoint);
     if (known !== undefined) return known;
+    const asked = this.#askClient(endpoint);
+    this.#developmentNodes.set(endpoint, asked);
+    asked.catch(() => this.#developmentNodes.delete(endpoint));
+    return asked;
+  }
+
+  async #askClient(endpoint: Endpoint): Promise<boolean> {
     let client = "";
     try {
       client = String(await endpoint.request("web3_clientVersion", []));
@@ -76,7 +84,6 @@ export class Finality {
       if (error instanceof RpcError && error.retryable && !isUnknownRefusal(error)) throw error;
     }
     const isDevelopment = DEVELOPMENT_CLIENTS.test(client);
-    this.#developmentNodes.set(endpoint, isDevelopment);
     const { onDevelopmentNode, finalityDepth } = this.#options;
     if (isDevelopment) onDevelopmentNode?.(endpoint.label, (client.split("/")[0] ?? "").slice(0, 40), finalityDepth);
     return isDevelopment;

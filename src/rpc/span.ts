@@ -105,6 +105,8 @@ export class SpanController {
   succeeded(blocks: number, logs: number, parts = 1): void {
     this.#quiet++;
     this.#density = logs / blocks;
+    // What kept several ranges from being answered together may be over.
+    if (this.#quiet % PATIENCE === 0) this.#mostParts = Math.min(MAX_PARTS, this.#mostParts * 2);
     if (parts > 1) return;
     this.#settle(blocks);
     this.#answered = Math.max(this.#answered, blocks);

@@ -36,8 +36,10 @@ describe("killed in mid-backfill", () => {
         await queue(anvil, nft.contract, "mintMany", [to, BigInt(block * 10), 10n]);
       });
     }
-    // Two blocks a request: many ranges, many appends, so that kills fall between and into them.
+    // Two blocks a request, and one range: many ranges, many appends, so that kills fall between and into them.
+    const refusal = { error: { code: -32_003, message: "response too large" } };
     proxy = await startRpcProxy(anvil.url, {
+      maxBatch: { calls: 2, refusal },
       onRequest: ({ method, params }) => {
         if (method !== "eth_getLogs") return;
         const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];

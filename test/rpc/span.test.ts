@@ -82,6 +82,8 @@ describe("a limit of blocks", () => {
     const { span } = read(1_000_000, far);
     span.partsRefused(8);
     expect(span.parts).toBe(4);
+    for (let i = 0; i < 50; i++) span.succeeded(40_000, 4_000, 4);
+    expect(span.parts).toBe(8);
     expect(new SpanController().parts).toBe(1);
   });
 });

@@ -62,7 +62,7 @@ export interface RuntimeOptions {
   readonly log: EventLog;
   readonly projections: CollectionProjections;
   readonly metadata: Metadata;
-  /** Whether a client of this process subscribes to anything on a chain. */
+  /** True while a client of this process subscribes to anything on a chain. */
   readonly isHeard: (chainId: number) => boolean;
   readonly decoder: DecodePool;
   readonly holder: string;

@@ -26,7 +26,7 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     const prices = deps.pricesOf(chain);
     if (prices === undefined) throw notEnabled(chain);
     const { body, asOf, finality } = await inTime(prices.answer({ address, ...parameters }), chain, deps.clock);
-    const facts = { block: asOf.number, hash: asOf.hash, finalized: finality === "finalized" };
+    const facts = { block: asOf.number, hash: asOf.hash, time: asOf.timestamp, finalized: finality === "finalized" };
     const isHalted = deps.isHalted(chain);
     const answer = readyAnswer(body, 200, jsonHeaders(answerHeaders(facts, isHalted)));
     const still = prices.stillCurrent({ address, ...parameters }, asOf);

@@ -8,7 +8,7 @@ import type { EventLog } from "../log/port.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./chain-state.ts";
 import type { ChainView } from "./consumer.ts";
 
-/** What the view has just folded. */
+/** The change that the view has just folded. */
 export type ChainChange =
   | { readonly type: "advanced"; readonly head: HeaderRef }
   | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] }

@@ -55,7 +55,7 @@ export interface FollowerOptions {
   /** Names this process as holder of leases. */
   readonly holder: string;
   readonly verify: Verify;
-  /** Whether a client of this process subscribes to anything on the chain. */
+  /** True while a client of this process subscribes to anything on the chain. */
   readonly isHeard?: () => boolean;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;

@@ -41,7 +41,7 @@ export interface IndexingOptions {
   readonly lists?: () => FlagLists;
   /** What a collection's history looks like; without it no flag goes by that. */
   readonly shapeOf?: ShapeOf;
-  /** Whether a client of this process subscribes to anything on the chain: announced blocks are then followed at once. */
+  /** True while a client of this process subscribes to anything on the chain: announced blocks are then followed at once. */
   readonly isHeard?: () => boolean;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number;
@@ -129,7 +129,7 @@ export class ChainIndexing {
     this.follow();
   }
 
-  /** A followed block shows that a transfer is missing between two blocks: whoever follows looks at their receipts. */
+  /** A followed block shows that a transfer is missing between two blocks: the follower reads their receipts. */
   doubt(address: Address, blocks: BlocksInDoubt): void {
     this.#collections.doubt(address, blocks);
     if (this.#following) this.#follower.nudge();

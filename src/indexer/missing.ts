@@ -76,7 +76,7 @@ async function columnsSince(log: EventLog, stream: string, block: number): Promi
   }
 }
 
-/** What each block's transfers are, as text to compare. */
+/** Each block's transfers as text, to compare. */
 function linesByBlock(columns: TransferColumns): Map<number, string> {
   const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");

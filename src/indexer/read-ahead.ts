@@ -77,7 +77,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     for (let at = 0; at < queue.length && at < this.#places; at++) {
       const gap = queue[at];
       if (gap === undefined || "reading" in gap) continue;
-      // The first one in any case: the others wait for it.
+      // The first piece is begun in any case: the later ones wait for it.
       if (begun++ >= this.#places * 2 && at > 0) return;
       const { fromBlock, toBlock } = gap;
       const end = Math.min(toBlock, fromBlock + this.#options.span() - 1);

@@ -14,7 +14,7 @@ export interface Cursor {
   readonly block: number;
   /** Of the snapshot's block; "" where it was final and nobody had its hash. */
   readonly hash: Hash | "";
-  /** Of the snapshot's block, seconds since the epoch; undefined where nobody had its header. */
+  /** Of the snapshot's block, seconds since the epoch; undefined where its header was not known. */
   readonly time: number | undefined;
   /** Version of the chain's stream by which the snapshot was made: who goes on must not know less. */
   readonly chainVersion: number;

@@ -11,7 +11,7 @@ import { isMoney, referenceTokens } from "../chains/tokens.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { type BlockRef, chainStream, parseStream, type StreamName } from "../events/types.ts";
+import { type BlockRef, chainStream, type HeaderRef, parseStream, type StreamName } from "../events/types.ts";
 import type { BlockConsumer, ChainView } from "../indexer/consumer.ts";
 import type { EventLog } from "../log/port.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
@@ -60,7 +60,8 @@ export interface PriceAnswer {
   /** `record` as JSON. */
   readonly body: string;
   /** The block priced at. */
-  readonly asOf: BlockRef;
+  /** With the block's time in seconds since the epoch. */
+  readonly asOf: Pick<HeaderRef, "number" | "hash" | "timestamp">;
   readonly finality: "finalized" | "latest";
   /** How many pools memory knew that the price might come from. */
   readonly poolCount: number;
@@ -431,9 +432,9 @@ class PriceService {
       percentChange,
       provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
     });
-    const { number, hash } = market.block;
+    const { number, hash, timestamp } = market.block;
     const finality = number <= this.#finalized() ? "finalized" : "latest";
-    return { record, body: JSON.stringify(record), asOf: { number, hash }, finality, poolCount };
+    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount };
   }
 
   #change(subject: Subject, now: Quote, optionsAt: (market: Market) => QuoteOptions): Promise<Rational | undefined> {

@@ -369,7 +369,7 @@ export class Channel {
     return this.#byStream.has(nftStream(chainId, address));
   }
 
-  /** Whether anybody listens to any collection of the chain. */
+  /** True while a client subscribes to a collection of the chain. */
   isChainHeard(chainId: number): boolean {
     const prefix = `nft/${chainId}/`;
     for (const stream of this.#byStream.keys()) if (stream.startsWith(prefix)) return true;

@@ -7,7 +7,7 @@ import type { NftEvent, StreamName } from "../events/types.ts";
 import type { PageChain } from "../nfts/pages.ts";
 import type { ServerMessage } from "./messages.ts";
 
-/** What the chain view must have folded before pages show an event. */
+/** The block and version that the chain view must have folded before pages show an event. */
 export interface Place {
   readonly block: number;
   /** Version of the chain's stream. */

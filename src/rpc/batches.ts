@@ -71,7 +71,7 @@ export class Batches {
     });
   }
 
-  /** Whether batches are sent at the moment. */
+  /** True while requests are sent in batches. */
   get areTaken(): boolean {
     return this.#turnsWithoutBatches <= 0;
   }
@@ -113,7 +113,7 @@ export class Batches {
     if (batch.length > 0) this.#send(batch);
   }
 
-  /** One by one: a slow answer holds none of the others up. */
+  /** Sends each request alone: a slow answer delays no other one. */
   #sendEach(queue: readonly Waiting[]): void {
     for (const waiting of queue) this.#send([waiting]);
   }

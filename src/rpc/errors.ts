@@ -141,7 +141,7 @@ const STATE_WORDS = new RegExp(
     `lowest height is|recent blocks|${OUT_OF_RANGE}`,
   "i",
 );
-/** All that go-ethereum says of a block whose state it dropped, from 1.16 on and where it stores state by hash. */
+/** From 1.16 on, go-ethereum that stores state by hash says only this of a block whose state it dropped. */
 const DROPPED_WORDS = /^not supported$/i;
 const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
 const UNSUPPORTED_WORDS =
@@ -227,7 +227,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
 /** Statuses that speak of the request itself, and not of the client's rights or the server's state. */
 const REQUEST_STATUS = new Set<unknown>([400, 406, 409, 412, 414, 416, 422, 431]);
 
-/** A refusal of logs by such a status is most often one of size, as it is where words that nobody knows come with it. */
+/** A refusal of logs by such a status is most often one of size, like a refusal in unknown words. */
 export function refusalOfLogs(error: unknown): unknown {
   const isOfRequest =
     error instanceof RpcError && error.kind === "transient" && REQUEST_STATUS.has(error.meta["status"]);

@@ -102,11 +102,11 @@ export class Finality {
     }
   }
 
-  /** What asks for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */
+  /** Runs a request for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
     try {
-      // Who alone knows the tag may rest for being behind, on a branch that lost: it is not asked for the tag's sake.
+      // The only endpoint that knows the tag may rest for being on a branch that lost: it is not asked for the tag's sake.
       return await this.#pool.run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
@@ -120,7 +120,7 @@ export class Finality {
     const { finalityDepth } = this.#options;
     const number = Math.max(0, head.number - finalityDepth);
     if (number === head.number) return head;
-    // Who is asked must be as far as the head the depth is counted from: its own final block may be another.
+    // The endpoint must be as far as the head that the depth is counted from: its own final block may be another.
     const header = await this.#pool.run(async (endpoint) => {
       const [newest, deep] = await Promise.all([newestBy(endpoint), headerBy(endpoint, number)]);
       if (newest.number < head.number) {

@@ -50,6 +50,11 @@ async function wei({ token, pool }: { token: string; pool: Pool }, block: number
 
 const hashOf = async (block: number): Promise<string> =>
   ((await anvil.send("eth_getBlockByNumber", [`0x${block.toString(16)}`, false])) as { hash: string }).hash;
+/** As `x-as-of-time` says it. */
+const timeOf = async (block: number): Promise<string> => {
+  const header = await anvil.send("eth_getBlockByNumber", [`0x${block.toString(16)}`, false]);
+  return new Date(Number((header as { timestamp: string }).timestamp) * 1_000).toISOString();
+};
 
 beforeAll(async () => {
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 27 * 3_600 - 60 });
@@ -307,6 +312,7 @@ describe("a reorganisation while pools are followed", () => {
         const then = await price(token, `?to_block=${block}`, own);
         expect(then.body.toBlock).toBe(String(block));
         expect(then.headers.get("x-as-of-hash")).toBe(await hashOf(block));
+        expect(then.headers.get("x-as-of-time")).toBe(await timeOf(block));
         expect(value(then)).toBe(await wei(asked, block));
       }
       await own.stop();

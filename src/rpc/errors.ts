@@ -27,6 +27,8 @@ export interface RangeHint {
   readonly size?: number;
   /** Inclusive range that would do. */
   readonly range?: readonly [number, number];
+  /** The words speak of too many results, not of too many blocks. */
+  readonly ofResults?: boolean;
 }
 
 export class RpcError extends AppError {
@@ -211,7 +213,9 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
     if (LAG_WORDS.test(text)) return make("transient");
     if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
     // A refusal nobody has seen before is most often one of size; halving costs little when it is not.
-    if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) return make("range");
+    if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) {
+      return make("range", COUNTS_RESULTS.test(text) ? { hint: { ofResults: true } } : {});
+    }
   }
   if (STATE_WORDS.test(text)) return make("state_unavailable");
   if (STATE_METHODS.has(method) && DROPPED_WORDS.test(message)) return make("state_unavailable");

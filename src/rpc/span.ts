@@ -188,7 +188,7 @@ export class SpanController {
       this.#refused = this.#limit + 1;
       return this.#limit;
     }
-    const isDense = this.#density * blocks > TARGET_LOGS * DENSE;
+    const isDense = hint?.ofResults === true || this.#density * blocks > TARGET_LOGS * DENSE;
     if (usable !== undefined || isDense || this.#answered === 0) return usable ?? half;
     // Refused although few logs were expected: for the number of blocks.
     this.#refused = Math.min(this.#refused, blocks);

@@ -95,6 +95,12 @@ test("a refusal where many logs lie is one of too many logs: no limit of blocks 
   span.succeeded(1_250, 0);
   expect(span.next()).toBeGreaterThan(2_500);
   expect(span.parts).toBe(1);
+  // So is one that says so, though few logs were expected.
+  const told = new SpanController();
+  told.succeeded(1_000, 0);
+  expect(told.refused(4_000, { ofResults: true })).toBe(2_000);
+  told.succeeded(2_000, 0);
+  expect(told.next()).toBeGreaterThan(4_000);
 });
 
 test("a request that fails for another reason leaves the next one free to try more", () => {

@@ -103,6 +103,26 @@ test("a refusal where many logs lie is one of too many logs: no limit of blocks 
   expect(told.next()).toBeGreaterThan(4_000);
 });
 
+test("a request that is not answered in time is not grown back to by the next look at the same blocks", () => {
+  const span = new SpanController(1_000_000);
+  /** A look at 60 blocks, of which no more than 20 are answered in time; the blocks that were read. */
+  const look = (): number => {
+    for (let done = 0; ; ) {
+      const size = span.take(60 - done);
+      if (size > 20) {
+        span.tookTooLong(size);
+        return done;
+      }
+      span.succeeded(size, 1);
+      done += size;
+      if (done === 60) return done;
+    }
+  };
+  const looks = Array.from({ length: 8 }, look);
+  expect(looks.at(-1)).toBe(60);
+  expect(looks.slice(-3)).toEqual([60, 60, 60]);
+});
+
 test("a request that fails for another reason leaves the next one free to try more", () => {
   const span = new SpanController();
   span.succeeded(1_000, 0);

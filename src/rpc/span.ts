@@ -146,14 +146,11 @@ export class SpanController {
 
   /** A request for `blocks` blocks was not answered in time: remembers that and stays below it for a while. */
   tookTooLong(blocks: number): void {
-    // A request that was cut short by its range's end, and is no larger than others that were answered, may be bad luck.
-    const isTelling = blocks >= this.#span || blocks > this.#answered;
     const half = Math.max(1, Math.floor(blocks / 2));
     this.#settle(blocks);
     this.#quiet = 0;
     this.#mostParts = 1;
     this.#span = Math.min(this.#span, half);
-    if (!isTelling) return;
     this.#limit = Math.min(this.#limit, half);
     this.#answered = Math.min(this.#answered, half);
   }

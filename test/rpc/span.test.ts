@@ -118,6 +118,8 @@ test("a request that is not answered in time is not grown back to by the next lo
       if (done === 60) return done;
     }
   };
+  // Another endpoint did answer so many.
+  span.succeeded(85, 1);
   const looks = Array.from({ length: 8 }, look);
   expect(looks.at(-1)).toBe(60);
   expect(looks.slice(-3)).toEqual([60, 60, 60]);

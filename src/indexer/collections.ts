@@ -11,6 +11,7 @@ import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import { RULES_VERSION } from "../nfts/flags.ts";
+import type { BlocksInDoubt } from "../nfts/projections.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import type { Verify } from "./backfill-task.ts";
@@ -20,7 +21,7 @@ import type { CollectionFlags } from "./flags.ts";
 import { type Change, type Followed, FollowedStreams } from "./followed.ts";
 import { fromHeadline, type IndexState, nextBlock } from "./headline.ts";
 import { JoiningCollections } from "./joining.ts";
-import { type BlocksInDoubt, lastCompleteBlock } from "./missing.ts";
+import { lastCompleteBlock } from "./missing.ts";
 import type { IndexingObserver } from "./observer.ts";
 
 export interface CollectionsOptions {

@@ -10,6 +10,7 @@ import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { type FlagLists, NO_LISTS } from "../nfts/flags.ts";
+import type { BlocksInDoubt } from "../nfts/projections.ts";
 import type { Decoder } from "../rpc/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import type { Verify } from "./backfill-task.ts";
@@ -19,7 +20,6 @@ import type { BlockConsumer } from "./consumer.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { Follower } from "./follower.ts";
 import { IndexingJobs } from "./jobs.ts";
-import type { BlocksInDoubt } from "./missing.ts";
 import type { IndexingObserver } from "./observer.ts";
 
 export interface IndexingOptions {

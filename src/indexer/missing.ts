@@ -5,20 +5,21 @@
  */
 import type { Address } from "../core/hex.ts";
 import { decodeTransfers, type TransferColumns } from "../events/columns.ts";
-import type { BlockRef, NftEvent, TransferForm } from "../events/types.ts";
-import { nftStream } from "../events/types.ts";
+import {
+  type BlockRef,
+  type NftEvent,
+  nftStream,
+  type Recorded,
+  type StreamName,
+  type TransferForm,
+} from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
+import type { BlocksInDoubt } from "../nfts/projections.ts";
 import { spokenOf } from "../rpc/bloom.ts";
 import { decodeTransferLogs } from "../rpc/decode.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
-
-/** Both included. */
-export interface BlocksInDoubt {
-  readonly fromBlock: number;
-  readonly toBlock: number;
-}
 
 /** Blocks looked at, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
@@ -50,7 +51,7 @@ export async function lastCompleteBlock(
   const logs = await reader.completeLogs({ ...filter, ...range }, spoken, { strict: true });
   const there = linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers));
   const held = new Map<number, string>();
-  for (const columns of await columnsSince(log, nftStream(chainId, address) as string, first)) {
+  for (const columns of await columnsSince(log, nftStream(chainId, address), first)) {
     for (const [block, lines] of linesByBlock(columns)) held.set(block, (held.get(block) ?? "") + lines);
   }
   const wrong = spoken.find(({ number }) => there.get(number) !== held.get(number));
@@ -60,12 +61,12 @@ export async function lastCompleteBlock(
 }
 
 /** Transfers of the stream's newest ranges, in order, back to a block. Reverted ones are left out. */
-async function columnsSince(log: EventLog, stream: string, block: number): Promise<TransferColumns[]> {
+async function columnsSince(log: EventLog, stream: StreamName, block: number): Promise<TransferColumns[]> {
   const found: TransferColumns[] = [];
   let end = Number.POSITIVE_INFINITY;
   for (let before: number | undefined; ; ) {
-    const page = await log.readBackwards(stream as never, { limit: PAGE, ...(before === undefined ? {} : { before }) });
-    for (const { event } of page as { event: NftEvent }[]) {
+    const page = await log.readBackwards(stream, { limit: PAGE, ...(before === undefined ? {} : { before }) });
+    for (const { event } of page as Recorded<NftEvent>[]) {
       if (event.type === "BlocksReverted") end = Math.min(end, event.ancestor.number);
       if (event.type !== "TransfersCommitted" || event.fromBlock > end) continue;
       if (event.toBlock < block) return found.reverse();

@@ -3,12 +3,10 @@
  * final by depth; a chain with instant finality is believed. (Hardhat and Ganache themselves: `test/long`.)
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { Writable } from "node:stream";
-import pino from "pino";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import type { Logger } from "../../src/core/logger.ts";
+import { recordingLogger, WARN } from "../support/logged.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
@@ -32,13 +30,7 @@ test.each([
   ["anvil/v1.7.1", true],
   ["AvalancheGo/v1.13.0/linux-amd64", false],
 ])("%s: is it a development node? %p", async (client, isDevelopment) => {
-  const lines: { level: number; msg: string; client?: string; depth?: number }[] = [];
-  const sink = new Writable({
-    write: (chunk, _encoding, done) => {
-      lines.push(JSON.parse(String(chunk)));
-      done();
-    },
-  });
+  const { logger, lines } = recordingLogger("info");
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: async ({ method, params }) => {
       if (method === "web3_clientVersion") return { result: client };
@@ -46,7 +38,6 @@ test.each([
       return isTag ? { result: await anvil.send("eth_getBlockByNumber", ["latest", false]) } : undefined;
     },
   });
-  const logger = pino({ level: "info" }, sink) as unknown as Logger;
   const service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), logger });
   const page = () => service.get(`/api/v2/nft/${nft.address}`);
   await transact(anvil, nft.contract, "mint", [anvil.accounts[1], BigInt(await height())]);
@@ -55,7 +46,7 @@ test.each([
   expect(before.headers.get("x-finality")).toBe(isDevelopment ? "latest" : "finalized");
   const said = lines.filter(({ msg }) => msg.startsWith("a development node calls its head final"));
   expect(said).toEqual(
-    isDevelopment ? [expect.objectContaining({ level: 40, client: client.split("/")[0], depth: 64 })] : [],
+    isDevelopment ? [expect.objectContaining({ level: WARN, client: client.split("/")[0], depth: 64 })] : [],
   );
   expect(proxy.count("web3_clientVersion")).toBe(1);
   if (isDevelopment) {

@@ -3,25 +3,17 @@
  * and not believed.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { Writable } from "node:stream";
-import pino from "pino";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import type { Logger } from "../../src/core/logger.ts";
+import { recordingLogger, WARN } from "../support/logged.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(60_000);
 
-const lines: { level: number; msg: string; head?: number; nodeHead?: number }[] = [];
-const sink = new Writable({
-  write: (chunk, _encoding, done) => {
-    lines.push(JSON.parse(String(chunk)));
-    done();
-  },
-});
+const { logger, lines } = recordingLogger("info");
 
 let anvil: Anvil;
 let proxy: RpcProxy;
@@ -46,7 +38,6 @@ beforeAll(async () => {
   await mint(1);
   await anvil.send("anvil_mine", ["0x60"]);
   proxy = await startRpcProxy(anvil.url, { onRequest: (call) => decide(call) });
-  const logger = pino({ level: "info" }, sink) as unknown as Logger;
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), logger });
   await synced(service, nft.address, await height());
 });
@@ -102,7 +93,7 @@ test("a node that went back to its beginning is said, and nothing of it is told 
     return method === "eth_getLogs" ? { result: [] } : undefined;
   };
   const said = await eventually("a warning", async () => lines.find(({ msg }) => msg.startsWith("the node went back")));
-  expect(said).toMatchObject({ level: 40, head, nodeHead: 0 });
+  expect(said).toMatchObject({ level: WARN, head, nodeHead: 0 });
   expect(await metric("chain_node_head")).toBe(0);
   expect(await metric("chain_followed_head")).toBe(head);
   const listing = await page();

@@ -3,14 +3,12 @@
  * said. A minute passes in a third of a second here.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { Writable } from "node:stream";
-import pino from "pino";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import type { Logger } from "../../src/core/logger.ts";
+import { recordingLogger, WARN } from "../support/logged.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   eventually,
@@ -24,21 +22,7 @@ import {
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(60_000);
 
-interface Line {
-  readonly level: number;
-  readonly msg: string;
-  readonly reason?: string;
-  readonly address?: string;
-}
-const WARN = 40;
-
-const lines: Line[] = [];
-const sink = new Writable({
-  write: (chunk, _encoding, done) => {
-    lines.push(JSON.parse(String(chunk)) as Line);
-    done();
-  },
-});
+const { logger, lines } = recordingLogger("debug");
 /** A minute, and what it doubles to, in a third of a second. */
 const clock: Clock = {
   ...systemClock,
@@ -60,7 +44,6 @@ beforeAll(async () => {
   }
   await anvil.send("anvil_mine", ["0x60"]);
   proxy = await startRpcProxy(anvil.url, { onRequest: (call) => decide(call) });
-  const logger = pino({ level: "debug" }, sink) as unknown as Logger;
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), logger, clock });
   await synced(service, (nfts[0] as Deployed).address);
 });
@@ -96,10 +79,10 @@ test("a backfill that an endpoint refuses again and again", async () => {
   expect(percent).toBe(0);
   // The first collection may have had one, too, on a busy machine.
   const line = await eventually("a warning", async () =>
-    lines.find((each) => each.msg === "indexing makes no progress" && each.address === address),
+    lines.find((each) => each.msg === "indexing makes no progress" && each["address"] === address),
   );
   expect(line.level).toBe(WARN);
-  expect(line.reason).toMatch(/^reading from block \d+, without progress .*502/);
+  expect(line["reason"]).toMatch(/^reading from block \d+, without progress .*502/);
   decide = () => undefined;
   await eventually("it is indexed", async () => messages.find(({ type }) => type === "indexed"), 40_000);
 });

@@ -38,8 +38,15 @@ function* history(options: FillOptions): Generator<NftEvent> {
   const random = createRandom(1);
   const holders = Math.ceil(tokens * share);
   yield { type: "IndexingRequested" };
-  const forms = [kind === TransferKind.erc721 ? ("erc721" as const) : ("erc1155" as const)];
-  yield { type: "ContractIdentified", kind: "nft", forms, name: "Bench", symbol: "B", startBlock: 0, block: 0 };
+  yield {
+    type: "ContractIdentified",
+    kind: "nft",
+    forms: formsOf(kind),
+    name: "Bench",
+    symbol: "B",
+    startBlock: 0,
+    block: 0,
+  };
   const owners = new Uint32Array(tokens);
   // The square makes a few of them busy, as in the synthetic node's histories.
   const somebody = () => 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
@@ -103,7 +110,12 @@ export async function fill(log: EventLog, options: FillOptions): Promise<number>
   let batch: NftEvent[] = [];
   const flush = async () => {
     const started = performance.now();
-    version = await log.append({ stream, events: batch, expectedVersion: version, headline: headlineOf(batch) });
+    version = await log.append({
+      stream,
+      events: batch,
+      expectedVersion: version,
+      headline: headlineOf(batch, options.kind),
+    });
     ms += performance.now() - started;
     batch = [];
   };
@@ -114,6 +126,10 @@ export async function fill(log: EventLog, options: FillOptions): Promise<number>
   if (batch.length > 0) await flush();
   return ms;
 }
+
+const formsOf = (kind: FillOptions["kind"]) => [
+  kind === TransferKind.erc721 ? ("erc721" as const) : ("erc1155" as const),
+];
 
 /** A time that no run sees. */
 const NEVER_DUE = Date.parse("2100-01-01");
@@ -129,7 +145,12 @@ export async function fillMany(log: EventLog, count: number, options: Omit<FillO
       const address = `0x${(done + i + 1).toString(16).padStart(40, "0")}` as Address;
       const events = [...history({ ...options, address })];
       settled.push(settledAppend(options.chainId, address, events.length));
-      return { stream: nftStream(options.chainId, address), events, expectedVersion: 0, headline: headlineOf(events) };
+      return {
+        stream: nftStream(options.chainId, address),
+        events,
+        expectedVersion: 0,
+        headline: headlineOf(events, options.kind),
+      };
     });
     for (const outcome of await log.appendAll([...appends, ...settled])) if ("error" in outcome) throw outcome.error;
   }
@@ -146,10 +167,10 @@ function settledAppend(chainId: number, address: Address, collection: number): A
 }
 
 /** What a worker reads of the stream: that nothing is left to do once the last event is in. */
-function headlineOf(events: readonly NftEvent[]): ReturnType<typeof toHeadline> {
+function headlineOf(events: readonly NftEvent[], kind: FillOptions["kind"]): ReturnType<typeof toHeadline> {
   const last = events.at(-1);
   if (last?.type !== "IndexingCompleted") return toHeadline({ ...REQUESTED, status: "backfilling" });
   const { block: end, hash: endHash } = last;
-  const judged = { forms: ["erc721" as const], identifiedAt: 1, rulesVersion: RULES_VERSION };
+  const judged = { forms: formsOf(kind), identifiedAt: 1, rulesVersion: RULES_VERSION };
   return toHeadline({ ...REQUESTED, ...judged, status: "following", end, endHash });
 }

@@ -1,4 +1,4 @@
-/** Opens the event log that `EVENT_LOG_URL` names. */
+/** Opens the event log of `EVENT_LOG_URL` with the engine that its scheme names. */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";

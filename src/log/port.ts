@@ -1,22 +1,22 @@
 /**
- * The event-log port. One implementation per engine passes one contract suite (`test/log/contract.ts`). Versions of a
- * stream start at 1 and have no gaps; version 0 is the stream nobody has written.
+ * The event-log port. Both engines implement it and pass one contract suite (`test/log/contract.ts`). Versions of a
+ * stream start at 1 and have no gaps. An unwritten stream has version 0.
  */
 import type { Hash } from "../core/hex.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
 
-/** A small derived summary kept on the stream's row, replaced by each append that carries one; JSON. */
+/** A small summary derived from a stream's events, as JSON on the stream's row. An append may replace it. */
 export type Headline = Readonly<Record<string, string | number | boolean | null>>;
 
 export interface Append {
   readonly stream: StreamName;
   readonly events: readonly DomainEvent[];
-  /** The version the writer believes the stream is at; 0 for a stream that must not exist yet. */
+  /** The version at which the writer believes the stream to be; 0 for a stream that must not exist yet. */
   readonly expectedVersion: number;
   readonly headline?: Headline;
   /**
-   * Another stream that must be at this very version: what is written goes by it. A writer that was paused and is behind
-   * it is refused even where its own stream did not move.
+   * Another stream that this append depends on: it must be at exactly this version. So a writer that was paused and
+   * fell behind that stream is refused even if its own stream did not move.
    */
   readonly guard?: { readonly stream: StreamName; readonly version: number };
 }
@@ -27,31 +27,31 @@ export interface StreamHead {
   readonly headline: Headline | undefined;
 }
 
-/** Either the new version, or the error that refused this append; the other appends of the call are not touched. */
+/** Either the new version, or the error that refused this append. The other appends of the call are unaffected. */
 export type AppendOutcome = { readonly version: number } | { readonly error: Error };
 
 export interface ReadOptions {
-  /** First version wanted; 1 by default. */
+  /** First version to read; 1 by default. */
   readonly from?: number;
-  /** At most so many events; 1,000 by default. */
+  /** Maximum number of events; 1,000 by default. */
   readonly limit?: number;
-  /** Stops after the record that exceeds so many bytes; 8 MiB by default. At least one event is returned. */
+  /** Stops after the record that exceeds this many bytes; 8 MiB by default. Returns at least one event. */
   readonly maxBytes?: number;
-  /** The page after this one is asked for next, alike: an engine may begin to read it. */
+  /** True if the caller will read the next page with the same options. The engine may then read ahead. */
   readonly isReadingOn?: boolean;
 }
 
-/** Some of the blobs that were asked for. */
+/** Some of the requested blobs. */
 export interface BlobPage {
   readonly blobs: Map<Hash, Uint8Array>;
-  /** How many of the hashes were looked up, from the first one on: of these, what is not among the blobs is not stored. */
+  /** Number of hashes looked up, from the first one on. A hash among these without a blob is not stored. */
   readonly read: number;
 }
 
 /**
- * Hears hints that a stream grew, here or in another process: they may come late, twice or not at all (then the poll of
- * the tail makes up for it within a second). With an append of this process, durable by then, come its events, once; the
- * last of them has that version.
+ * Receives hints that a stream grew, in this process or another. A hint may be late, repeated or lost; the poll of the
+ * tail makes up for a lost one within a second. The hint of an append by this process comes once, after the append is
+ * durable, and carries its events; `version` is that of the last one.
  */
 export type WakeUpListener = (stream: StreamName, version: number, appended?: readonly Recorded[]) => void;
 
@@ -60,24 +60,23 @@ export interface EventLog {
 
   /**
    * Appends all events or none, and resolves with the new version once they are durable.
-   * @throws ConcurrencyError when the stream is not at `expectedVersion`, or the guard's not at its version; it names
-   * the stream
+   * @throws ConcurrencyError naming the stream, if it is not at `expectedVersion` or the guard is not at its version
    */
   append(append: Append): Promise<number>;
 
   /** Several independent appends with one wait for durability; each succeeds or fails alone. */
   appendAll(appends: readonly Append[]): Promise<AppendOutcome[]>;
 
-  /** Events in order of version; an empty list past the end. @throws InvariantError on a damaged record */
+  /** Events in order of version; an empty list past the end. @throws InvariantError for a damaged record */
   read(stream: StreamName, options?: ReadOptions): Promise<Recorded[]>;
 
   /** The newest events, newest first, below version `before` (exclusive; the end by default). */
   readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]>;
 
-  /** The stream's version and headline; version 0 when nobody wrote it. */
+  /** The stream's version and headline. An unwritten stream has version 0. */
   head(stream: StreamName): Promise<StreamHead>;
 
-  /** Versions of many streams in one query; streams nobody wrote are left out. */
+  /** Versions of many streams in one query. Unwritten streams are left out. */
   heads(streams: readonly StreamName[]): Promise<StreamHead[]>;
 
   /** Streams whose name starts with `prefix`, by name, after `after`. */
@@ -90,16 +89,16 @@ export interface EventLog {
   putBlob(bytes: Uint8Array): Promise<Hash>;
   getBlob(hash: Hash): Promise<Uint8Array | undefined>;
   /**
-   * Those of the hashes that are stored, looked up in their order until what was found exceeds `maxBytes` (8 MiB by
-   * default): one round trip to a server, one look-up a hash on SQLite. At least one is looked up where there is one.
+   * The stored blobs among the hashes, looked up in order until they exceed `maxBytes` (8 MiB by default). Looks up at
+   * least one. Costs one round trip to a server, or one look-up per hash on SQLite.
    */
   getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage>;
 
-  /** Takes or renews the lease `name`; false when another holder's has not run out. Time is the log's own clock. */
+  /** Takes or renews a lease. False while another holder's lease is valid. Time is the log's own clock. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>;
   releaseLease(name: string, holder: string): Promise<void>;
 
-  /** A value kept with the log: the first writer wins, everybody reads the winner's. */
+  /** A value stored with the log. The first writer wins, and every process reads the winner's value. */
   setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }>;
 
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * Connections to a PostgreSQL server, as many as work side by side, and one that listens. Connections can die without a
- * word: a query that is not answered in time takes all of them to be dead, and what is asked next goes over new ones.
+ * A pool of connections to a PostgreSQL server, and one connection that listens. Connections can die silently: after a
+ * query without an answer in time, all connections are presumed dead and new queries use new ones.
  */
 import { SQL, type TransactionSQL } from "bun";
 import type { Clock } from "../core/clock.ts";
@@ -9,17 +9,17 @@ import type { Logger } from "../core/logger.ts";
 import { Slots } from "../core/slots.ts";
 
 export const MAX_CONNECTIONS = 8;
-/** A server that cannot be reached is given up before a query's time is over. */
+/** Shorter than a query's timeout, so that an unreachable server is noticed first. */
 const CONNECT_SECONDS = 10;
 /**
- * Where the network drops a flow without a word (a NAT that forgot it, a primary that lost its power) nothing ever comes
- * back, and the system would go on sending for a quarter of an hour. The largest statement, an append of some megabytes,
- * takes under a second; fifteen are a server at its limit.
+ * Timeout of a query. If the network drops a flow silently (a NAT forgot it, a primary lost its power), no answer ever
+ * comes, and the system would retransmit for a quarter of an hour. The largest statement, an append of some megabytes,
+ * takes under a second; a server that takes fifteen is at its limit.
  */
 const QUERY_MS = 15_000;
-/** Nobody waits for an answer any more when the connections are closed, so that this is for the server's goodbye. */
+/** Time for the server's goodbye. No caller waits for an answer once the connections close. */
 const CLOSE_SECONDS = 1;
-/** A LISTEN that failed is tried again after this, then after twice as long. */
+/** First backoff after a failed LISTEN. It doubles with each failure. */
 const LISTEN_RETRY_MS = 2_000;
 const LISTEN_RETRY_MAX_MS = 60_000;
 
@@ -28,18 +28,18 @@ export interface ConnectionsOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly channel: string;
-  /** Hears each notification on the channel. */
+  /** Receives the payload of each notification on the channel. */
   readonly onNotified: (payload: string) => void;
 }
 
-/** Nothing came back in time: neither an answer nor a refusal. */
+/** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}
 
 export function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
   if (error instanceof AppError) return error;
   const fault = error as { code?: unknown; errno?: unknown; message?: unknown };
   const state = typeof fault.errno === "string" ? fault.errno : "";
-  // Class 22/23/42: the statement itself is wrong. All else (connection, shutdown, resources) may pass.
+  // Classes 22, 23 and 42: the statement itself is wrong. A retry may help with all the rest.
   const final = /^(22|23|42)/.test(state);
   return new AppError(`the event log is not available: ${String(fault.message ?? error)}`, {
     code: "log_unavailable",
@@ -52,9 +52,9 @@ export function postgresError(error: unknown, meta: Record<string, string | numb
 export class PostgresConnections {
   readonly #options: ConnectionsOptions;
   #sql: SQL;
-  /** Given up, and not closed yet: a query of theirs may still be answered. */
+  /** Replaced connections that are still open, because one of their queries may still be answered. */
   readonly #former = new Set<SQL>();
-  /** A query's time begins when a connection is free for it: waiting for its turn says nothing of the server. */
+  /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
   readonly #slots = new Slots(MAX_CONNECTIONS);
   #cancelListening: () => void = () => undefined;
   #closed = false;
@@ -64,7 +64,7 @@ export class PostgresConnections {
     this.#sql = this.#open();
   }
 
-  /** Opened as they are needed. */
+  /** Connections open on demand. */
   #open(): SQL {
     return new SQL(this.#options.url, { max: MAX_CONNECTIONS, connectionTimeout: CONNECT_SECONDS });
   }
@@ -94,7 +94,7 @@ export class PostgresConnections {
     }
   }
 
-  /** Without a bound on its time: a migration takes what it takes. @throws AppError `log_unavailable` */
+  /** Runs without a timeout: a migration may take long. @throws AppError `log_unavailable` */
   async transaction(work: (tx: TransactionSQL) => Promise<void>): Promise<void> {
     try {
       await this.#sql.begin(work);
@@ -103,7 +103,7 @@ export class PostgresConnections {
     }
   }
 
-  /** Listens on the channel from now on, or as soon as the server lets it. Never rejects. */
+  /** Listens on the channel, with retries until the server accepts. Never rejects. */
   async listen(attempt = 1): Promise<void> {
     const { channel, onNotified, clock, logger } = this.#options;
     const sql = this.#sql;
@@ -112,17 +112,17 @@ export class PostgresConnections {
     } catch (error) {
       if (this.#closed || sql !== this.#sql) return;
       const level = attempt === 1 ? "warn" : "debug";
-      logger[level]({ err: postgresError(error) }, "LISTEN is not available; the poll of the tail must do");
+      logger[level]({ err: postgresError(error) }, "LISTEN failed; changes are found by polling until it works");
       const wait = Math.min(LISTEN_RETRY_MAX_MS, LISTEN_RETRY_MS * 2 ** (attempt - 1));
       this.#cancelListening = clock.after(wait, () => this.listen(attempt + 1));
     }
   }
 
-  /** What is asked from here on goes over other connections; what was asked of these before may still be answered. */
+  /** Sends new queries over new connections. Pending queries on the old ones may still be answered. */
   #replace(sql: SQL): void {
     if (this.#closed || sql !== this.#sql) return;
     const { logger } = this.#options;
-    logger.warn({ afterMs: QUERY_MS }, "the event log does not answer; its connections are replaced");
+    logger.warn({ afterMs: QUERY_MS }, "the event log did not answer in time; opening new connections");
     this.#sql = this.#open();
     this.#former.add(sql);
     sql
@@ -133,13 +133,13 @@ export class PostgresConnections {
     this.listen();
   }
 
-  /** The answer, unless there is none for too long. @throws SilentError then */
+  /** Awaits an answer with the query timeout. @throws SilentError after it */
   async #inTime<T>(answer: PromiseLike<T>): Promise<T> {
     const { clock } = this.#options;
     const { promise: silence, reject } = Promise.withResolvers<never>();
     const reason = `no answer within ${QUERY_MS} ms`;
     let cancel = clock.after(QUERY_MS, () => {
-      // Where this process itself was held up, answers that came meanwhile are read before the next timer.
+      // If this process itself was held up, an answer may have arrived: let it be read before giving up.
       cancel = clock.after(1, () => reject(new SilentError(reason)));
     });
     try {
@@ -152,7 +152,7 @@ export class PostgresConnections {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelListening();
-    // With its connection LISTEN ends as well; a server that is silent is not asked for it first.
+    // Closing the connection ends LISTEN, too. A silent server would never confirm an UNLISTEN.
     await Promise.all([this.#sql, ...this.#former].map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The PostgreSQL schema as numbered migrations; a released one never changes. Streams never join each other, so both
- * large tables can be partitioned by stream later.
+ * The PostgreSQL schema as numbered migrations. A released one never changes. Streams are never joined, so both large
+ * tables can be partitioned by stream later.
  */
 export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
   [
     "CREATE SEQUENCE streams_seq",
-    // Names are compared byte by byte: prefix scans use the index whatever the database's locale.
+    // The collation "C" compares bytes, so prefix scans use the index in any locale.
     `CREATE TABLE streams (
        id bigserial PRIMARY KEY,
        name text COLLATE "C" NOT NULL UNIQUE,
@@ -23,7 +23,7 @@ export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
        data bytea NOT NULL,
        PRIMARY KEY (stream_id, version)
      )`,
-    // Columns of transfers are dense already: PostgreSQL's own compression would only cost time.
+    // Transfer columns are dense already; PostgreSQL's own compression would only cost time.
     "ALTER TABLE events ALTER COLUMN data SET STORAGE EXTERNAL",
     "CREATE TABLE blobs (hash bytea PRIMARY KEY, bytes bytea NOT NULL)",
     "CREATE TABLE leases (name text PRIMARY KEY, holder text NOT NULL, expires_at timestamptz NOT NULL)",

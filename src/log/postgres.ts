@@ -1,7 +1,7 @@
 /**
- * The event log on PostgreSQL, for many replicas. An append is one conditional statement: the stream's row moves from
- * the expected version to the new one, or nothing happens. LISTEN/NOTIFY wakes the other processes; a poll of
- * `streams.seq` each second finds what a lost notification, or an engine without LISTEN, did not tell.
+ * The event log on PostgreSQL, for many replicas. An append is one conditional statement: it moves the stream's row from
+ * the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
+ * `streams.seq` each second makes up for lost notifications and for servers without LISTEN.
  */
 import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";
@@ -25,16 +25,16 @@ import {
 
 const POLL_MS = 1_000;
 const CHANNEL = "event_log";
-/** Taken while migrating, so that replicas that start together do not both create tables. Any constant of ours. */
+/** Key of the lock held while migrating, so that replicas that start together don't both create tables. */
 const MIGRATION_LOCK = 7_310_881;
 /**
- * Sequence numbers are taken before the commit, so a lower one may become visible after a higher. The poll looks back
- * this far; more appends than this in flight at once is beyond any pool of connections.
+ * How far the poll looks back. Sequence numbers are assigned before the commit, so a lower one may become visible after a
+ * higher one. No pool of connections has more appends in flight than this.
  */
 const SEQ_OVERLAP = 512;
-/** Of many appends at once so many are under way: a renewal of a lease must not wait behind all of them. */
+/** Appends of one `appendAll` in flight at once. More would delay the renewal of a lease behind all of them. */
 const APPENDS_AT_ONCE = MAX_CONNECTIONS - 2;
-/** PostgreSQL's bound on parameters of a statement is 65,535; an event takes five. */
+/** PostgreSQL accepts at most 65,535 parameters per statement, and an event takes five. */
 const MAX_EVENTS_PER_APPEND = 10_000;
 
 interface EventRow {
@@ -145,7 +145,7 @@ class PostgresLog implements EventLog {
       overlap.set(row.name, row.version);
       if (this.#known.get(row.name) !== row.version) this.#wakeUps.notify(row.name as StreamName, row.version);
     }
-    // Only what the next poll's overlap can show again is worth remembering.
+    // Forget streams below the overlap: the next poll can't return them again.
     this.#known.clear();
     for (const [name, version] of overlap) this.#known.set(name, version);
   }
@@ -167,7 +167,7 @@ class PostgresLog implements EventLog {
       parameters.push(event.version, event.type, event.time, event.crc, event.data);
       return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
     });
-    // The guard's row stays locked until the commit: its stream cannot move in between.
+    // Lock the guard's row until the commit, so that its stream can't move in between.
     const guarded = guard === undefined ? "" : " AND EXISTS (SELECT 1 FROM guard)";
     const guardRow =
       guard === undefined
@@ -204,7 +204,7 @@ class PostgresLog implements EventLog {
   }
 
   async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
-    // The pool's connections work side by side; appends of one stream must stay in order.
+    // Connections work in parallel, but appends of one stream must keep their order.
     const last = new Map<StreamName, Promise<AppendOutcome>>();
     const outcomes = appends.map((append) => {
       const before = last.get(append.stream) ?? Promise.resolve();
@@ -223,7 +223,7 @@ class PostgresLog implements EventLog {
 
   async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
     const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
-    // The running sum of sizes decides where to stop on the server, so that a read never drags a whole stream over.
+    // The server stops at a running sum of sizes, so that a read never transfers a whole stream.
     const rows = await this.#connections.query<EventRow>(
       `SELECT version, type, time, crc, data FROM (
          SELECT version, type, time, crc, data,
@@ -303,7 +303,7 @@ class PostgresLog implements EventLog {
 
   async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
     if (hashes.length === 0) return { blobs: new Map(), read: 0 };
-    // As with events, the server stops where the running sum of sizes says so.
+    // As for events, the server stops at a running sum of sizes.
     const rows = await this.#connections.query<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
       `SELECT place, hash, bytes, up_to AS "upTo" FROM (
          SELECT asked.place, blobs.hash, blobs.bytes, octet_length(blobs.bytes) AS size,

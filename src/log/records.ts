@@ -1,5 +1,5 @@
 /**
- * What both engines share: domain events to stored rows and back (with the checksum proved), sizes of reads, and the
+ * Shared by both engines: domain events to stored rows and back (with the checksum verified), bounds of reads, and the
  * fan-out of wake-ups.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
@@ -20,17 +20,17 @@ export interface StoredEvent {
 export interface StoredAppend {
   readonly stream: StreamName;
   readonly expectedVersion: number;
-  /** JSON, or undefined to keep the one that is there. */
+  /** JSON, or undefined to keep the present one. */
   readonly headline: string | undefined;
   readonly guard: Append["guard"];
   readonly events: readonly StoredEvent[];
 }
 
-/** Default bounds of one read: enough to hydrate quickly, small enough to be a slice of the event loop. */
+/** Default bounds of one read: enough to hydrate quickly, small enough for one slice of the event loop. */
 export const READ_LIMIT = 1_000;
 export const READ_MAX_BYTES = 8 * 1024 * 1024;
 
-/** Rows of an append; `time` is the moment of appending in ms. */
+/** Rows of an append; `time` is the time of the append in ms. */
 export function toStored(append: Append, time: number): StoredAppend {
   const { stream, expectedVersion, headline, guard } = append;
   return {
@@ -46,12 +46,12 @@ export function toStored(append: Append, time: number): StoredAppend {
   };
 }
 
-/** The events of an append as they will be read, once it is durable; `time` is what its rows have. */
+/** The events of an append as a later read returns them; `time` is that of the rows. */
 export function toRecorded({ stream, events, expectedVersion }: Append, time: number): Recorded[] {
   return events.map((event, index) => ({ stream, version: expectedVersion + index + 1, time, event }));
 }
 
-/** The event of a row. @throws InvariantError that names stream and version when the checksum does not match */
+/** The event of a row. @throws InvariantError naming stream and version if the checksum does not match */
 export function fromStored(stream: StreamName, row: StoredEvent): Recorded {
   const { version, type, time, data } = row;
   if (checksum(stream, version, type, time, data) !== row.crc) {
@@ -60,7 +60,7 @@ export function fromStored(stream: StreamName, row: StoredEvent): Recorded {
   return { stream, version, time, event: decodeEvent(type, data) };
 }
 
-/** Asserts that versions follow each other, starting at `first`. */
+/** Asserts that versions are consecutive, starting at `first`. */
 export function assertGapless(stream: StreamName, rows: readonly { version: number }[], first: number): void {
   rows.forEach((row, index) => {
     if (row.version !== first + index) {
@@ -69,21 +69,21 @@ export function assertGapless(stream: StreamName, rows: readonly { version: numb
   });
 }
 
-/** A headline from its JSON. @throws InvariantError that names the stream when it is none */
+/** Parses a headline. @throws InvariantError naming the stream if it is no JSON object */
 export function parseHeadline(stream: StreamName, json: string | null): Headline | undefined {
   if (json === null) return undefined;
   let headline: unknown;
   try {
     headline = JSON.parse(json);
   } catch {
-    // As bad as JSON of anything else.
+    // Falls through to the invariant below, which names the stream.
   }
   const isFields = typeof headline === "object" && headline !== null && !Array.isArray(headline);
   invariant(isFields, "the headline of a stream is damaged: it is no JSON object", { stream });
   return headline as Headline;
 }
 
-/** Names of listeners with one hint each; a listener that throws does not silence the others. */
+/** Passes wake-ups on to listeners. A listener that throws does not silence the rest. */
 export class WakeUps {
   readonly #listeners = new Set<WakeUpListener>();
   readonly #onError: (error: unknown) => void;

@@ -1,6 +1,6 @@
 /**
- * Reads pages of a SQLite log on a thread of its own. In: `AheadRequest` messages, the first with the file's path. Out: one
- * `AheadReply` each; records are handed over, not copied.
+ * Reads pages of a SQLite log on a thread of its own. In: `AheadRequest` messages, the first with the file's path. Out:
+ * one `AheadReply` each; the memory of the records is transferred, not copied.
  */
 import { Database } from "bun:sqlite";
 import type { Recorded } from "../events/types.ts";
@@ -11,14 +11,14 @@ export type AheadRequest =
   | ({ readonly op: "read"; readonly id: number } & PageRequest)
   | { readonly op: "close" };
 
-/** Without a page where it could not be read: whoever wants it finds out why by reading it. */
+/** The page is undefined if it could not be read. The caller then reads it itself and gets the error. */
 export type AheadReply = { readonly id: number; readonly page: Page | undefined } | { readonly closed: true };
 
 declare const self: Worker;
 
 let database: Database | undefined;
 
-/** The memory of the records, as far as a record has one of its own. */
+/** The buffers of a record that can be transferred. */
 function memoryOf({ event }: Recorded): ArrayBuffer[] {
   return event.type === "TransfersCommitted" ? [event.transfers.buffer as ArrayBuffer] : [];
 }

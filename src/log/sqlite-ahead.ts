@@ -1,12 +1,12 @@
 /**
- * The page after the one that was read, being read while that one is used: of a history of megabytes a tenth of the time
- * is waiting for SQLite otherwise. The thread is started by the first reader who has use for it.
+ * Reads the next page of a stream while the caller folds the current one. Otherwise a tenth of a hydration is waiting
+ * for SQLite. The worker thread starts at the first use.
  */
 import type { StreamName } from "../events/types.ts";
 import type { AheadReply, AheadRequest } from "./sqlite-ahead-worker.ts";
 import type { Page, PageRequest } from "./sqlite-rows.ts";
 
-/** Pages that may lie ready or be on their way: who stops reading leaves one behind. */
+/** Pages ready or in flight. A reader that stops early leaves one behind. */
 const MAX_READY = 16;
 
 interface Ahead {
@@ -20,7 +20,7 @@ export class SqliteAhead {
   readonly #pending = new Map<number, (page: Page | undefined) => void>();
   #worker: Worker | undefined;
   #nextId = 1;
-  /** Closed, or its thread has died. */
+  /** True once closed, or once the worker has died. */
   #isOver = false;
   #whenClosed: (() => void) | undefined;
 
@@ -28,7 +28,7 @@ export class SqliteAhead {
     this.#path = path;
   }
 
-  /** Begins to read a page that `take` will be asked for. */
+  /** Starts to read a page for a later `take`. */
   begin(request: PageRequest): void {
     if (this.#isOver) return;
     this.#worker ??= this.#start();
@@ -41,7 +41,7 @@ export class SqliteAhead {
     if (this.#ready.size > MAX_READY && oldest !== undefined) this.#ready.delete(oldest);
   }
 
-  /** The page, if just this one was begun and could be read. Each is given once: it may have grown since. */
+  /** The page, if exactly this one was started and could be read. Each is given once, since the stream may grow. */
   async take(request: PageRequest): Promise<Page | undefined> {
     const ahead = this.#ready.get(request.stream);
     if (ahead === undefined) return undefined;
@@ -58,7 +58,7 @@ export class SqliteAhead {
       this.#pending.get(reply.id)?.(reply.page);
       this.#pending.delete(reply.id);
     };
-    // Everybody reads for themselves then.
+    // Without the worker, callers read their pages themselves.
     worker.onerror = () => {
       this.#isOver = true;
       for (const resolve of this.#pending.values()) resolve(undefined);
@@ -75,7 +75,7 @@ export class SqliteAhead {
     const isAlive = !this.#isOver;
     this.#isOver = true;
     if (worker === undefined) return;
-    // After what it has to read still: somebody may be waiting for that.
+    // Queued behind pending reads, because callers may wait for those.
     if (isAlive) {
       const closed = new Promise<void>((resolve) => {
         this.#whenClosed = resolve;

@@ -1,4 +1,4 @@
-/** Pages of a SQLite log's events: what the request thread and the worker that reads ahead of it share. */
+/** Reads pages of a SQLite log's events, for the request thread and for the read-ahead worker. */
 import type { Database } from "bun:sqlite";
 import type { Recorded, StreamName } from "../events/types.ts";
 import { assertGapless, fromStored, type StoredEvent } from "./records.ts";
@@ -12,11 +12,11 @@ export interface PageRequest {
 
 export interface Page {
   readonly events: Recorded[];
-  /** Whether it ended at `maxBytes`: then there may be more. */
+  /** True if the page ended at `maxBytes`, so that there may be more. */
   readonly isFull: boolean;
 }
 
-/** Reads a page and proves it. @throws InvariantError on a damaged or missing record */
+/** Reads a page and verifies it. @throws InvariantError for a damaged or missing record */
 export function readPage(database: Database, { stream, from, limit, maxBytes }: PageRequest): Page {
   const query = database.query<StoredEvent, [string, number, number]>(
     `SELECT version, type, time, crc, data FROM events

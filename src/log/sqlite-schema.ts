@@ -1,6 +1,6 @@
 /**
- * The SQLite schema as numbered migrations; a released one never changes. `streams.seq` rises with each append, so that
- * "what grew since" is one range scan of its index.
+ * The SQLite schema as numbered migrations. A released one never changes. `streams.seq` rises with each append, so that
+ * finding the streams that grew is one range scan of its index.
  */
 export const MIGRATIONS: readonly (readonly string[])[] = [
   [

@@ -1,7 +1,7 @@
 /**
- * The one writer of a SQLite log, in a worker of its own so that no fsync is waited for on the request thread. All
- * requests that queued up while a transaction was under way share the next one: one wait for durability for all.
- * In: `WriterRequest` messages. Out: one `WriterReply` each. Nothing but this file writes to the database.
+ * The only writer of a SQLite log, in a worker of its own so that the request thread never waits for an fsync. Requests
+ * that arrive during a transaction share the next one, and so share its wait for durability.
+ * In: `WriterRequest` messages. Out: one `WriterReply` each. No other file writes to the database.
  */
 import { Database } from "bun:sqlite";
 import type { StoredAppend } from "./records.ts";
@@ -18,7 +18,7 @@ export type WriterOperation =
 
 export type WriterRequest = WriterOperation & { readonly id: number };
 
-/** For `append`: per stream the actual version, and whether it was the expected one. */
+/** Per append: the stream's version, whether the append was made, and the guard's version if that refused it. */
 export type AppendReply = readonly {
   readonly version: number;
   readonly appended: boolean;
@@ -29,7 +29,7 @@ export type WriterReply =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: string; readonly sqliteCode: string | undefined };
 
-/** Waits for another process's write transaction; far above any of ours. */
+/** Longest wait for another process's write transaction; far above any of ours. */
 const BUSY_TIMEOUT_MS = 10_000;
 
 declare const self: Worker;
@@ -51,7 +51,7 @@ function open(path: string): void {
         .all()
         .map((row) => row.id),
     );
-    // SQLite opens a file that may not be written for reading, and says so only when something is written.
+    // SQLite opens a read-only file without an error and reports it at the first write. So write now.
     db.run("DELETE FROM migrations WHERE id < 0");
     const newest = Math.max(0, ...applied);
     if (newest > MIGRATIONS.length) {
@@ -97,8 +97,8 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
 }
 
 /**
- * Time is the machine's, which may be set back: a lease that ends far later than one taken now was left by a process
- * that crashed before that, and would otherwise be honoured until the clock is there again. A small step costs nobody his.
+ * Takes or renews a lease by the machine's clock, which may be set back. A lease that ends later than twice the ttl from
+ * now was taken before such a step, by a process that then crashed, and doesn't count. A small step revokes no lease.
  */
 function lease(db: Database, name: string, holder: string, ttlMs: number): boolean {
   const now = Date.now();
@@ -145,7 +145,7 @@ function failure(id: number, error: unknown): WriterReply {
   };
 }
 
-/** Runs everything queued in one transaction; when that fails as a whole, each request alone, so that one cannot sink another. */
+/** Runs all queued requests in one transaction. If it fails, runs each alone, so that one can't fail the rest. */
 function drain(): void {
   const batch = queue.splice(0);
   if (batch.length === 0) return;

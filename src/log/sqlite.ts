@@ -1,7 +1,7 @@
 /**
- * The event log on SQLite, the embedded default. Writes go through the writer worker, reads use a read-only connection
- * of this thread, or that of a worker which reads ahead: WAL lets all proceed. Why not Bun.SQL: on SQLite all its statements share one connection, so a write
- * joins whatever transaction happens to be open.
+ * The event log on SQLite, the embedded default. Writes go through the writer worker. Reads use a read-only connection
+ * of this thread or of the read-ahead worker; with WAL, readers and the writer don't block each other. This is not
+ * Bun.SQL, which runs all statements on one SQLite connection, so that a write could join an unrelated transaction.
  */
 import { Database } from "bun:sqlite";
 import { mkdirSync } from "node:fs";
@@ -27,13 +27,13 @@ import { SqliteAhead } from "./sqlite-ahead.ts";
 import { readPage } from "./sqlite-rows.ts";
 import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
 
-/** The tail is polled for what other processes wrote. */
+/** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;
 
-/** Blobs looked up in one go: a key among blobs of a megabyte is compared with whole ones, which takes a millisecond. */
+/** Blobs per query. SQLite compares a key with whole blobs of up to a megabyte, which takes a millisecond each. */
 const LOOKUPS = 16;
 
-/** From here on a record's bytes are handed to the writer: to copy them would take longer. */
+/** From this size on, the buffer of a record is transferred to the writer, because a copy would take longer. */
 const LARGE_BYTES = 32 * 1024;
 
 interface HeadRow {
@@ -48,7 +48,7 @@ export interface SqliteOptions {
   readonly logger: Logger;
 }
 
-/** Opens (creating it when missing) the log at `path`. @throws AppError `log_unavailable` */
+/** Opens the log at `path` and creates it if it is missing. @throws AppError `log_unavailable` */
 export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
   if (options.path !== ":memory:") mkdirSync(dirname(options.path), { recursive: true });
   const writer = new WriterClient();
@@ -61,14 +61,14 @@ export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
   }
 }
 
-/** The same error with the file in its words: an operator may have several. */
+/** The same error with the file's path in its message: an operator may have several logs. */
 function named(error: unknown, path: string): unknown {
   if (!(error instanceof AppError)) return error;
   const { code, retryable, meta, message } = error;
   return new AppError(`${path}: ${message}`, { code, retryable, meta, cause: error });
 }
 
-/** Talks to the writer worker: one promise a request. */
+/** Sends operations to the writer worker, with one promise per request. */
 class WriterClient {
   readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
   readonly #pending = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
@@ -90,7 +90,7 @@ class WriterClient {
     };
   }
 
-  /** @param handed buffers of the operation that nobody reads here any more: they are given away, not copied */
+  /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
   call(operation: WriterOperation, handed: ArrayBuffer[] = []): Promise<unknown> {
     if (this.#dead !== undefined) return Promise.reject(this.#dead);
     const id = this.#nextId++;
@@ -153,7 +153,7 @@ class SqliteLog implements EventLog {
     });
   }
 
-  /** Hints for every stream that grew since the last poll, whoever wrote it. */
+  /** Notifies listeners of each stream that grew since the last poll, in any process. */
   #poll(): void {
     const version = this.#reader.query<{ data_version: number }, []>("PRAGMA data_version").get()?.data_version ?? 0;
     if (version === this.#dataVersion) return;
@@ -229,7 +229,7 @@ class SqliteLog implements EventLog {
   }
 
   async streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]> {
-    // The upper bound is the prefix with its last character raised: a range of the name's index, no LIKE.
+    // The upper bound is the prefix with its last character incremented: a range of the name's index, without LIKE.
     const last = prefix.length - 1;
     const end = prefix.slice(0, last) + String.fromCharCode(prefix.charCodeAt(last) + 1);
     const query = this.#reader.query<HeadRow, [string, string, string, number]>(
@@ -290,7 +290,7 @@ class SqliteLog implements EventLog {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelPoll();
-    // The last connection to close moves the WAL into the file, which this one, being read-only, could not.
+    // The last connection to close moves the WAL into the file. The read-only connection can't, so it closes first.
     this.#reader.close();
     await this.#ahead.close();
     await this.#writer.call({ op: "close" });

@@ -204,7 +204,7 @@ export class Ledger {
     return range.firstRow + Number(tokens.id(slot) - range.id);
   }
 
-  /** How many rows, gaps included, there were after `block`. */
+  /** Number of rows after `block`, gaps included. */
   rowsAt(block: number): number {
     return this.rows.countAt(block, (slot) => this.#blockOf(slot, this.links.first(slot)));
   }

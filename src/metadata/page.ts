@@ -29,14 +29,14 @@ export interface PageFactsOptions {
 
 /** The metadata shown on a page. */
 export interface KnownFacts {
-  /** As many as fit a page's bytes, at least one if there is an entry. */
+  /** One per entry, up to the page's byte limit; at least one if there is an entry. */
   readonly facts: readonly TokenFacts[];
   /** True if neither metadata nor a picture of the page is due for a refresh. */
   readonly isSettled: boolean;
 }
 
 export interface PageFacts {
-  /** As many as fit a page's bytes, at least one if there is an entry. */
+  /** One per entry, up to the page's byte limit; at least one if there is an entry. */
   readonly facts: TokenFacts[];
   /** Tokens that were never fetched, or are due for a refresh. */
   readonly wanted: Token[];

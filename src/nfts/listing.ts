@@ -23,15 +23,15 @@ export interface Entry {
   readonly minter: number;
 }
 
-/** Where a walk stands. Only this file reads its parts. All zeros is the start. */
+/** The place of a walk. Only this file reads its parts. All zeros is the start. */
 export type Position = readonly [number, number, number, number];
 export const START: Position = [0, 0, 0, 0];
 
 export interface Slice {
   readonly entries: Entry[];
-  /** Where each entry stands: its row for tokens, its position for holders. */
+  /** The place of each entry: its row for tokens, its position for holders. */
   readonly starts: readonly (number | Position)[];
-  /** Where the next page starts; undefined at the end of the listing. */
+  /** Start of the next page; undefined at the end of the listing. */
   readonly next: Position | undefined;
 }
 
@@ -192,7 +192,7 @@ export class Walked {
   }
 }
 
-/** What earlier scans of pairs at the same block found. */
+/** Results of earlier scans of pairs at the same block. */
 export interface Seen {
   readonly walked: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
   /** The walk of `isFirstOfPair` for `entry` that paused at `before`. */
@@ -333,7 +333,8 @@ interface SliceOptions {
 
 /**
  * Reads up to `limit` (token, owner) pairs after `block`, from `from` on. Yields between slices, because the walk
- * passes any number of pairs that no longer hold. Between slices the ledger may change, except at or below that block.
+ * passes any number of pairs that were given away. Between slices the ledger may change, except at or below that
+ * block.
  */
 export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];

@@ -183,7 +183,7 @@ export interface PagePlan {
   readonly walk: Walk | undefined;
   readonly entries: readonly Entry[];
   readonly starts: Slice["starts"];
-  /** Where the walk continues; undefined at its end. */
+  /** Start of the next page; undefined at its end. */
   readonly next: Position | undefined;
   readonly finalized: boolean;
 }

@@ -1,7 +1,7 @@
 /**
- * Hears from the chain's one follower what contracts say of their own metadata: ERC-4906's `MetadataUpdate` and
- * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes a range of ids that is outdated, however long. When the block
- * that said so is reverted, what was asked since may be of the wrong branch and is doubted again.
+ * Reads the announcements of metadata changes from the logs of followed blocks: ERC-4906's `MetadataUpdate` and
+ * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
+ * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
  */
 import { id as keccak } from "ethers";
 import type { Address, Hash } from "../core/hex.ts";
@@ -12,11 +12,11 @@ import type { ChainLog } from "../rpc/port.ts";
 const METADATA_UPDATE = keccak("MetadataUpdate(uint256)") as Hash;
 const BATCH_METADATA_UPDATE = keccak("BatchMetadataUpdate(uint256,uint256)") as Hash;
 const URI = keccak("URI(string,uint256)") as Hash;
-/** Announcements remembered for the case that their block is reverted: more than an unfinalised zone holds. */
+/** Announcements kept for a reorg: more than the unfinalised blocks have. */
 const MAX_REMEMBERED = 4_096;
 
 export interface AnnouncementsOptions {
-  /** The collections that are followed. */
+  /** Addresses of the followed collections. */
   readonly addresses: () => readonly Address[];
   readonly append: (address: Address, events: readonly MetadataOutdated[]) => Promise<void>;
 }
@@ -59,7 +59,7 @@ export class Announcements implements BlockConsumer {
 
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
     for (const [address, group] of Map.groupBy(announced, (one) => one.address)) {
-      // A thousand announcements of single tokens in one block are one range with more in it than was said.
+      // Many announcements of one block become a single range. It may contain ids that were not announced.
       const ranges = group.length <= 16 ? group : [hullOf(group)];
       await this.#options.append(
         address,
@@ -80,14 +80,14 @@ function hullOf(group: readonly Announced[]): Announced {
   return { ...first, fromId: from.toString(), toId: to.toString(), block };
 }
 
-/** The ids a log speaks of; undefined when its data do not fit its topic. */
+/** The ids that a log announces; undefined if its data don't fit its topic. */
 function announcementOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | undefined {
   const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
   const words = (data.length - 2) / 64;
   const one = (id: bigint) => ({ address, fromId: id.toString(), toId: id.toString(), block });
   switch (topics[0]) {
     case METADATA_UPDATE:
-      // Some contracts index what the standard does not.
+      // Some contracts index the parameter, unlike the standard.
       if (topics[1] !== undefined) return one(BigInt(topics[1]));
       return words >= 1 ? one(word(0)) : undefined;
     case BATCH_METADATA_UPDATE: {

@@ -1,7 +1,7 @@
 /**
- * Asks contracts for their tokens' URIs: `tokenURI` and `uri` in Multicall3 batches. One token that burns all gas, or
- * whose answer is huge, takes its batch with it, so what failed in a batch is asked for again alone, unless the contract
- * has shown that it knows no URIs at all.
+ * Asks contracts for the URIs of their tokens: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
+ * or has a huge answer makes its batch fail. So tokens that failed in a batch are asked again one by one, unless the
+ * contract has shown that it has no URIs at all.
  */
 import type { Address } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
@@ -15,17 +15,17 @@ export interface AskedToken {
 
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
-/** What is no UTF-8 is no URI. */
+/** Bytes that are not UTF-8 are no URI. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** Single calls in flight. */
+/** Single calls in flight at once. */
 const SINGLES = 8;
-/** After so many tokens asked alone without one URI, a contract's refusals in a batch are believed. */
+/** Tokens asked one by one without a URI, after which the contract's failures in a batch count as final. */
 const BELIEVED_AFTER = 20;
 const MAX_CONTRACTS = 1_000;
 
 export class UriAsker {
   readonly #reader: ChainReader;
-  /** Contracts without URIs, so far: how many tokens were asked for alone in vain. */
+  /** Contracts without a URI so far: number of tokens asked one by one. */
   readonly #silent = new Map<Address, number>();
 
   constructor(reader: ChainReader) {
@@ -33,8 +33,8 @@ export class UriAsker {
   }
 
   /**
-   * The URIs in the order asked; undefined where the contract gives none.
-   * @throws AppError when the chain cannot be asked
+   * The URIs, in the order of `tokens`; undefined if the contract returns none.
+   * @throws AppError if the chain can't be read
    */
   async ask(address: Address, tokens: readonly AskedToken[], block: BlockTag): Promise<(string | undefined)[]> {
     const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
@@ -71,7 +71,7 @@ export class UriAsker {
       }
     };
     await Promise.all(Array.from({ length: SINGLES }, work));
-    // Where the node answers others, a call it has only errors for is that token's own fault.
+    // If the node answered other calls, the calls with errors are the fault of their tokens.
     if (errors.length > 0 && uris.every((uri) => uri === undefined)) throw errors[0];
   }
 
@@ -90,7 +90,7 @@ function callOf(to: Address, kind: TransferKind, id: bigint): Call {
   return { to, data: `${selector}${id.toString(16).padStart(64, "0")}` };
 }
 
-/** The string in a call's answer; undefined for a revert, nothing, or what is no string. */
+/** The string in a call's result; undefined for a revert, an empty result, or data that is not a string. */
 function uriOf({ ok, data }: CallResult): string | undefined {
   if (!ok || data.length <= 2) return undefined;
   try {

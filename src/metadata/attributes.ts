@@ -1,14 +1,14 @@
 /**
- * Traits in the one shape of API.md, from the shapes that contracts write them in: a list of traits, a list of pairs, an
- * object, JSON in a string, the properties of ERC-1155. Pure.
+ * Converts traits to the one shape of API.md. Contracts write them as a list of traits, a list of pairs, an object,
+ * JSON in a string, or the properties of ERC-1155. Pure.
  */
 import { described, Fields, isObject, type JsonObject, structureOf } from "./fields.ts";
 import type { JsonValue, NormalizedAttribute } from "./normalize.ts";
 
-/** More than any collection has; a body of a megabyte could hold fifty thousand. */
+/** Most traits per token, more than any collection has. A body of a megabyte could hold fifty thousand. */
 const MAX_ATTRIBUTES = 1_000;
 
-/** Words without any of which an object is no trait but a table of traits. */
+/** Field names of a trait. An object with none of them is a table of traits. */
 const TRAIT_WORDS = ["trait_type", "trait", "value", "trait_value"] as const;
 
 function attribute(fields: Fields, name: string | null): NormalizedAttribute {
@@ -25,7 +25,7 @@ function attribute(fields: Fields, name: string | null): NormalizedAttribute {
 
 const loose = (value: JsonValue, name: string | null): NormalizedAttribute => attribute(new Fields({ value }), name);
 
-/** One item of a list. */
+/** The traits of one item of a list. */
 function itemsOf(item: JsonValue): NormalizedAttribute[] {
   if (item === null || Array.isArray(item)) return [];
   if (!isObject(item)) return [loose(item, null)];
@@ -33,7 +33,7 @@ function itemsOf(item: JsonValue): NormalizedAttribute[] {
   return fields.has(...TRAIT_WORDS) ? [attribute(fields, null)] : tableOf(item);
 }
 
-/** An object of traits by their names. */
+/** The traits of an object that has them by name. */
 const tableOf = (table: JsonObject): NormalizedAttribute[] =>
   Object.entries(table)
     .slice(0, MAX_ATTRIBUTES)
@@ -49,7 +49,7 @@ export function attributesOf(source: JsonValue): NormalizedAttribute[] {
   return list.slice(0, MAX_ATTRIBUTES).flatMap(itemsOf).slice(0, MAX_ATTRIBUTES);
 }
 
-/** The field's list or object, where it holds anything. */
+/** The field's list or object; undefined if it is empty or of another type. */
 export function traitsIn(value: JsonValue | undefined): JsonValue | undefined {
   const structure = structureOf(value);
   if (Array.isArray(structure)) return structure.length > 0 ? structure : undefined;
@@ -57,9 +57,9 @@ export function traitsIn(value: JsonValue | undefined): JsonValue | undefined {
 }
 
 /**
- * The traits among a token's properties: those with a plain value, and the rich ones of ERC-1155, which bring their own
- * name. Lists of files and of creators are none.
- * @param used the properties that are the token's own fields
+ * The traits among a token's properties: plain values, and ERC-1155's rich properties, which have a name of their own.
+ * Skips lists of objects, such as files and creators.
+ * @param used properties that were read as the token's own fields
  */
 export function traitsOfProperties(properties: JsonValue, used: ReadonlySet<string>): NormalizedAttribute[] {
   if (!isObject(properties)) return attributesOf(properties);

@@ -1,12 +1,12 @@
 /**
- * Bitmaps, which the image library does not open and contracts like to draw, since nothing in them is compressed. Reads
- * what is not compressed: 1 to 32 bits a pixel, palettes, masks, rows from below or above. Runs in the preview process.
+ * Decodes BMP files, which the image library can't open and contracts like to draw because they need no compression.
+ * In: an uncompressed file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. Out: RGBA.
  */
 
 export interface Bitmap {
   readonly width: number;
   readonly height: number;
-  /** Four bytes a pixel, the upper row first. */
+  /** Four bytes per pixel, the top row first. */
   readonly rgba: Uint8Array;
 }
 
@@ -15,37 +15,37 @@ interface Header {
   readonly height: number;
   readonly isFromAbove: boolean;
   readonly bits: number;
-  /** Where the pixels begin. */
+  /** Byte offset of the pixels. */
   readonly offset: number;
   readonly palette: { readonly at: number; readonly count: number; readonly bytesEach: 3 | 4 };
-  /** Bits of red, green, blue and what shows through, in a pixel of 16 or 32. */
+  /** Bit masks of red, green, blue and alpha in a pixel of 16 or 32 bits. */
   readonly masks: readonly number[];
 }
 
 const CORE_HEADER = 12;
 const INFO_HEADER = 40;
-/** Kinds of header by their size: the oldest, the usual one, and those with masks in them. */
+/** Sizes of the known header kinds: the oldest, the usual one, and those that contain masks. */
 const HEADERS: ReadonlySet<number> = new Set([CORE_HEADER, INFO_HEADER, 52, 56, 64, 108, 124]);
 const FILE_HEADER = 14;
 const [UNCOMPRESSED, WITH_MASKS, WITH_ALPHA_MASK] = [0, 3, 6];
-/** Masks lie behind the fields of the usual header, inside or outside of it. */
+/** The masks follow the fields of the usual header, in the header itself or after it. */
 const MASKS_AT = FILE_HEADER + INFO_HEADER;
 const OPAQUE = 255;
 
-/** Whether the bytes begin as a bitmap does: the two letters alone begin many a text. */
+/** True if the bytes begin like a BMP file. The two letters are not enough, because many texts begin with them. */
 export const isBmp = (bytes: Uint8Array): boolean =>
   bytes.length >= FILE_HEADER + CORE_HEADER &&
   bytes[0] === 0x42 &&
   bytes[1] === 0x4d &&
   HEADERS.has(viewOf(bytes).getUint32(FILE_HEADER, true));
 
-/** @throws Error when it is compressed, larger than `maxPixels`, or no bitmap */
+/** @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file */
 export function decodeBmp(bytes: Uint8Array, maxPixels: number): Bitmap {
-  if (!isBmp(bytes)) throw new Error("not a bitmap");
+  if (!isBmp(bytes)) throw new Error("not a BMP file");
   const header = readHeader(viewOf(bytes));
   const { width, height, offset } = header;
-  if (width <= 0 || height <= 0 || width * height > maxPixels) throw new Error("a bitmap of no size, or too large");
-  if (offset >= bytes.length) throw new Error("a bitmap without pixels");
+  if (width <= 0 || height <= 0 || width * height > maxPixels) throw new Error("a BMP file of size 0, or too large");
+  if (offset >= bytes.length) throw new Error("a BMP file without pixels");
   const rgba = new Uint8Array(width * height * 4);
   const stride = Math.ceil((header.bits * width) / 32) * 4;
   const colour = header.bits <= 8 ? paletteColour(bytes, header) : directColour(bytes, header);
@@ -72,10 +72,10 @@ function readHeader(view: DataView): Header {
   const bits = knownBits(view.getUint16(28, true));
   const compression = view.getUint32(30, true);
   const hasMasks = compression === WITH_MASKS || compression === WITH_ALPHA_MASK;
-  if (compression !== UNCOMPRESSED && !hasMasks) throw new Error("a compressed bitmap");
+  if (compression !== UNCOMPRESSED && !hasMasks) throw new Error("a compressed BMP file");
   const colours = view.getUint32(46, true);
   const masksBehind = size > INFO_HEADER || !hasMasks ? 0 : compression === WITH_ALPHA_MASK ? 16 : 12;
-  // The field of the fourth mask is another one's in headers that are too short for it.
+  // Shorter headers have another field, or none, in place of the alpha mask.
   const hasAlpha = hasMasks && (size >= 56 || compression === WITH_ALPHA_MASK);
   const places = hasAlpha ? [0, 4, 8, 12] : [0, 4, 8];
   return {
@@ -90,13 +90,13 @@ function readHeader(view: DataView): Header {
 }
 
 function knownBits(bits: number): number {
-  if (![1, 4, 8, 16, 24, 32].includes(bits)) throw new Error(`a bitmap of ${bits} bits a pixel`);
+  if (![1, 4, 8, 16, 24, 32].includes(bits)) throw new Error(`a BMP file of ${bits} bits per pixel`);
   return bits;
 }
 
 const defaultMasks = (bits: number): number[] => (bits === 16 ? [0x7c00, 0x3e0, 0x1f] : [0xff0000, 0xff00, 0xff]);
 
-/** Writes the colour of pixel `x` of the row that begins at `from`. What lies behind the end is 0. */
+/** Writes the colour of pixel `x` of the row that begins at `from`. Bytes past the end of the file count as 0. */
 type Colour = (from: number, x: number, rgba: Uint8Array, to: number) => void;
 
 function paletteColour(bytes: Uint8Array, { bits, palette }: Header): Colour {

@@ -1,6 +1,6 @@
 /**
- * Reads a response's body within bounds: what it announces, what arrives, and what comes out of its compression are
- * each cut off at the same size, the moment it is passed.
+ * Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
+ * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
  */
 import type { IncomingMessage } from "node:http";
 import type { Transform } from "node:stream";
@@ -8,7 +8,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Fetched } from "./fetcher.ts";
 import { MetadataFailure } from "./outcome.ts";
 
-/** No object's properties: a server may name any of them. */
+/** A map, not an object: a server may send the name of an object's inherited property. */
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
   ["gzip", createGunzip],
   ["x-gzip", createGunzip],
@@ -19,7 +19,7 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
 /** @throws MetadataFailure, and the signal's reason when it is aborted */
 export async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
   const announced = Number(response.headers["content-length"] ?? 0);
-  if (announced > maxBytes) throw new MetadataFailure("too_large", "as announced");
+  if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");
   const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined && encoding !== "identity" && encoding !== "") {
@@ -48,7 +48,7 @@ function collect(
     const end = (error: unknown, bytes?: Uint8Array) => {
       if (isOver) return;
       isOver = true;
-      // Settled before anything is torn down: a response that is destroyed says that it was cut off.
+      // Settle the promise first: destroying the response emits "aborted".
       if (bytes === undefined) reject(error);
       else resolve(bytes);
       signal.removeEventListener("abort", onAbort);
@@ -63,7 +63,7 @@ function collect(
       else chunks.push(chunk);
     };
     const finish = () => end(undefined, new Uint8Array(Buffer.concat(chunks)));
-    // Errors first: what has no listener for them ends the process.
+    // Add error listeners first: an error event without one ends the process.
     response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
     response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
     decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
@@ -75,7 +75,7 @@ function collect(
       received += chunk.length;
       if (received > maxBytes) end(new MetadataFailure("too_large"));
       else if (decoder === undefined) take(chunk);
-      // The decoder's own queue must not hold more than it has worked off.
+      // Back-pressure: pause the response until the decoder has drained its queue.
       else if (!decoder.write(chunk)) response.pause();
     });
     response.on("end", () => {

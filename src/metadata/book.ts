@@ -1,7 +1,7 @@
 /**
- * What is known of the metadata of one collection's tokens: a pure fold over its metadata stream into columns. A token
- * costs its slot and 40 bytes an outcome; texts and pictures stay in the blob table, named here by hash. Outcomes are
- * chained, newest first, so that what was known at any time can be said.
+ * The projection of a collection's metadata: a pure fold over its metadata stream into columns. A token costs its slot
+ * and 40 bytes per outcome. Texts and pictures stay in the blob table; the book has their hashes. The outcomes of a
+ * token are linked, newest first, so that the state at any past time can be read.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
@@ -11,55 +11,56 @@ import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } 
 import { loadId, TokenTable } from "../nfts/tokens.ts";
 import { roomI32, roomU8, roomU32 } from "./grow.ts";
 
-/** One attempt as readers see it. */
+/** One attempt to fetch a token's metadata. */
 export interface Outcome {
-  /** ms since the epoch. */
+  /** When it was recorded, in ms since the epoch. */
   readonly time: number;
-  /** Undefined: it was resolved. */
+  /** Undefined if it succeeded. */
   readonly reason: MetadataReason | undefined;
-  /** Of the outcome's document; undefined where there is none. */
+  /** Hash of the outcome's document; undefined if there is none. */
   readonly hash: Hash | undefined;
 }
 
 interface OutdatedRange {
   readonly from: bigint;
   readonly to: bigint;
-  /** Version of the event that said so. */
+  /** Version of the event with the range. */
   readonly version: number;
 }
 
-/** Ranges remembered one by one; more are taken together as the one that holds them all. */
+/** Most ranges in memory. One more, and all of them merge into the smallest range that contains them. */
 const MAX_RANGES = 32;
 const HASH_BYTES = 32;
 
 export class MetadataBook {
   version = 0;
   readonly tokens = new TokenTable();
-  /** Tokens with metadata, and those that have only failed so far. */
+  /** Tokens with metadata. */
   resolved = 0;
+  /** Tokens with failures only. */
   failed = 0;
-  /** Bytes that outcomes put into the blob table, at most. */
+  /** Bytes of the outcomes in the blob table, at most: tokens may share them. */
   storedBytes = 0;
-  /** Version of the newest word that something is outdated. */
+  /** Version of the newest event that made tokens outdated. */
   outdatedVersion = 0;
-  /** Block that word is of. */
+  /** Block of that event. */
   outdatedBlock = 0;
 
-  // One row a slot.
+  // One row per slot.
   #newest = new Int32Array(64);
   #good = new Int32Array(64);
-  /** The oldest outcome of the newest ones with the same hash. */
+  /** The oldest outcome of the newest run with the same hash. */
   #runs = new Int32Array(64);
   #failures = new Uint8Array(64);
   #media = new Int32Array(64);
 
-  // One row an outcome.
+  // One row per outcome.
   #count = 0;
   #prev = new Int32Array(64);
   #batch = new Uint32Array(64);
   #hashes = new Uint8Array(64 * HASH_BYTES);
 
-  // One row an event with outcomes.
+  // One row per event with outcomes.
   readonly #times: number[] = [];
   readonly #since: number[] = [];
   readonly #reasons: (MetadataReason | undefined)[] = [];
@@ -82,7 +83,7 @@ export class MetadataBook {
     );
   }
 
-  /** Folds one event, in place. @throws InvariantError on a gap in versions */
+  /** Folds one event in place. @throws InvariantError on a gap in versions */
   evolve(event: MetadataEvent, version: number, time: number): void {
     if (version <= this.version) return;
     invariant(version === this.version + 1, "an event is missing", { version, after: this.version });
@@ -150,7 +151,7 @@ export class MetadataBook {
     }
   }
 
-  /** Keeps the counts while `row` becomes the slot's newest outcome. */
+  /** Updates the counts and makes `row` the slot's newest outcome. */
   #advance(slot: number, row: number, isGood: boolean): void {
     const wasGood = (this.#good[slot] as number) >= 0;
     const wasFailed = !wasGood && (this.#newest[slot] as number) >= 0;
@@ -171,7 +172,7 @@ export class MetadataBook {
     for (let i = 0; i < count; i++) {
       loadId({ words, values: ids }, i, this.#id);
       const slot = this.#slot(kinds[i] as TransferKind);
-      // A picture looked at again takes the place of what was known: only metadata has a history.
+      // Overwrite the previous result: only metadata has a history.
       const known = this.#media[slot] as number;
       const row = known >= 0 ? known : this.#mediaCount++;
       this.#mediaHashes = roomU8(this.#mediaHashes, (row + 1) * HASH_BYTES - 1);
@@ -182,7 +183,7 @@ export class MetadataBook {
 
   #outdate(range: OutdatedRange): void {
     this.outdatedVersion = range.version;
-    // What lies inside the new range says nothing more.
+    // Drop older ranges inside the new one.
     const kept = this.#ranges.filter(({ from, to }) => from < range.from || to > range.to);
     kept.push(range);
     if (kept.length <= MAX_RANGES) {
@@ -197,7 +198,7 @@ export class MetadataBook {
     this.#ranges = [{ from, to, version: range.version }];
   }
 
-  /** The slot of a token, or -1 when nothing is known of it. */
+  /** The slot of a token, or -1 if the book has nothing about it. */
   find(kind: TransferKind, id: number | bigint): number {
     return this.tokens.findId(kind, id);
   }
@@ -218,13 +219,13 @@ export class MetadataBook {
     return row;
   }
 
-  /** The slot's newest outcome, at or before `time` where that is given. */
+  /** The slot's newest outcome, at or before `time` if that is given. */
   newest(slot: number, time = Number.POSITIVE_INFINITY): Outcome | undefined {
     const row = this.#rowAt(slot, time);
     return row < 0 ? undefined : this.#outcome(row);
   }
 
-  /** The slot's newest success, at or before `time` where that is given. */
+  /** The slot's newest success, at or before `time` if that is given. */
   good(slot: number, time?: number): Outcome | undefined {
     let row = time === undefined ? (this.#good[slot] as number) : this.#rowAt(slot, time);
     while (row >= 0 && this.#reasons[this.#batch[row] as number] !== undefined) row = this.#prev[row] as number;
@@ -238,25 +239,25 @@ export class MetadataBook {
     return true;
   }
 
-  /** When the slot's content first was what it is now: kept, since a token may have been asked for any number of times. */
+  /** Time since which the content is unchanged. Stored, because the walk through a token's outcomes is unbounded. */
   unchangedSince(slot: number): number {
     if ((this.#newest[slot] as number) < 0) return 0;
     return this.#times[this.#batch[this.#runs[slot] as number] as number] as number;
   }
 
-  /** Failures in a row. */
+  /** Number of consecutive failures. */
   failures(slot: number): number {
     return this.#failures[slot] as number;
   }
 
-  /** The document of the slot's picture; undefined while nobody has looked at it. */
+  /** Hash of the document of the slot's picture; undefined if it was not examined yet. */
   media(slot: number): Hash | undefined {
     const row = this.#media[slot] as number;
     if (row < 0) return undefined;
     return bytesToHex(this.#mediaHashes.subarray(row * HASH_BYTES, (row + 1) * HASH_BYTES)) as Hash;
   }
 
-  /** Whether something was said since the slot was last asked for that makes its outcome doubtful. */
+  /** True if an event newer than the slot's newest outcome made it outdated. */
   isOutdated(slot: number): boolean {
     if (this.#ranges.length === 0) return false;
     const newest = this.#newest[slot] as number;

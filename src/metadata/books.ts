@@ -1,6 +1,6 @@
 /**
- * The metadata books in memory: hydrated from the log when first asked for, kept current by its wake-ups, evicted by
- * bytes. As the collections' projections, but nobody is told of every event: listeners hear that a book has moved.
+ * The cache of metadata books: hydrated from the log on first use, kept current by the log's wake-ups, evicted by
+ * bytes. Like `CollectionProjections`, but listeners are called once per page of events, not per event.
  */
 import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
@@ -12,7 +12,7 @@ import { type MetadataEvent, metadataStream, type Recorded, type StreamName } fr
 import type { EventLog } from "../log/port.ts";
 import { MetadataBook } from "./book.ts";
 
-/** What was folded, after it was. */
+/** Called after events were folded. */
 export type BookListener = (stream: StreamName, book: MetadataBook, events: readonly Recorded<MetadataEvent>[]) => void;
 
 export interface BooksOptions {
@@ -21,9 +21,9 @@ export interface BooksOptions {
   readonly maxBytes: number;
 }
 
-/** Bytes of one read while hydrating: a slice of the event loop of a few milliseconds. */
+/** Bytes per read of a hydration: a few milliseconds of the event loop. */
 const SLICE_BYTES = 256 * 1024;
-/** Books hydrated at a time: what is half read counts nowhere as memory yet. */
+/** Concurrent hydrations. The cache doesn't count their memory yet. */
 const AT_ONCE = 16;
 
 export class MetadataBooks {
@@ -38,13 +38,13 @@ export class MetadataBooks {
   constructor({ log, logger, maxBytes }: BooksOptions) {
     this.#log = log;
     this.#logger = logger;
-    // One larger than all the room there is takes all of it: a cache that refused it would have it read anew each time.
+    // Cap the size at the cache's: the cache would refuse a larger book, and each call would read it again.
     this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation: (book) => Math.min(maxBytes, book.bytes) });
     this.#unsubscribe = log.subscribe((stream, version) => {
       const book = stream.startsWith("metadata/") ? this.#hot.peek(stream) : undefined;
       if (book === undefined || book.version >= version) return;
       this.#catchUp(stream, book).catch((error: unknown) => {
-        if (!isAbort(error)) this.#logger.error({ err: error, stream }, "metadata could not be brought up to date");
+        if (!isAbort(error)) this.#logger.error({ err: error, stream }, "failed to fold new events of a metadata book");
       });
     });
   }
@@ -58,18 +58,18 @@ export class MetadataBooks {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The book as far as the log had it when it was last told of it. */
+  /** The book, as current as the last wake-up. */
   async get(chainId: number, address: Address): Promise<MetadataBook> {
     const stream = metadataStream(chainId, address);
     return this.#hot.get(stream) ?? this.#catchUp(stream, new MetadataBook());
   }
 
-  /** The book when it is in memory. */
+  /** The book if it is in memory. */
   peek(chainId: number, address: Address): MetadataBook | undefined {
     return this.#hot.get(metadataStream(chainId, address));
   }
 
-  /** The book as far as the log is now: for writers, who must know the stream's version. */
+  /** The book at the log's current version, which a writer needs as expected version. */
   async current(chainId: number, address: Address): Promise<MetadataBook> {
     const stream = metadataStream(chainId, address);
     for (;;) {
@@ -80,12 +80,12 @@ export class MetadataBooks {
     }
   }
 
-  /** One reader a stream: reads on until nothing is left. A book that failed half-way is dropped. */
+  /** Reads on to the end of the stream, with one reader per stream. Drops the book after an error. */
   #catchUp(stream: StreamName, book: MetadataBook): Promise<MetadataBook> {
     const before = this.#reading.get(stream);
-    // A read under way may have passed the end already: another follows it.
+    // The running read may have passed the end already, so start another one after it.
     const reading = (before ?? Promise.resolve(book))
-      // What is in memory already reads a little more, and waits for nobody's history.
+      // A hot book has little to read, so it needs no slot and doesn't wait for hydrations.
       .then((current) =>
         current.version > 0 ? this.#read(stream, current) : this.#slots.run(() => this.#read(stream, current)),
       )
@@ -109,11 +109,11 @@ export class MetadataBooks {
       if (page.length === 0) break;
       for (const { event, version, time } of page) book.evolve(event, version, time);
       for (const listener of this.#listeners) listener(stream, book, page);
-      // The next slice waits its turn: requests are answered in between.
+      // Let requests run between two pages.
       await otherWork();
     }
-    // A stream nobody wrote is kept too: its wake-up must find a book to move. It costs little and is evicted first.
-    // Taken out first: what is stored in its own place keeps the size it had there.
+    // Keep the book of an empty stream, too: a wake-up needs a book to update. It is small and evicted first.
+    // Delete it first, because the cache keeps the old size if the same value is set again.
     this.#hot.delete(stream);
     this.#hot.set(stream, book);
     return book;

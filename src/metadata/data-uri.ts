@@ -1,23 +1,23 @@
 /**
- * `data:` URIs as contracts write them: base64 and percent-encoded by the book, and text that was never encoded at all.
- * In: the URI. Out: its media type and bytes.
+ * Decodes `data:` URIs as contracts write them: base64, percent-encoded, or text that is not encoded at all. In: the
+ * URI. Out: its media type and bytes.
  */
 import { MetadataFailure } from "./outcome.ts";
 import { repaired } from "./repair.ts";
 
 export interface Inline {
-  /** Lower case, without parameters; "" when the URI does not say. */
+  /** Lower case, without parameters; "" if the URI has none. */
   readonly mimetype: string;
-  /** Label of the charset parameter, when there is one. */
+  /** Value of the charset parameter, if there is one. */
   readonly charset: string | undefined;
   readonly bytes: Uint8Array;
 }
 
-/** A media type and its parameters: the longest that is registered has a quarter of this. */
+/** Longest media type with parameters: four times the longest registered one. */
 const MAX_HEAD = 512;
 const encoder = new TextEncoder();
 
-/** Percent-decodes what is well-formed and leaves the rest: a lone `%` is text more often than an error. */
+/** Decodes valid percent escapes and leaves the rest: a lone `%` is text more often than an error. */
 function percentDecode(text: string): Uint8Array {
   const source = encoder.encode(text);
   const target = new Uint8Array(source.length);
@@ -42,8 +42,8 @@ function hexDigit(code: number | undefined): number {
 }
 
 /**
- * Whether the text was put in as it is. A writer who encodes at all encodes quotes; decoding raw JSON would turn the
- * escapes of URIs inside it into broken JSON.
+ * True if the text is JSON that is not encoded. An encoder would have escaped the quotes. Decoding raw JSON would turn
+ * escapes of URIs inside it into invalid JSON.
  */
 function isRawJson(text: string): boolean {
   return /^\s*\{\s*"/.test(text) && (isJson(text) || isJson(repaired(text) ?? ""));
@@ -59,19 +59,19 @@ function isJson(text: string): boolean {
 }
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/gs;
-/** A string that is a URI: its escapes are its own. */
+/** A JSON string that holds a URI, which owns its escapes. */
 const URI_STRING = /^"\s*(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
 
 /**
- * Raw JSON, where only `#` may have been encoded, since a URI would end there. Where a `#` stands as it is, none was; and
- * the escapes of URIs in the JSON belong to them.
+ * Decodes `%23` in raw JSON: `#` may be the only encoded character, because a URI would end there. If the text has a
+ * plain `#`, nothing was encoded. Escapes inside URIs stay, because they belong to those.
  */
 function withNumberSigns(json: string): string {
   if (json.includes("#") || !json.includes("%23")) return json;
   return json.replace(STRING, (string) => (URI_STRING.test(string) ? string : string.replaceAll("%23", "#")));
 }
 
-/** Values of base64's digits in both of its alphabets, by character. */
+/** Values of base64 digits in both alphabets, by character code. */
 const [NO_DIGIT, SPACE, PADDING] = [-1, -2, -3];
 const DIGITS = new Int8Array(256).fill(NO_DIGIT);
 for (const [value, digit] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].entries()) {
@@ -83,7 +83,7 @@ for (const [one, other] of ["-+", "_/"]) {
 for (const space of " \t\n\v\f\r") DIGITS[space.charCodeAt(0)] = SPACE;
 DIGITS["=".charCodeAt(0)] = PADDING;
 
-/** Spaces anywhere and any padding are tolerated. One pass: whoever wrote it decides how long it is. */
+/** Tolerates white space anywhere and any padding. One pass, because the author decides the length. */
 function base64Decode(text: string): Uint8Array {
   const source = text.includes("%") ? percentDecode(text) : encoder.encode(text);
   let end = source.length;
@@ -103,12 +103,12 @@ function base64Decode(text: string): Uint8Array {
   return target.subarray(0, length);
 }
 
-/** The content of a `data:` URI of at most `maxBytes`. @throws MetadataFailure */
+/** Decodes a `data:` URI with content of at most `maxBytes`. @throws MetadataFailure */
 export function parseDataUri(uri: string, maxBytes: number): Inline {
   const comma = uri.indexOf(",");
   if (comma < 0 || comma > MAX_HEAD)
-    throw new MetadataFailure("invalid_uri", "a data URI without a comma where it belongs");
-  // Base64 is a third longer than its content, percent-encoding at most three times.
+    throw new MetadataFailure("invalid_uri", "a data URI without a comma after its media type");
+  // Base64 is a third longer than its content, percent-encoding up to three times as long.
   if (uri.length - comma > maxBytes * 3) throw new MetadataFailure("too_large");
   const [type = "", ...parameters] = uri.slice("data:".length, comma).split(";");
   const text = uri.slice(comma + 1);

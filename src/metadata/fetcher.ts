@@ -1,7 +1,7 @@
 /**
- * The guarded fetcher: the only place that opens connections for metadata. A name is resolved once, every one of its
- * addresses must be public, the checked address is connected to, and each redirect goes through the same door. What a
- * server may cost is bounded: header, body before and after decompression, time to the first byte and in all.
+ * The guarded fetcher: the only place that opens connections for metadata. It resolves a name once, requires that all
+ * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
+ * fetch: header size, body size before and after decompression, time to the first byte, and total time.
  */
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
@@ -19,7 +19,7 @@ export interface FetchLimits {
 }
 
 export interface Fetched {
-  /** Lower case, without parameters; "" when the server does not say. */
+  /** Lower case, without parameters; "" if the server sends none. */
   readonly mimetype: string;
   readonly charset: string | undefined;
   readonly bytes: Uint8Array;
@@ -30,7 +30,7 @@ export interface FetcherOptions {
   readonly clock: Clock;
   /** For demo and tests: private addresses and any port. */
   readonly allowPrivate: boolean;
-  /** The operator's gateways: their word, may be private. */
+  /** The operator's gateways. They are trusted and may have private addresses. */
   readonly gateways: Gateways;
 }
 
@@ -46,7 +46,7 @@ const HEADERS = {
 
 export class Fetcher {
   readonly #options: FetcherOptions;
-  /** What an exempt URL starts with: the operator trusts a gateway's content, not whatever else its host serves. */
+  /** URLs exempt from the address check. The operator trusts a gateway's content, not the other paths of its host. */
   readonly #trusted: readonly { readonly start: string; readonly rest: RegExp }[];
 
   constructor(options: FetcherOptions) {
@@ -59,11 +59,11 @@ export class Fetcher {
     this.#trusted = [...ipfs.map(trusted(/^ip[fn]s\//)), ...arweave.map(trusted(/^[\w-]{43}(?:[/?#]|$)/))];
   }
 
-  /** Gets a URL, redirects followed. @throws MetadataFailure, and the signal's reason when it is aborted */
+  /** Gets a URL and follows redirects. @throws MetadataFailure, and the signal's reason when it is aborted */
   async fetch(url: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
     const { clock } = this.#options;
     const over = new AbortController();
-    const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "in all")));
+    const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "total time")));
     const either = AbortSignal.any([signal, over.signal]);
     try {
       return await this.#follow(url, limits, either);
@@ -93,7 +93,7 @@ export class Fetcher {
     }
   }
 
-  /** Scheme, credentials, port. @throws MetadataFailure */
+  /** Checks scheme, credentials and port. @throws MetadataFailure */
   #admit(text: string, base?: URL): URL {
     const url = URL.parse(text, base?.href);
     if (url === null) throw new MetadataFailure("invalid_uri");
@@ -113,7 +113,7 @@ export class Fetcher {
     return this.#options.allowPrivate || isTrusted;
   }
 
-  /** The one address that is connected to, after all of the name's were checked. @throws MetadataFailure */
+  /** The address to connect to, after checking all addresses of the name. @throws MetadataFailure */
   async #addressOf(url: URL, signal: AbortSignal): Promise<string> {
     const host = url.hostname.replace(/^\[|\]$/g, "");
     const exempt = this.#isExempt(url);
@@ -140,14 +140,14 @@ export class Fetcher {
     const { wire, clock } = this.#options;
     return new Promise((resolve, reject) => {
       const request = wire.request({ url, address, headers: HEADERS, maxHeaderBytes: MAX_HEADER_BYTES }, (response) => {
-        // Until its body is read nobody else listens, and a response that is cut off ends the process if nobody does.
+        // The body has no reader yet. An error event without a listener would end the process.
         response.on("error", () => undefined);
         settle();
         if (headerBytes(response) > MAX_HEADER_BYTES) fail(new MetadataFailure("too_large", "header"));
         else resolve({ response, destroy: () => request.destroy() });
       });
       const onAbort = () => fail(signal.reason);
-      const cancel = clock.after(limits.firstByteMs, () => fail(new MetadataFailure("timeout", "to the first byte")));
+      const cancel = clock.after(limits.firstByteMs, () => fail(new MetadataFailure("timeout", "first byte")));
       signal.addEventListener("abort", onAbort, { once: true });
       const settle = () => {
         cancel();
@@ -174,7 +174,7 @@ function reasonOfStatus(status: number): "not_found" | "server_error" | "refused
   return status >= 500 || status === 429 || status === 408 ? "server_error" : "refused";
 }
 
-/** The promise, or the signal's reason when that comes first; what comes later is nobody's. */
+/** The promise's result, or the signal's reason if that comes first. A later result is ignored. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);

@@ -1,7 +1,7 @@
 /**
- * Fields of metadata by their names, however they are spelled, and what they say as text. Contracts write `Name`,
- * `imageURL` and `Trait Type`, wrap all of it in `data`, name a token in several languages, or fill in the descriptions of
- * the JSON schema in ERC-721 instead of values. Pure.
+ * Reads fields of metadata by name, in any spelling, and their values as text. Contracts write `Name`, `imageURL` and
+ * `Trait Type`, wrap all fields in `data`, name a token in several languages, or write the value as the description in
+ * ERC-721's JSON schema. Pure.
  */
 
 import { isNestedWithin } from "./nesting.ts";
@@ -12,10 +12,10 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 export const isObject = (value: JsonValue | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A name without what spellings of it differ in. */
+/** The name without case, spaces, `_` and `-`. */
 const spelling = (name: string): string => name.toLowerCase().replace(/[_\s-]/g, "");
 
-/** An object's fields. An exact name goes before any other spelling of it. */
+/** The fields of an object. An exact name takes precedence over other spellings. */
 export class Fields {
   readonly object: JsonObject;
   #spelled: Map<string, string> | undefined;
@@ -24,7 +24,7 @@ export class Fields {
     this.object = object;
   }
 
-  /** The name that the object has the field under; undefined where it has none. */
+  /** The object's own spelling of a field's name; undefined if it has no such field. */
   keyOf(name: string): string | undefined {
     if (Object.hasOwn(this.object, name)) return name;
     this.#spelled ??= spellings(this.object);
@@ -40,7 +40,7 @@ export class Fields {
     return names.some((name) => this.keyOf(name) !== undefined);
   }
 
-  /** The first of the fields that says something, as text. */
+  /** The first of the fields with text. */
   text(...names: readonly string[]): string | null {
     for (const name of names) {
       const found = textOf(this.get(name));
@@ -59,7 +59,7 @@ export class Fields {
   }
 }
 
-/** Keys by their spelling, the first of each. */
+/** Keys by their spelling. The first key of a spelling counts. */
 function spellings(object: JsonObject): Map<string, string> {
   const keys = new Map<string, string>();
   for (const key of Object.keys(object)) {
@@ -69,7 +69,7 @@ function spellings(object: JsonObject): Map<string, string> {
   return keys;
 }
 
-/** What a field says as text; null where it says nothing. */
+/** The field's value as text; null if it has none. */
 export function textOf(value: JsonValue | undefined): string | null {
   if (typeof value === "string") return value.trim() === "" ? null : value;
   if (typeof value === "number" || typeof value === "boolean") return String(value);
@@ -81,7 +81,7 @@ const plain = (value: JsonValue | undefined): string | null => (isObject(value) 
 
 const LOCALE = /^(?:[a-z]{2}(?:[-_][a-z]{2,4})?|default)$/i;
 
-/** Text in several languages: in English, else the default, else the first. */
+/** One of several languages: English, else the default, else the first. */
 function localized(texts: JsonObject): string | null {
   const locales = Object.keys(texts);
   if (locales.length === 0 || !locales.every((locale) => LOCALE.test(locale))) return null;
@@ -94,13 +94,13 @@ function localized(texts: JsonObject): string | null {
   return null;
 }
 
-/** The description of a schema's property that stands where the value belongs. */
+/** The description of a JSON-schema property, if it stands in place of the value. */
 export function described(value: JsonValue | undefined): string | null {
   const isProperty = isObject(value) && typeof value["type"] === "string" && !("value" in value);
   return isProperty ? plain(value["description"]) : null;
 }
 
-/** Lists and objects, which some contracts write as JSON in a string. */
+/** The value; if it is a string with a JSON list or object, as some contracts write it, the parsed one. */
 export function structureOf(value: JsonValue | undefined): JsonValue | undefined {
   if (typeof value !== "string" || !/^\s*[[{]/.test(value)) return value;
   try {
@@ -111,12 +111,12 @@ export function structureOf(value: JsonValue | undefined): JsonValue | undefined
   }
 }
 
-/** Fields that a token is shown by. */
+/** Fields that make up the display of a token. */
 const SHOWN = ["name", "title", "description", "image", "image_url", "image_data", "animation_url"] as const;
-/** What some servers put all of it into. */
+/** Fields that some servers wrap the metadata in. */
 const WRAPPERS = ["data", "result", "metadata"] as const;
 
-/** The fields themselves where a server put all of them into one. */
+/** The fields of the metadata, or of the object that a server wrapped it in. */
 export function unwrapped(metadata: JsonObject): Fields {
   const fields = new Fields(metadata);
   if (fields.has(...SHOWN, "attributes", "traits", "properties")) return fields;

@@ -1,6 +1,6 @@
 /**
- * Growable typed columns. Growth is by half, so that slack stays below a third; `length` is the caller's count, kept
- * outside so that columns of one table share it.
+ * Growable typed columns. A column grows by half, so that slack stays below a third. The caller keeps the number of
+ * rows, because the columns of one table share it.
  */
 
 const FIRST_CAPACITY = 64;
@@ -9,7 +9,7 @@ function capacityFor(needed: number, current: number): number {
   return Math.max(needed, FIRST_CAPACITY, Math.ceil(current * 1.5));
 }
 
-/** `column` with room for index `index`, copied when it had to grow. */
+/** Returns the column with room for `index`: the same one, or a larger copy. */
 export function roomU32(column: Uint32Array<ArrayBuffer>, index: number): Uint32Array<ArrayBuffer> {
   if (index < column.length) return column;
   const grown = new Uint32Array(capacityFor(index + 1, column.length));

@@ -1,6 +1,6 @@
 /**
- * How much of this server a host may take: at most so many requests at once, and none for a while after it did not
- * answer several times in a row. What waits for a slot waits for its host only.
+ * Limits per remote host: a maximum of concurrent requests, and a circuit breaker that opens after several failures to
+ * answer in a row. A request that waits for a slot delays only requests to the same host.
  */
 import type { Clock } from "../core/clock.ts";
 import { MetadataFailure } from "./outcome.ts";
@@ -8,17 +8,17 @@ import { MetadataFailure } from "./outcome.ts";
 interface Host {
   active: number;
   readonly waiting: (() => void)[];
-  /** Failures to answer at all, in a row. */
+  /** Consecutive failures to answer. */
   failures: number;
   closedUntil: number;
-  /** The reason a closed host's tokens get. */
+  /** Failure reason of the requests that an open circuit breaker rejects. */
   reason: "dns_failed" | "connection_failed" | "timeout";
 }
 
 const FAILURES_TO_CLOSE = 4;
 const FIRST_CLOSED_MS = 5_000;
 const MAX_CLOSED_MS = 600_000;
-/** Hosts remembered; one that is idle and well is forgotten at once. */
+/** Most hosts in memory. An idle host without failures is removed at once. */
 const MAX_HOSTS = 10_000;
 
 export class Hosts {
@@ -32,8 +32,9 @@ export class Hosts {
   }
 
   /**
-   * Runs `work` when the host has a slot free. `patient`: content that is slow to come does not speak against the host,
-   * as on a gateway to other hosts' content. @throws MetadataFailure at once while the host is closed
+   * Runs `work` once the host has a free slot.
+   * @param patient true if a timeout does not count against the host: a gateway waits for content of other hosts
+   * @throws MetadataFailure at once while the circuit breaker is open
    */
   async run<T>(name: string, patient: boolean, work: () => Promise<T>): Promise<T> {
     const host = this.#host(name);
@@ -42,7 +43,7 @@ export class Hosts {
     if (host.active >= this.#perHost) await new Promise<void>((resolve) => host.waiting.push(resolve));
     else host.active++;
     try {
-      // The host may have been closed while this waited.
+      // The circuit breaker may have opened during the wait.
       this.#assertOpen(host);
       const result = await work();
       host.failures = 0;
@@ -77,7 +78,7 @@ export class Hosts {
     if (this.#clock.monotonic() < closedUntil) throw new ClosedHost(reason);
   }
 
-  /** A host that was closed is tried by one before all the others come. */
+  /** Half-open state: one request probes the host before more are allowed. */
   #assertTried({ active, failures, reason }: Host): void {
     if (failures >= FAILURES_TO_CLOSE && active > 0) throw new ClosedHost(reason);
   }
@@ -89,7 +90,7 @@ export class Hosts {
       host.failures = 0;
       return;
     }
-    // What was under way when the host was closed says nothing new.
+    // Requests that started before the circuit breaker opened tell nothing new.
     if (this.#clock.monotonic() < host.closedUntil) return;
     host.failures++;
     host.reason = reason;
@@ -99,5 +100,5 @@ export class Hosts {
   }
 }
 
-/** The host did not answer others just now, so it was not asked. */
+/** Rejection by an open circuit breaker: no request was sent. */
 class ClosedHost extends MetadataFailure {}

@@ -1,7 +1,7 @@
 /**
- * Writes to the metadata streams: outcomes gathered for a moment and grouped into few events, hundreds of tokens each.
- * A stream has several writers (the worker, the follower, other processes' requests), so a lost race is simply run again:
- * no event here depends on what came between.
+ * Appends to the metadata streams. Gathers outcomes for a moment and groups them into few events of hundreds of tokens.
+ * A stream has several writers (the worker, the follower, requests on other replicas). A writer that loses the race
+ * appends again, because no event here depends on the events before it.
  */
 import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError } from "../core/errors.ts";
@@ -13,22 +13,23 @@ import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./work.ts";
 
 const ATTEMPTS = 20;
-/** Outcomes gathered before they are written, and for how long they may wait. */
+/** Outcomes that are written at once. */
 const BATCH = 256;
+/** Longest time until an outcome is written. */
 const GATHER_MS = 200;
 
 export interface TokenOutcome {
   readonly token: Token;
   readonly reason: MetadataReason | undefined;
-  /** Of the outcome's document; undefined where there is none. */
+  /** Hash of the outcome's document; undefined if there is none. */
   readonly hash: Hash | undefined;
-  /** What storing it took, at most. */
+  /** Bytes stored for it, at most. */
   readonly bytes: number;
   /** The stream's version when the contract was asked. */
   readonly since: number;
 }
 
-/** Appends to one collection's metadata stream wherever it ends by now. @throws ConcurrencyError when never first */
+/** Appends to the end of a collection's metadata stream. @throws ConcurrencyError if other writers win every attempt */
 export async function appendMetadata(
   { log, books }: { log: EventLog; books: MetadataBooks },
   { chainId, address }: { chainId: number; address: Address },
@@ -39,7 +40,7 @@ export async function appendMetadata(
   for (let attempt = 1; ; attempt++) {
     const { version } = await books.current(chainId, address);
     try {
-      // The headline says where it was written: once the stream has moved on, it holds no more.
+      // `at` is the version of the headline. It is valid only while the stream ends there.
       const summary = headline === undefined ? {} : { headline: { ...headline, at: version + events.length } };
       await log.append({ stream, events, expectedVersion: version, ...summary });
       break;
@@ -47,11 +48,11 @@ export async function appendMetadata(
       if (!(error instanceof ConcurrencyError) || attempt >= ATTEMPTS) throw error;
     }
   }
-  // Whoever wrote it reads it from here on.
+  // Fold the events now, so that the caller reads its own writes.
   await books.current(chainId, address);
 }
 
-/** Outcomes as events: one of the resolved, one for each reason of the failed. */
+/** Groups outcomes into events: one for all resolved tokens, and one per failure reason. */
 export function outcomeEvents(outcomes: readonly TokenOutcome[]): MetadataEvent[] {
   const groups = Map.groupBy(outcomes, ({ reason }) => reason);
   return [...groups].map(([reason, group]) => {
@@ -68,11 +69,11 @@ export function outcomeEvents(outcomes: readonly TokenOutcome[]): MetadataEvent[
 export interface OutboxOptions<T> {
   readonly clock: Clock;
   readonly write: (items: readonly T[]) => Promise<void>;
-  /** What could not be written is the caller's again: to be worked on later, not at once. */
+  /** Gets the items that could not be written. The caller must retry them later. */
   readonly onFailure: (items: readonly T[], error: unknown) => void;
 }
 
-/** Gathers what is to be written together. Each item is written or handed back, whoever may be waiting for it. */
+/** Gathers items and writes them together. Each item is either written or passed to `onFailure`. */
 export class Outbox<T> {
   readonly #options: OutboxOptions<T>;
   #items: T[] = [];
@@ -99,7 +100,7 @@ export class Outbox<T> {
     this.#writing = this.#writing.then(() => write(items)).catch((error: unknown) => onFailure(items, error));
   }
 
-  /** Resolves once all that was added is in the log or was handed back. */
+  /** Resolves once each added item is written or passed to `onFailure`. */
   async flush(): Promise<void> {
     this.#write();
     await this.#writing;

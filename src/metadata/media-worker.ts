@@ -1,6 +1,6 @@
 /**
- * Examines the pictures of tokens that somebody wanted to see, in the order they were asked for, a few at a time. Runs
- * beside the metadata worker under the same lease; what it finds goes to the collection's metadata stream.
+ * Examines the pictures of tokens that clients read, in the order of the requests, a few at a time. Runs beside the
+ * metadata worker under the same lease. Results go to the collection's metadata stream.
  */
 import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
@@ -20,14 +20,14 @@ export interface MediaWorkerOptions extends ExaminerOptions {
   readonly logger: Logger;
   readonly books: MetadataBooks;
   readonly texts: TokenTexts;
-  /** Bytes of what is remembered of pictures that were examined. */
+  /** Bytes of memory for the results of examined pictures. */
   readonly maxBytes: number;
   readonly observe: (status: MediaDocument["status"]) => void;
 }
 
-/** What is remembered of a picture: enough to tell whether to look again. */
+/** Result of an examination: enough to decide if the picture is examined again. */
 interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
-  /** Of its document. */
+  /** Hash of its document. */
   readonly hash: Hash;
 }
 
@@ -42,9 +42,9 @@ interface Found extends Wish {
 
 const PARALLEL = 4;
 const MAX_WISHES = 20_000;
-/** A picture that may be had later is looked for again at most this often. */
+/** Least time between two examinations of a picture that failed temporarily. */
 export const MEDIA_RETRY_MS = 600_000;
-/** Waits after a log that could not be written. */
+/** Backoff after a failure to write to the log. */
 const WRITE_BASE_MS = 2_000;
 const WRITE_MAX_MS = 300_000;
 
@@ -52,12 +52,13 @@ export class MediaWorker {
   readonly #options: MediaWorkerOptions;
   readonly #wishes = new Map<string, Wish>();
   readonly #working = new Set<string>();
-  /** By the URI's name: many tokens share one picture. */
+  /** By the name of the URI, because many tokens share one picture. */
   readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<Found>;
   #wake: (() => void) | undefined;
-  /** Failures to write, in a row, and how long to wait for the last of them. */
+  /** Consecutive failures to write. */
   #failures = 0;
+  /** Pause before the next examination, after a failure to write. */
   #pauseMs = 0;
 
   constructor(options: MediaWorkerOptions) {
@@ -70,7 +71,7 @@ export class MediaWorker {
     });
   }
 
-  /** Takes note of tokens whose pictures are wanted. */
+  /** Queues the pictures of tokens. */
   want(address: Address, tokens: readonly Token[]): void {
     for (const token of tokens) {
       const key = `${address}/${keyOf(token)}`;
@@ -116,7 +117,7 @@ export class MediaWorker {
   }
 
   #warn(error: unknown): void {
-    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "a picture could not be examined");
+    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "failed to examine a picture");
   }
 
   async #fulfil({ address, token }: Wish, signal: AbortSignal): Promise<void> {
@@ -151,7 +152,7 @@ export class MediaWorker {
     }
     const examining = this.#examine(uri, signal);
     this.#known.set(name, examining);
-    // What failed for a reason of ours is not remembered.
+    // An exception is a fault of this service, not of the picture, so don't remember it.
     examining.catch(() => this.#known.delete(name));
     return (await examining).hash;
   }
@@ -173,11 +174,11 @@ export class MediaWorker {
     this.#failures = 0;
   }
 
-  /** Wishes whose pictures are known but not in the log: fulfilled again later, from memory. */
+  /** Queues tokens again after their results could not be written. The retry finds the pictures in memory. */
   #giveBack(found: readonly Found[], error: unknown): void {
     const { clock, chainId, logger } = this.#options;
     this.#pauseMs = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
-    logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "what pictures showed could not be written");
+    logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "failed to write the results of examined pictures");
     for (const { address, token } of found) this.want(address, [token]);
   }
 }

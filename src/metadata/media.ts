@@ -1,6 +1,6 @@
 /**
- * What is known of a token's picture, sound or film: fetched, told apart by its first bytes, previews stored by content
- * hash, and the document that says what was found. Failures map to the statuses of API.md.
+ * Examines the picture, audio or video of a token: fetches it, detects its type by the first bytes, and stores previews
+ * by content hash. Out: a document with the result. Failures map to the statuses of API.md.
  */
 import type { Clock } from "../core/clock.ts";
 import type { Hash } from "../core/hex.ts";
@@ -25,13 +25,13 @@ export interface StoredPreview {
   readonly size: number;
   readonly width: number;
   readonly height: number;
-  /** Of the preview itself: its name. */
+  /** Hash of the preview, by which it is served. */
   readonly hash: Hash;
 }
 
 /** The blob that a `MediaExamined` token's hash names. */
 export interface MediaDocument {
-  /** The URI that was examined, as the metadata has it: once it has another, this says nothing. */
+  /** The examined URI as the metadata has it. If the metadata has another one by now, the document does not apply. */
   readonly uri: string;
   readonly status: Exclude<MediaStatus, "processing">;
   readonly mimetype: string | null;
@@ -41,33 +41,36 @@ export interface MediaDocument {
   /** ms since the epoch. */
   readonly updatedAt: number;
   readonly previews: readonly StoredPreview[];
-  /** `EXAMINER_VERSION` then; 0 where older logs say nothing. */
+  /** `EXAMINER_VERSION` at the examination; older documents have none, which counts as 0. */
   readonly version?: number;
 }
 
-/** Raised when more formats can be opened: pictures that an older version did not support are examined again. */
+/** Increase it when more formats can be opened: then unsupported pictures of older versions are examined again. */
 const EXAMINER_VERSION = 1;
 
-/** Longer URIs are known by their hash: a picture drawn into its URI has up to a megabyte of it. */
+/** Longer URIs are named by their hash: an inline picture makes its URI up to a megabyte long. */
 const MAX_NAME = 128;
 
 const HASHED = "sha256-";
 
-/** What tells a URI apart from all others, and is short. One that looks like a hash itself goes by its own. */
+/**
+ * A short unique name of a URI: the URI itself, or its hash if it is long. A URI with the prefix of a hash is hashed,
+ * too.
+ */
 export function nameOf(uri: string): string {
   const isShort = uri.length <= MAX_NAME && !uri.startsWith(HASHED);
   return isShort ? uri : HASHED + Bun.SHA256.hash(uri, "base64url");
 }
 
-/** A document as it is kept in memory. */
+/** A document in memory, with a short name instead of the URI. */
 export interface KnownMedia extends Omit<MediaDocument, "uri"> {
-  /** Of the URI that was examined. */
+  /** Name of the examined URI. */
   readonly name: string;
 }
 
 export const knownMedia = ({ uri, ...rest }: MediaDocument): KnownMedia => ({ ...rest, name: nameOf(uri) });
 
-/** API.md's word for why a picture is not there. */
+/** The status of a failed picture, see API.md. */
 export function statusOf(reason: MetadataReason): MediaDocument["status"] {
   switch (reason) {
     case "dns_failed":
@@ -96,7 +99,7 @@ export function statusOf(reason: MetadataReason): MediaDocument["status"] {
   }
 }
 
-/** Whether looking again may find something else. */
+/** True if another examination may have a different result. */
 export const mayPass = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>
   status === "host_unavailable" ||
   status === "temporarily_unavailable" ||
@@ -109,7 +112,7 @@ export interface ExaminerOptions {
   readonly previews: Previews;
 }
 
-/** Fetches and looks at what a URI names. @throws the signal's reason, AppError when the log fails */
+/** Fetches and examines a URI. @throws the signal's reason, AppError if the log fails */
 export async function examine(options: ExaminerOptions, uri: string, signal: AbortSignal): Promise<MediaDocument> {
   const { resolver, clock } = options;
   const version = EXAMINER_VERSION;
@@ -150,7 +153,7 @@ async function look(
   return { status: "success", mimetype: picture, category: "image", parentHash, previews: stored };
 }
 
-/** The longer side of a WEBP picture, or undefined when the bytes are none: what may be served as a preview. */
+/** The longer side of a WebP picture; undefined for other bytes, which must not be served as a preview. */
 export function previewSize(bytes: Uint8Array): number | undefined {
   const size = sniffPicture(bytes) === "image/webp" ? rasterSize(bytes) : undefined;
   return size === undefined ? undefined : Math.max(size.width, size.height);

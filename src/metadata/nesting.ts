@@ -1,12 +1,12 @@
 /**
- * How deep metadata may be nested. A parser takes a hundred thousand levels, which whoever writes them anew has no stack
- * for; real metadata has five.
+ * Bounds the nesting of metadata. `JSON.parse` accepts a hundred thousand levels, but recursive code that processes
+ * them overflows the stack. Real metadata has five.
  */
 import type { JsonValue } from "./normalize.ts";
 
 export const MAX_NESTING = 256;
 
-/** Whether the value holds lists and objects in one another for at most so many levels. */
+/** True if the value has at most `levels` nested lists and objects. */
 export function isNestedWithin(value: JsonValue, levels = MAX_NESTING): boolean {
   if (typeof value !== "object" || value === null) return true;
   if (levels === 0) return false;

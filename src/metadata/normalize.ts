@@ -1,7 +1,7 @@
 /**
- * The many shapes of metadata as one. In: the text of a JSON object. Out: the fields of API.md, values kept in the type
- * they came in, nulls and an empty list where nothing is known. What a marketplace shows is the measure: only what the
- * metadata says of a field is taken for it, and the first place that says anything counts. Pure.
+ * Normalises the many shapes of metadata to the fields of API.md. In: a JSON object. Out: values in their original
+ * type, null or an empty list for missing ones. Like a marketplace, it takes a field only from places that clearly mean
+ * it, and the first such place counts. Pure.
  */
 import { attributesOf, traitsIn, traitsOfProperties } from "./attributes.ts";
 import { described, Fields, isObject, type JsonObject, structureOf, textOf, unwrapped } from "./fields.ts";
@@ -27,7 +27,7 @@ export interface NormalizedMetadata {
   readonly attributes: readonly NormalizedAttribute[];
 }
 
-/** A picture written out in the metadata becomes a URI like any other. */
+/** Converts SVG text in the metadata to a data URI. */
 export function svgAsUri(svg: string): string {
   return `data:image/svg+xml;base64,${Buffer.from(svg, "utf8").toString("base64")}`;
 }
@@ -35,7 +35,7 @@ export function svgAsUri(svg: string): string {
 const IMAGE_NAMES = ["image", "image_url", "image_uri", "image_data"] as const;
 const ANIMATION_NAMES = ["animation_url", "animation"] as const;
 
-/** A picture's address, which may be wrapped once more, or the first of a list of them. */
+/** The address of a picture: a string, an object with one, or the first in a list. */
 function placeOf(value: JsonValue | undefined): string | null {
   if (Array.isArray(value)) {
     for (const one of value as readonly JsonValue[]) {
@@ -54,16 +54,16 @@ function addressIn(fields: Fields): string | null {
   return fields.text("url", "uri", "src", "value")?.trim() ?? described(fields.object)?.trim() ?? null;
 }
 
-/** What a picture's address begins with. */
+/** Start of a picture's address. */
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:\S|\/\/|\/?ipfs\/|Qm[1-9A-Za-z]{44}|baf[a-z2-7]{50}|<(?:svg|\?xml))/i;
 
-/** As `placeOf`, among properties: a trait may be called image, too, and a schema describes one in a sentence. */
+/** Like `placeOf`, for properties: there a trait may be named image, and a schema describes it in a sentence. */
 function propertyPlace(value: JsonValue | undefined): string | null {
   const place = placeOf(value);
   return place !== null && ADDRESS.test(place) ? place : null;
 }
 
-/** The first of the fields that `read` finds something in, and the name it has there. */
+/** The first of the fields in which `read` finds text, with its key. */
 function first(fields: Fields, names: readonly string[], read: Read): { key: string; found: string } | undefined {
   for (const name of names) {
     const key = fields.keyOf(name);
@@ -75,11 +75,11 @@ function first(fields: Fields, names: readonly string[], read: Read): { key: str
 
 type Read = (value: JsonValue | undefined) => string | null;
 
-/** A token's own fields, and behind them those among its properties. */
+/** The fields of a token, and its properties as a fallback. */
 class Places {
   readonly #own: Fields;
   readonly #inner: Fields;
-  /** Properties that were taken for fields: they are no traits. */
+  /** Properties that were read as fields, so they are not traits. */
   readonly used = new Set<string>();
 
   constructor(own: Fields, inner: Fields) {
@@ -97,11 +97,11 @@ class Places {
   }
 }
 
-/** Whether the metadata is a JSON schema: its title is the schema's, not the token's. */
+/** True if the metadata is a JSON schema. Its title is the schema's, not the token's. */
 const isSchema = (own: Fields, properties: JsonObject): boolean =>
   own.get("type") === "object" && Object.values(properties).some((value) => described(value) !== null);
 
-/** The metadata's fields as API.md has them. */
+/** Returns the metadata's fields in the shape of API.md. */
 export function normalize(metadata: JsonObject): NormalizedMetadata {
   const own = unwrapped(metadata);
   const properties = structureOf(own.get("properties"));
@@ -122,5 +122,5 @@ export function normalize(metadata: JsonObject): NormalizedMetadata {
   return { ...fields, attributes };
 }
 
-/** The shape with nothing in it but, perhaps, a picture. */
+/** Metadata without fields, except for a picture if there is one. */
 export const bareMetadata = (image: string | null): NormalizedMetadata => normalize(image === null ? {} : { image });

@@ -1,15 +1,15 @@
 /**
- * What asking for a token's metadata can come to, and the small documents that say so in the blob table. A failure is
- * a value with a reason, not an exception: hostile content is an everyday case here.
+ * Outcomes of fetching a token's metadata, and their documents in the blob table. A failure is stored as a value with a
+ * reason, because hostile content is an everyday case.
  */
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
 
-/** Thrown inside this folder only, and turned into an outcome at its edge. */
+/** Thrown inside this folder only; `visit.ts` and `media.ts` convert it to an outcome. */
 export class MetadataFailure extends Error {
   readonly reason: MetadataReason;
 
-  /** `cause`: an error nobody expected, which is a defect of ours. */
+  /** @param cause an unexpected exception, which is a defect of this service */
   constructor(reason: MetadataReason, detail = "", cause?: unknown) {
     super(detail === "" ? reason : `${reason}: ${detail}`, cause === undefined ? undefined : { cause });
     this.name = "MetadataFailure";
@@ -17,7 +17,7 @@ export class MetadataFailure extends Error {
   }
 }
 
-/** Reasons that another attempt at the same URI cannot change soon: the next one waits an hour, not seconds. */
+/** Reasons that a retry of the same URI is unlikely to change: the first backoff is an hour instead of seconds. */
 const STUBBORN: ReadonlySet<MetadataReason> = new Set<MetadataReason>([
   "no_uri",
   "invalid_uri",
@@ -34,19 +34,19 @@ const STUBBORN: ReadonlySet<MetadataReason> = new Set<MetadataReason>([
 
 export const isStubborn = (reason: MetadataReason): boolean => STUBBORN.has(reason);
 
-/** The blob a resolved or failed token's hash names. */
+/** The blob that an outcome's hash names. */
 export interface OutcomeDocument {
-  /** As the contract gave it; null when it gave none. Where the body is inline, what stands before it. */
+  /** The URI as the contract returned it; null if it returned none. With `inline`, only the part before the body. */
   readonly uri: string | null;
-  /** Blob of the JSON text, when the URI led to JSON. */
+  /** Hash of the blob with the JSON text, if the URI led to JSON. */
   readonly body?: Hash;
-  /** The URI goes on with the body, as it is or in base64: a drawing of a megabyte is stored once. */
+  /** How the body follows `uri`: as text or in base64. So a drawing of a megabyte inside the URI is stored once. */
   readonly inline?: "text" | "base64";
-  /** The picture's URI, when the URI led to no JSON but to a picture. */
+  /** URI of the picture, if the token's URI led to a picture instead of JSON. */
   readonly image?: string;
 }
 
-/** The document of a token whose URI led to a JSON text. Of other encodings more than one may be the URI's. */
+/** The document of a URI that led to JSON. Other encodings are not unique, so such a URI is stored whole. */
 export function documentOf(uri: string, text: string, body: Hash): OutcomeDocument {
   const before = (end: string): string => uri.slice(0, uri.length - end.length);
   if (uri.endsWith(text)) return { uri: before(text), body, inline: "text" };
@@ -54,10 +54,10 @@ export function documentOf(uri: string, text: string, body: Hash): OutcomeDocume
   return uri.endsWith(base64) ? { uri: before(base64), body, inline: "base64" } : { uri, body };
 }
 
-/** The URI as the contract gave it. */
+/** The URI as the contract returned it. */
 export function wholeUri({ uri, inline }: OutcomeDocument, body: Uint8Array | undefined): string | null {
   if (uri === null || inline === undefined) return uri;
-  // Half of it would be taken for what the contract said.
+  // Return no URI rather than a truncated one.
   if (body === undefined) return null;
   return uri + (inline === "text" ? decoder.decode(body) : Buffer.from(body).toString("base64"));
 }
@@ -65,7 +65,7 @@ export function wholeUri({ uri, inline }: OutcomeDocument, body: Uint8Array | un
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The name `toBlob`'s bytes have in the blob table. */
+/** The hash of a blob in the blob table. */
 export const hashOf = (blob: Uint8Array): Hash =>
   `0x${new Bun.CryptoHasher("sha256").update(blob).digest("hex")}` as Hash;
 

@@ -1,6 +1,6 @@
 /**
- * A page's metadata: for each entry the fields its record shows, as JSON text, and which of its tokens should be looked
- * at again. Reads books and blobs only; nothing here waits for the outside.
+ * The metadata of a page: per entry the fields of its record as JSON text, and the tokens that should be refreshed.
+ * Reads books and blobs only; it never waits for a remote host.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../core/clock.ts";
@@ -23,24 +23,24 @@ import type { Token } from "./work.ts";
 export interface PageFactsOptions {
   readonly normalizeMetadata: boolean;
   readonly mediaItems: boolean;
-  /** What was known then, ms since the epoch; undefined: what is known now. */
+  /** Time in ms since the epoch, to show the metadata as known then; undefined for the newest. */
   readonly asOf: number | undefined;
 }
 
-/** What a page shows of its tokens. */
+/** The metadata shown on a page. */
 export interface KnownFacts {
-  /** As many as fit a page's bytes, at least one where there is an entry. */
+  /** One per entry, up to the page's byte limit; at least one if there is an entry. */
   readonly facts: readonly TokenFacts[];
-  /** Nothing about these tokens is to be looked at again now. */
+  /** True if neither metadata nor a picture of the page is due for a refresh. */
   readonly isSettled: boolean;
 }
 
 export interface PageFacts {
-  /** As many as fit a page's bytes, at least one where there is an entry. */
+  /** One per entry, up to the page's byte limit; at least one if there is an entry. */
   readonly facts: TokenFacts[];
-  /** Tokens nobody has asked for, or whose time has come again. */
+  /** Tokens that were never fetched, or are due for a refresh. */
   readonly wanted: Token[];
-  /** Tokens whose picture has not been looked at. */
+  /** Tokens with a picture that is not examined yet, or is due again. */
   readonly pictures: Token[];
 }
 
@@ -49,18 +49,18 @@ export interface FactsReaderOptions {
   readonly texts: TokenTexts;
   readonly log: EventLog;
   readonly clock: Clock;
-  /** Bytes of pictures' documents in memory. */
+  /** Bytes of memory for the documents of pictures. */
   readonly maxBytes: number;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
 }
 
-/** Metadata of one page in characters: a page of ordinary tokens is a hundredth of it. What is behind it is not read. */
+/** Most characters of metadata per page, a hundred times an ordinary page. Metadata beyond it is not read. */
 const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
 const NOTHING_KNOWN = JSON.stringify(bareMetadata(null));
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
-/** What is known of one entry, before its texts are read. */
+/** The book's knowledge of an entry, before its texts are read. */
 interface Known {
   readonly slot: number;
   readonly newest: Outcome | undefined;
@@ -110,7 +110,7 @@ export class FactsReader {
           if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(tokenOf(entry));
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
-        // A picture's object is written for this page, and the URI in it may be a megabyte.
+        // The picture's object is serialised for each page, and its URI may have a megabyte.
         if (slices.isOver(facts.media.length)) await otherWork();
       }
     }
@@ -144,7 +144,7 @@ export class FactsReader {
     { normalizeMetadata, mediaItems }: PageFactsOptions,
   ): TokenFacts {
     if (newest === undefined && good === undefined && !normalizeMetadata && !mediaItems) return NOTHING;
-    // A failed attempt may still have brought a newer URI.
+    // A failed attempt may still have a newer URI.
     const uriText = newestText ?? text;
     const uriTime = newestText === undefined ? good?.time : newest?.time;
     return {
@@ -210,7 +210,7 @@ function mediaObject(fields: {
   });
 }
 
-/** The documents that an entry's texts come from. */
+/** Hashes of the documents that an entry's texts come from. */
 const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
 
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
@@ -225,7 +225,7 @@ function lookUp(book: MetadataBook, entry: Entry, { mediaItems, asOf }: PageFact
   return { slot, newest: book.newest(slot, asOf), good: book.good(slot, asOf), media };
 }
 
-/** A preview's object and hash take some 200 bytes. */
+/** Size in the cache: the object and hash of a preview take about 200 bytes. */
 const bytesOf = ({ name, mimetype, previews }: KnownMedia): number =>
   512 + 256 * previews.length + 2 * (name.length + (mimetype?.length ?? 0));
 

@@ -1,11 +1,11 @@
 /**
- * The parse worker: large sources in, text that strictly parses or a reason out; inline content in, its bytes out; and large
- * bodies, their words out.
+ * Entry point of the parse worker, for inputs too large for the request thread. In: a source to parse, inline content
+ * to decode, or a stored body. Out: a `ParseReply`, a `ContentReply` or `BodyWords`.
  */
 import { type InlineSource, type Source, tryContent, tryParse } from "./parse.ts";
 import { wordsOfBody } from "./words.ts";
 
-/** What the worker can be asked. */
+/** A request to the worker. */
 export type ParseTask = Source | { readonly inline: InlineSource } | { readonly body: Uint8Array };
 
 declare const self: Worker;

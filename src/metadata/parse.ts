@@ -1,7 +1,7 @@
 /**
- * From bytes to what they are: a JSON object as text that strictly parses, or a picture. Tolerates what is seen in the
- * wild (a byte order mark, a charset that is wrong or missing, what `repair.ts` can repair) and refuses the rest with a
- * reason. Pure, so that it runs here or in the worker.
+ * Detects what bytes are: a JSON object, returned as strictly valid text, or a picture. Tolerates a byte order mark, a
+ * wrong or missing charset, and JSON that `repair.ts` can repair; refuses everything else with a reason. Pure, so that
+ * it runs here or in the worker.
  */
 import type { MetadataReason } from "../events/types.ts";
 import { isNestedWithin } from "./nesting.ts";
@@ -17,7 +17,7 @@ export interface RawContent {
   readonly bytes: Uint8Array;
 }
 
-/** Content that is still encoded in its URI. */
+/** Content encoded in its URI. */
 export interface InlineSource {
   readonly uri: string;
   readonly maxBytes: number;
@@ -26,7 +26,7 @@ export interface InlineSource {
 export type Source = RawContent | InlineSource;
 
 export type Parsed =
-  /** `isRepaired`: the text is not the content's to the letter, which is no JSON. */
+  /** `isRepaired`: the text differs from the content, which is not valid JSON. */
   | { readonly kind: "json"; readonly text: string; readonly isRepaired: boolean }
   | { readonly kind: "picture"; readonly mimetype: string };
 
@@ -35,16 +35,19 @@ interface Failed {
   readonly reason: MetadataReason;
 }
 
-/** As `Parsed`, or why not: what a worker can send back. */
+/** A `Parsed`, or the reason of the failure. A plain value, because a worker can't send an exception. */
 export type ParseReply = Parsed | Failed;
-/** As `RawContent`, or why not. */
+/** A `RawContent`, or the reason of the failure. */
 export type ContentReply = { readonly kind: "content"; readonly content: RawContent } | Failed;
 
-/** Decodes text: the byte order mark decides, then valid UTF-8 (nothing else looks like it), then what was declared. */
+/**
+ * Decodes text. A byte order mark decides; else valid UTF-8 is taken as UTF-8, because text in other encodings is
+ * hardly ever valid UTF-8; else the declared charset.
+ */
 export function decodeText({ bytes, charset }: RawContent): string {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return new TextDecoder("utf-16le").decode(bytes);
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return new TextDecoder("utf-16be").decode(bytes);
-  // ASCII in UTF-16 is valid UTF-8 full of zeros.
+  // ASCII in UTF-16 is valid UTF-8 with a zero in every second byte.
   if (bytes.length >= 4 && bytes[1] === 0 && bytes[3] === 0) return new TextDecoder("utf-16le").decode(bytes);
   if (bytes.length >= 4 && bytes[0] === 0 && bytes[2] === 0) return new TextDecoder("utf-16be").decode(bytes);
   try {
@@ -66,7 +69,7 @@ function decodeDeclared(bytes: Uint8Array, charset: string | undefined): string 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /**
- * The text itself where it is JSON. Else the text repaired, or the text that was encoded as a string once more.
+ * Returns the text if it is JSON of an object. Else the repaired text, or the text inside a JSON string.
  * @throws MetadataFailure
  */
 function objectText(source: string): { readonly text: string; readonly isRepaired: boolean } {
@@ -82,7 +85,7 @@ function objectText(source: string): { readonly text: string; readonly isRepaire
   return { text, isRepaired };
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined if the text is not JSON. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -91,10 +94,10 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** What may stand before a drawing's first element, one piece at a time. */
+/** A piece that may stand before an SVG's first element. */
 const PROLOG = /\s*(<\?xml|<!--|<!DOCTYPE svg|<svg[\s>])/iy;
 
-/** Whether the text is a drawing: declaration, comments and document type, each passed over once, then the element. */
+/** True if the text is an SVG: declarations, comments and a document type, each skipped once, then the element. */
 function isDrawing(text: string): boolean {
   PROLOG.lastIndex = 0;
   for (;;) {
@@ -104,13 +107,13 @@ function isDrawing(text: string): boolean {
     if (piece.startsWith("<svg")) return true;
     const mark = piece === "<!--" ? "-->" : ">";
     const end = text.indexOf(mark, PROLOG.lastIndex);
-    // A document type with declarations of its own is no ordinary drawing's.
+    // An ordinary SVG has no document type with declarations of its own.
     if (end < 0 || (piece === "<!doctype svg" && text.slice(from, end).includes("["))) return false;
     PROLOG.lastIndex = end + mark.length;
   }
 }
 
-/** Content as bytes, decoded where it has to be. @throws MetadataFailure */
+/** The content as bytes; decodes an inline URI. @throws MetadataFailure */
 export const contentOf = (source: Source): RawContent =>
   "uri" in source ? inlineContent(source.uri, source.maxBytes) : source;
 
@@ -123,15 +126,15 @@ export function parseContent(source: Source): Parsed {
   if (isDrawing(text)) {
     return { kind: "picture", mimetype: "image/svg+xml" };
   }
-  // A page that says "not found" with status 200 is the commonest thing in JSON's place.
+  // The most common content in place of JSON: an HTML page "not found" with status 200.
   if (/^\s*</.test(text)) throw new MetadataFailure("not_json", "markup");
   return { kind: "json", ...objectText(text) };
 }
 
-/** As `parseContent`, with the failure as a value. */
+/** Like `parseContent`, with the failure as a value. */
 export const tryParse = (source: Source): ParseReply => attempt(() => parseContent(source));
 
-/** As `contentOf`, with the failure as a value. */
+/** Like `contentOf`, with the failure as a value. */
 export const tryContent = (source: Source): ContentReply =>
   attempt(() => ({ kind: "content", content: contentOf(source) }));
 

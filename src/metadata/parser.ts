@@ -1,7 +1,7 @@
 /**
- * Parses small bodies where it stands and large ones in a worker, one at a time; a body that is encoded in its URI is
- * decoded there too, and what stored bodies say is put into words in the same way. The worker is started with the first of
- * them; one that takes too long over a body is replaced, and that body alone has failed.
+ * Parses small bodies in place and large ones in a worker, one at a time. Inline content is decoded, and stored bodies
+ * are turned into text, in the same way. The worker starts with the first large input. If an input takes too long, the
+ * worker is replaced, and only that input fails.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
@@ -22,21 +22,21 @@ import { type BodyWords, wordsOfBody } from "./words.ts";
 
 export interface ParserOptions {
   readonly clock: Clock;
-  /** For tests: another worker, and how long it may take. */
+  /** For tests: another worker and its timeout. */
   readonly worker?: URL;
   readonly timeoutMs?: number;
 }
 
-/** A body of this size takes a millisecond, or four when it is made to take long. */
+/** Largest input that is parsed in place: 1 ms, or 4 ms if it is made to be slow. */
 const SMALL_BYTES = 32 * 1024;
-/** A body of a megabyte takes some 20 ms, or a hundred when it is made to; the start of the worker takes 200. */
+/** Timeout of the worker: a megabyte takes 20 ms, or 100 ms if it is made to be slow; its start takes 200 ms. */
 const TIMEOUT_MS = 5_000;
 
 export class Parser {
   readonly #options: ParserOptions;
   readonly #turn = new Slots(1);
   #worker: Worker | undefined;
-  /** Who waits for the worker. */
+  /** The caller that waits for the worker. */
   #waiting: { resolve: (reply: unknown) => void; reject: (error: unknown) => void } | undefined;
   #closed = false;
 
@@ -54,7 +54,7 @@ export class Parser {
     return reply;
   }
 
-  /** The content that is written into a URI, as bytes. @throws MetadataFailure, and the signal's reason when it is aborted */
+  /** Decodes inline content to bytes. @throws MetadataFailure, and the signal's reason when it is aborted */
   async content(inline: InlineSource, signal: AbortSignal): Promise<RawContent> {
     const isSmall = inline.uri.length <= SMALL_BYTES;
     const ask = () => this.#ask<ContentReply>({ inline }, signal);
@@ -63,7 +63,7 @@ export class Parser {
     return reply.content;
   }
 
-  /** What a stored body says. @throws MetadataFailure when that takes too long */
+  /** The text of a stored body. @throws MetadataFailure on a timeout */
   async words(body: Uint8Array): Promise<BodyWords> {
     if (body.length <= SMALL_BYTES) return wordsOfBody(body);
     return this.#turn.run(() => this.#ask<BodyWords>({ body }));
@@ -92,7 +92,7 @@ export class Parser {
   #start(): Worker {
     const { worker: url = new URL("./parse-worker.ts", import.meta.url) } = this.#options;
     const worker = new Worker(url.href);
-    // What one that was replaced still says is nobody's.
+    // Ignore late messages of a worker that was replaced.
     worker.onmessage = (message: MessageEvent<unknown>) => {
       if (this.#worker === worker) this.#waiting?.resolve(message.data);
     };
@@ -103,7 +103,7 @@ export class Parser {
     return worker;
   }
 
-  /** Ends the worker, whatever it is busy with. */
+  /** Kills the worker and rejects its task. */
   #giveUp(error: unknown): void {
     this.#worker?.terminate();
     this.#worker = undefined;

@@ -1,9 +1,9 @@
-/** Writes a picture as PNG, where code that runs at once has to hand one on: pixels in, a file out. */
+/** Encodes a picture as PNG, synchronously, because the SVG sanitiser can't await. In: RGBA pixels. Out: a file. */
 import { crc32, deflateSync } from "node:zlib";
 import type { Bitmap } from "./bmp.ts";
 
 const SIGNATURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
-/** Eight bits of red, green, blue and what shows through; no interlacing. */
+/** Eight bits each of red, green, blue and alpha; no interlacing. */
 const FORMAT = [8, 6, 0, 0, 0] as const;
 
 function chunk(name: string, data: Uint8Array): Buffer {
@@ -21,7 +21,7 @@ export function encodePng({ width, height, rgba }: Bitmap): Buffer {
   header.writeUInt32BE(height, 4);
   header.set(FORMAT, 8);
   const stride = width * 4;
-  // Each row begins with the number of its filter, 0 for none.
+  // The first byte of each row is its filter, 0 for none.
   const rows = new Uint8Array((stride + 1) * height);
   for (let row = 0; row < height; row++) {
     rows.set(rgba.subarray(row * stride, (row + 1) * stride), row * (stride + 1) + 1);

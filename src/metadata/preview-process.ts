@@ -1,7 +1,7 @@
 /**
- * The preview process: pictures in, small ones out. A process of its own, with nothing in its environment, because what
- * it opens is hostile: it can be killed in the middle of a native call, and takes no one with it. In and out: messages
- * of `previews.ts`.
+ * Entry point of the preview process: pictures in, small ones out. The pictures are hostile, so they are opened in a
+ * process of its own with an empty environment. It can be killed during a native call without harm to the service.
+ * Messages in and out: `PreviewRequest` and `PreviewReply`.
  */
 import sharp, { type SharpOptions } from "sharp";
 import { decodeBmp } from "./bmp.ts";
@@ -9,10 +9,10 @@ import { decodeText } from "./parse.ts";
 import type { Preview, PreviewReply, PreviewRequest } from "./previews.ts";
 import { sanitizeSvg } from "./svg.ts";
 
-/** 64 megapixels are four times a large camera's; opened they are 256 MB. */
+/** Four times the pixels of a large camera; 256 MB when decoded. */
 const MAX_PIXELS = 64_000_000;
 const SECONDS = 8;
-/** Density at which a drawing is rendered: 72 gives one pixel for each of its units. */
+/** Density of an SVG at its own size: 72 renders one pixel per unit. */
 const BASE_DENSITY = 72;
 
 sharp.cache(false);
@@ -30,7 +30,7 @@ async function open(
   if (mimetype !== "image/svg+xml") return { input: bytes, options: {} };
   const input = new TextEncoder().encode(sanitizeSvg(decodeText({ bytes, charset: undefined, mimetype })));
   const { width = largest, height = largest } = await sharp(input, { limitInputPixels: MAX_PIXELS }).metadata();
-  // A small drawing is rendered large rather than enlarged afterwards.
+  // Render a small drawing large, because enlarging it afterwards would blur it.
   const scale = largest / Math.max(1, width, height);
   return { input, options: { density: Math.min(7_200, Math.max(1, BASE_DENSITY * scale)) } };
 }

@@ -1,6 +1,6 @@
 /**
- * Has previews made by the preview process, one picture at a time. A picture that takes too long or too much memory, or
- * brings the process down, loses it its life and is not tried again; the next picture gets a new one.
+ * Makes previews in the preview process, one picture at a time. The process is killed if a picture takes too long or
+ * too much memory. A picture that kills it is not retried; the next picture starts a new process.
  */
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
@@ -17,7 +17,7 @@ export interface PreviewRequest {
   readonly sizes: readonly number[];
 }
 
-/** A small picture, WEBP. Its longer side is `size`. */
+/** A WebP preview; its longer side has `size` pixels. */
 export interface Preview {
   readonly size: number;
   readonly width: number;
@@ -25,17 +25,18 @@ export interface Preview {
   readonly bytes: Uint8Array;
 }
 
-/** `hash`: SHA-256 of the original, hex. */
+/** `hash`: SHA-256 of the original in hex. */
 export type PreviewReply =
   | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
   | { readonly id: number; readonly hash: string; readonly error: string };
 
-/** Three sizes of the largest picture take under two seconds. */
+/** Time per picture: three sizes of the largest picture take under two seconds. */
 const TIMEOUT_MS = 15_000;
-/** Memory of the process: the largest AVIF takes 1.3 GB, pictures of other formats half of one. Looked at so often. */
+/** Memory limit of the process: the largest AVIF takes 1.3 GB, pictures of other formats at most half a GB. */
 const MAX_RESIDENT_BYTES = 1_536 * 1024 * 1024;
+/** Interval of the memory checks. */
 const LOOK_MS = 50;
-/** Without work for so long the process ends: it holds some 60 MB. */
+/** The process ends after this time without work: it takes some 60 MB. */
 const IDLE_MS = 60_000;
 
 export class Previews {
@@ -48,14 +49,14 @@ export class Previews {
   #closed = false;
   readonly #maxResidentBytes: number;
 
-  /** `maxResidentBytes`: for tests. */
+  /** @param maxResidentBytes for tests */
   constructor(clock: Clock, maxResidentBytes = MAX_RESIDENT_BYTES) {
     this.#clock = clock;
     this.#maxResidentBytes = maxResidentBytes;
   }
 
   /**
-   * The previews and the original's hash; undefined when the picture cannot be opened within its bounds.
+   * Returns the previews and the original's hash; undefined if the picture can't be opened within its limits.
    * @throws the signal's reason when it is aborted
    */
   make(
@@ -101,13 +102,13 @@ export class Previews {
       try {
         child.send({ id, bytes, mimetype, sizes: PREVIEW_SIZES } satisfies PreviewRequest);
       } catch {
-        // It has just died.
+        // The process has just ended.
         this.#giveUp();
       }
     });
   }
 
-  /** The picture is given up, and with it the process, whatever it is doing. */
+  /** Kills the process and gives up its picture. */
   #giveUp(): void {
     this.#kill();
     this.#settle(undefined);
@@ -122,7 +123,7 @@ export class Previews {
 
   #start(): Subprocess {
     const child = Bun.spawn([process.execPath, fileURLToPath(new URL("./preview-process.ts", import.meta.url))], {
-      // Nothing of ours: no key, no endpoint, no proxy.
+      // No variables of the service: they may have keys, endpoints and proxies.
       env: {},
       stdin: "ignore",
       stdout: "ignore",

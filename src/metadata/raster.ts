@@ -1,7 +1,7 @@
 /**
- * How large a raster picture is once it is opened, read from its headers without opening it: of each part that a decoder
- * may make room for, the largest. In: bytes of a PNG, JPEG, GIF or WebP. Out: pixels a side; undefined for what cannot be
- * measured, which nobody should open then.
+ * Reads the decoded size of a raster picture from its headers, without decoding it. In: bytes of a PNG, JPEG, GIF or
+ * WebP. Out: width and height in pixels, each the largest of all parts that a decoder may allocate. Undefined if the
+ * size can't be determined; such a picture must not be decoded.
  */
 import { sniffPicture } from "./sniff.ts";
 
@@ -10,7 +10,7 @@ export interface RasterSize {
   readonly height: number;
 }
 
-/** The size of a picture by its first bytes; undefined for what is none of the four, cut off, or of no size. */
+/** The size of a picture; undefined if it is of another format, truncated, or of size 0. */
 export function rasterSize(bytes: Uint8Array): RasterSize | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let [width, height] = [0, 0];
@@ -21,7 +21,7 @@ export function rasterSize(bytes: Uint8Array): RasterSize | undefined {
     }
     return width > 0 && height > 0 ? { width, height } : undefined;
   } catch (error) {
-    // A header points behind the end.
+    // A header points past the end of the bytes.
     if (error instanceof RangeError) return undefined;
     throw error;
   }
@@ -42,7 +42,7 @@ function sizesOf(view: DataView, mimetype: string | undefined): Iterable<RasterS
   }
 }
 
-/** Frame headers up to the first scan. */
+/** Sizes in the frame headers before the first scan. */
 function* jpegSizes(view: DataView): Generator<RasterSize> {
   for (let at = 2; ; ) {
     if (view.getUint8(at) !== 0xff) throw new RangeError("no marker");
@@ -53,7 +53,7 @@ function* jpegSizes(view: DataView): Generator<RasterSize> {
     }
     // Start of scan.
     if (marker === 0xda) return;
-    // Frames of every kind; the four others among these numbers are tables.
+    // Frame markers of all kinds. The numbers C4, C8 and CC in the same range are tables.
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
     if (isFrame) yield { height: view.getUint16(at + 5), width: view.getUint16(at + 7) };
     const isBare = marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
@@ -61,7 +61,7 @@ function* jpegSizes(view: DataView): Generator<RasterSize> {
   }
 }
 
-/** The screen, and the pictures on it as far as they reach. */
+/** Size of the screen, and the lower right corner of each frame on it. */
 function* gifSizes(view: DataView): Generator<RasterSize> {
   const tableBytes = (flags: number) => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
   const afterBlocks = (from: number) => {
@@ -84,10 +84,10 @@ function* gifSizes(view: DataView): Generator<RasterSize> {
   }
 }
 
-/** Chunks of a WebP by their names: a frame, one without loss, the canvas, and one of a film's. */
+/** Chunk names of WebP: VP8 (a frame), VP8L (a lossless frame), VP8X (the canvas), ANMF (a frame of an animation). */
 const WEBP = { lossy: 0x56503820, lossless: 0x5650384c, canvas: 0x56503858, filmed: 0x414e4d46 } as const;
 
-/** The canvas, and the pictures on it. */
+/** Sizes of the canvas and of the frames on it. */
 function* webpSizes(view: DataView): Generator<RasterSize> {
   const u24 = (at: number) => view.getUint16(at, true) | (view.getUint8(at + 2) << 16);
   for (let at = 12; at + 8 <= view.byteLength; ) {

@@ -1,17 +1,17 @@
 /**
- * Text that is nearly JSON, made into text that is: comments, commas too many, control characters and wrong escapes in
- * strings, and what follows the object. All else stays to the letter, so that no number changes. One pass: the text's
- * author decides how long it is.
+ * Repairs text that is nearly JSON: comments, trailing commas, control characters and wrong escapes in strings, and
+ * text after the object. Everything else stays unchanged, so that no number changes. One pass, because the author
+ * decides the length.
  */
 
 const [QUOTE, BACKSLASH, SLASH, COMMA, SPACE] = [0x22, 0x5c, 0x2f, 0x2c, 0x20];
 const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = [0x7b, 0x7d, 0x5b, 0x5d];
-/** Escapes of JSON and their length. */
+/** A valid JSON escape. */
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
-/** Escapes that other languages have for characters that JSON takes as they are, or writes otherwise. */
+/** An escape of other languages that JSON doesn't have. */
 const FOREIGN_ESCAPE = /\\(?:(['`])|x([0-9a-fA-F]{2}))/y;
 
-/** The parts of a text that are kept, and the replacements between them. */
+/** Builds a text from kept parts of the source and replacements between them. */
 class Rewriter {
   readonly #text: string;
   readonly #parts: string[] = [];
@@ -21,14 +21,14 @@ class Rewriter {
     this.#text = text;
   }
 
-  /** Puts `by` in the place of `[from, to)`, which lies behind all that was replaced before. Returns its number. */
+  /** Replaces `[from, to)`, which must come after all earlier replacements. Returns the number of the replacement. */
   replace(from: number, to: number, by: string): number {
     this.#parts.push(this.#text.slice(this.#from, from), by);
     this.#from = to;
     return this.#parts.length - 1;
   }
 
-  /** Takes a replacement out again. */
+  /** Makes a replacement empty. */
   drop(part: number): void {
     this.#parts[part] = "";
   }
@@ -39,13 +39,13 @@ class Rewriter {
 }
 
 /**
- * The object that the text begins with, as JSON if it can be read so. Undefined where there is none, where it has no end,
- * and where more values follow, since nothing says which of them is meant.
+ * Returns the object at the start of the text, with known faults repaired. Undefined if there is none, if it has no
+ * end, or if more values follow, because the text doesn't say which of them is meant.
  */
 export function repaired(text: string): string | undefined {
   const out = new Rewriter(text);
   let depth = 0;
-  /** The comma that only spaces and comments have followed yet. */
+  /** The last comma, if only spaces and comments have followed it. */
   let comma: number | undefined;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -74,7 +74,7 @@ export function repaired(text: string): string | undefined {
 
 const isSpace = (code: number): boolean => code === SPACE || (code >= 0x09 && code <= 0x0d);
 
-/** Where a comment ends that begins at `start`; undefined where none does, or it has no end. */
+/** End of the comment that begins at `start`; undefined if there is none, or it is not closed. */
 function endOfComment(text: string, start: number): number | undefined {
   if (text.startsWith("//", start)) {
     const end = text.indexOf("\n", start);
@@ -84,10 +84,10 @@ function endOfComment(text: string, start: number): number | undefined {
   return end < 0 ? undefined : end + 2;
 }
 
-/** Whether no other value follows at the top: a page's footer, padding or a brace too many is none. */
+/** True if no other value follows: a page's footer, padding or an extra brace is not one. */
 const isEnd = (text: string, from: number): boolean => !/[{[,]/.test(text.slice(from).trimStart().charAt(0));
 
-/** Repairs the string that begins at `start`; returns where it ends, undefined where it does not. */
+/** Repairs the string that begins at `start`. Returns its end; undefined if it is not closed. */
 function repairString(text: string, start: number, out: Rewriter): number | undefined {
   for (let at = start + 1; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -98,7 +98,7 @@ function repairString(text: string, start: number, out: Rewriter): number | unde
   return undefined;
 }
 
-/** Repairs the escape that begins at `start`; returns where it ends. A backslash that escapes nothing is one. */
+/** Repairs the escape that begins at `start` and returns its end. Doubles a backslash that escapes nothing. */
 function repairEscape(text: string, start: number, out: Rewriter): number {
   ESCAPE.lastIndex = start;
   if (ESCAPE.test(text)) return ESCAPE.lastIndex;

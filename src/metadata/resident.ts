@@ -1,7 +1,7 @@
-/** How much memory another process has at this moment, where the system tells (Linux). */
+/** Reads how much memory another process uses, from /proc. Only Linux has that; elsewhere the size is unknown. */
 import { readFileSync } from "node:fs";
 
-/** Bytes of its memory that are in use; undefined where nobody says, or when it has ended. */
+/** Resident memory of a process in bytes; undefined if the system doesn't report it, or the process has ended. */
 export function residentBytes(pid: number): number | undefined {
   try {
     const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];

@@ -1,7 +1,7 @@
 /**
- * From a token's URI to its content: resolution, the gateways in turn, the fetch under its host's bounds, the parse.
- * Everything that goes wrong is a `MetadataFailure` with its reason, the unexpected too: a defect that some content brings
- * out costs the token that has it and no other.
+ * Loads the content of a token's URI: resolves it, tries the gateways in turn, fetches within the host's limits,
+ * parses. Every problem with the content is a `MetadataFailure` with its reason. An unexpected exception becomes one,
+ * too, so that a defect triggered by some content costs only its token.
  */
 import { AppError } from "../core/errors.ts";
 import { otherWork } from "../core/own-thread.ts";
@@ -15,26 +15,27 @@ import type { Parsed, RawContent, Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
 import { type Gateways, resolveUri, urisOfToken } from "./uri.ts";
 
-/** JSON: a megabyte holds a picture drawn in SVG and all its attributes. */
+/** Limits of JSON: a megabyte holds an SVG drawing and all attributes. */
 export const JSON_LIMITS: FetchLimits = { maxBytes: 1024 * 1024, firstByteMs: 10_000, totalMs: 20_000 };
-/** A picture: ten megabytes are a photograph at full size. */
+/** Limits of a picture: ten megabytes hold a photograph at full size. */
 export const IMAGE_LIMITS: FetchLimits = { maxBytes: 10 * 1024 * 1024, firstByteMs: 10_000, totalMs: 40_000 };
 
-/** Inline content that needs no turn of its own: a visit's window of such is a tenth of a megabyte. */
+/** Largest inline URI that is processed without a pause: a visit's window of them has 0.1 MB. */
 const MAX_AT_ONCE = 2_048;
 
 export interface ResolverOptions {
   readonly fetcher: Fetcher;
   readonly hosts: Hosts;
   readonly parser: Parser;
-  /** Tokens under way in this process, all chains together. */
+  /** Slots for tokens in flight in this process, shared by all chains. */
   readonly slots: Slots;
   readonly gateways: Gateways;
 }
 
-/** What a token URI led to. */
+/** The content of a token URI. `isRepaired`: the text differs from the content, which is not valid JSON. */
 export type Resolution =
-  | { readonly text: string /** The content is no JSON to the letter. */; readonly isRepaired: boolean }
+  | { readonly text: string; readonly isRepaired: boolean }
+  // The URI is, or leads to, a picture.
   | { readonly image: string };
 
 export class Resolver {
@@ -45,8 +46,9 @@ export class Resolver {
   }
 
   /**
-   * What `use` makes of the resolution: it runs while the token still has its slot, so that no more contents are held than
-   * there are slots. @throws MetadataFailure, what `use` throws, and the signal's reason when it is aborted
+   * Loads a token's metadata and returns the result of `use`. `use` runs while the token has its slot, so that the
+   * memory for contents is bounded by the number of slots.
+   * @throws MetadataFailure, the exceptions of `use`, and the signal's reason when it is aborted
    */
   async metadata<T>(
     uri: string,
@@ -61,7 +63,7 @@ export class Resolver {
       for (const exact of urisOfToken(uri, token)) {
         try {
           return await this.#load(exact, JSON_LIMITS, signal, async (open) =>
-            // A slot is only taken by who has its host's leave: what waits for a slow host keeps nobody else waiting.
+            // Take a slot only after the host's limit allows the fetch, so that a slow host doesn't block other hosts.
             slots.run(async () => {
               const source = await open();
               const parsed: Parsed = await parser.parse(source, signal);
@@ -85,7 +87,7 @@ export class Resolver {
     }
   }
 
-  /** The bytes behind a picture's URI. @throws MetadataFailure, and the signal's reason when it is aborted */
+  /** Loads the bytes of a picture's URI. @throws MetadataFailure, and the signal's reason when it is aborted */
   async media(uri: string, signal: AbortSignal): Promise<RawContent> {
     const { parser } = this.#options;
     try {
@@ -99,7 +101,7 @@ export class Resolver {
     }
   }
 
-  /** The first of the URI's places that has something `read` can make sense of. */
+  /** Calls `read` with each location of the URI in turn, until one succeeds. */
   async #load<T>(
     uri: string,
     limits: FetchLimits,
@@ -125,21 +127,21 @@ export class Resolver {
   }
 }
 
-/** Content that comes with its URI: a whole batch of tokens has it at once, so that others have their turn in between. */
+/** Opens inline content. Pauses before a long one, because a whole batch of tokens opens at the same time. */
 async function inlineSource(uri: string, maxBytes: number): Promise<Source> {
   if (uri.length > MAX_AT_ONCE) await otherWork();
   return { uri, maxBytes };
 }
 
-/** The URI of a picture that a token's own URI is or leads to. */
+/** The picture's URI of a token with a URI that is, or leads to, a picture. */
 function pictureUri(uri: string, source: Source): string {
-  // Drawn into the URI itself without being one: made into one.
+  // Raw SVG text in place of a URI: convert it to one.
   return "uri" in source && source.uri.startsWith("<") ? svgAsUri(source.uri) : uri;
 }
 
-/** What a token has to be told of what went wrong; what is wrong with this service itself stays what it is. */
+/** Converts an exception to the token's failure. An `AppError` is a fault of this service and stays as it is. */
 function asFailure(error: unknown): Error {
   if (error instanceof MetadataFailure || error instanceof AppError) return error;
-  // No word against the content, and worth another attempt: the next version may know better.
+  // A retryable reason, because the content may be fine and the next version of this service may handle it.
   return new MetadataFailure("server_error", "unexpected", error);
 }

@@ -1,36 +1,38 @@
 /**
- * When a token is asked for again: after a failure with a wait that grows from seconds to days, on a reader's request
- * the more seldom the longer nothing has changed. Pure arithmetic over a book.
+ * Decides when a token's metadata is fetched again. After a failure the backoff grows from seconds to days. When a
+ * client reads the token, it is refreshed, but less often the longer its content is unchanged. Pure arithmetic over a
+ * book.
  */
 import type { MetadataBook } from "./book.ts";
 import { isStubborn } from "./outcome.ts";
 
 const FIRST_RETRY_MS = 2_000;
-/** What the URI itself is to blame for does not pass in seconds. */
+/** First backoff after a failure caused by the URI itself, which does not pass in seconds. */
 const FIRST_STUBBORN_RETRY_MS = 3_600_000;
 const MAX_RETRY_MS = 3 * 86_400_000;
-/** A token is refreshed on request at most this often, and at least after the longest of these waits. */
+/** Least time between two refreshes of a token that clients read. */
 export const MIN_REFRESH_MS = 600_000;
+/** A token that clients read is refreshed after this time at the latest. */
 const MAX_REFRESH_MS = 7 * 86_400_000;
 
-/** The wait after so many failures in a row. */
+/** Backoff in ms after so many consecutive failures. */
 export function retryMs(failures: number, stubborn: boolean): number {
   const first = stubborn ? FIRST_STUBBORN_RETRY_MS : FIRST_RETRY_MS;
   return Math.min(MAX_RETRY_MS, first * 2 ** Math.min(40, Math.max(0, failures - 1)));
 }
 
-/** When a slot whose last attempt failed is due again, ms since the epoch; undefined when it did not fail. */
+/** When a failed slot is due again, in ms since the epoch; undefined if its last attempt did not fail. */
 export function retryAt(book: MetadataBook, slot: number): number | undefined {
   const failures = book.failures(slot);
   if (failures === 0) return undefined;
   const newest = book.newest(slot);
   if (newest?.reason === undefined) return undefined;
-  // A quarter more for some than for others, so that what failed together does not come again together.
+  // Jitter of up to a quarter, so that slots that failed at the same time are not due at the same time.
   const spread = 1 + (slot % 16) / 64;
   return newest.time + retryMs(failures, isStubborn(newest.reason)) * spread;
 }
 
-/** Whether a reader's interest is reason enough to ask for the slot again. */
+/** True if the slot should be fetched again when a client reads it. */
 export function isRefreshDue(book: MetadataBook, slot: number, now: number): boolean {
   const newest = book.newest(slot);
   if (newest === undefined) return true;

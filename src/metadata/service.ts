@@ -1,6 +1,7 @@
 /**
- * Metadata, put together: what all chains share (fetcher, hosts, parser, previews, books, texts) and what each chain has
- * of its own (worker, pictures, announcements). Readers get facts; everything that goes outside happens here.
+ * Wires the metadata parts together: those that all chains share (fetcher, hosts, parser, previews, books, texts) and
+ * those of each chain (worker, media worker, announcements). Readers get facts from memory and the log; the workers
+ * fetch.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
@@ -35,11 +36,12 @@ import type { Wire } from "./wire.ts";
 import { keyOf, type Token } from "./work.ts";
 import { MetadataWorker } from "./worker.ts";
 
-/** Tokens under way at once in this process: sockets and bodies of a megabyte at most. */
+/** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. */
 const SLOTS = 64;
 const PER_HOST = 16;
-/** Of the bytes for texts, those for pictures' documents, and for what each chain remembers of pictures it examined. */
+/** Share of the bytes for texts that is for documents of pictures. */
 const DOCUMENTS_PART = 1 / 8;
+/** Share of them that each chain has for the results of examined pictures. */
 const EXAMINED_PART = 1 / 64;
 const SAMPLE_MS = 600_000;
 
@@ -58,12 +60,12 @@ export interface MetadataOptions {
   readonly allowPrivate: boolean;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
-  /** Bytes of books, and of texts, in memory. */
+  /** Bytes of memory for books, and the same for texts. */
   readonly cacheBytes: number;
-  /** Bytes of a collection's metadata on disk from which on only what somebody looks at is asked for. */
+  /** Stored bytes of a collection's metadata above which only tokens that clients read are fetched. */
   readonly maxStoredBytes: number;
   readonly observer: MetadataObserver;
-  /** The first wait before a finished collection's sample is asked again. */
+  /** First wait before a finished collection is sampled, in ms. */
   readonly sampleMs?: number;
 }
 
@@ -72,24 +74,24 @@ export interface MetadataChainOptions {
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly holder: string;
-  /** The collections that are followed. */
+  /** Addresses of the followed collections. */
   readonly followed: () => readonly Address[];
 }
 
-/** One chain's metadata. */
+/** The metadata of one chain. */
 export interface ChainMetadata {
   readonly consumer: BlockConsumer;
-  /** Starts the worker, which waits for the chain's lease. */
+  /** Starts the worker, which waits for the chain's metadata lease. */
   start(lifecycle: Lifecycle): void;
   onWakeUp(stream: StreamName): void;
-  /** Tokens under way in this process. */
+  /** Number of tokens in flight in this process. */
   inFlight(): number;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
-  /** Changes when what is known of any token does; undefined while nothing is in memory. */
+  /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
   versionOf(address: Address): number | undefined;
 }
 
-/** How far a collection's metadata is. */
+/** Counts of a collection's tokens, by the result of their metadata. */
 export interface MetadataProgress {
   readonly resolved: number;
   readonly failed: number;
@@ -99,14 +101,14 @@ export class Metadata {
   readonly books: MetadataBooks;
   readonly #options: MetadataOptions;
   readonly #parser: Parser;
-  /** For pages, which wait for nothing that is fetched. */
+  /** A parser for pages only, so that they don't wait for fetched content. */
   readonly #reading: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
   readonly #resolver: Resolver;
   readonly #reader: FactsReader;
   readonly #chains = new Map<number, MetadataWorker>();
-  /** Tokens that this process told the one that fetches about. */
+  /** Tokens that this process requested from the process with the lease. */
   readonly #told = new LRUCache<string, true>({ max: 100_000, ttl: MIN_REFRESH_MS });
   readonly #unsubscribe: () => void;
 
@@ -154,7 +156,7 @@ export class Metadata {
       media,
       sampleMs,
       maxStoredBytes,
-      // One that takes all the room there is for books.
+      // One book that fills the whole cache.
       maxBookBytes: cacheBytes,
       asker: new UriAsker(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
@@ -186,7 +188,10 @@ export class Metadata {
     };
   }
 
-  /** Tells the process that fetches, through the log, of tokens somebody looks at here: each once in ten minutes. */
+  /**
+   * Requests, through the log, tokens that were read here from the process with the lease. Once per token in 10
+   * minutes.
+   */
   #tell(of: { chainId: number; address: Address }, tokens: readonly Token[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
@@ -198,17 +203,17 @@ export class Metadata {
     const columns = encodeTokens(fresh.map((token) => ({ ...token, hash: NO_HASH })));
     const event = { type: "MetadataRequested", media, count: fresh.length, tokens: columns } as const;
     appendMetadata({ log: this.#options.log, books: this.books }, of, [event]).catch((error: unknown) => {
-      this.#options.logger.debug({ err: error, address: of.address }, "a wish for metadata was not passed on");
+      this.#options.logger.debug({ err: error, address: of.address }, "failed to request metadata through the log");
     });
   }
 
-  /** How far the collection is; undefined while nothing is known in memory. */
+  /** Counts of the collection. */
   async progress(chainId: number, address: Address): Promise<MetadataProgress> {
     const { resolved, failed } = await this.books.get(chainId, address);
     return { resolved, failed };
   }
 
-  /** The bytes of a preview of that size; undefined when the hash names no such thing. */
+  /** The bytes of a preview; undefined if the hash names no preview of that size. */
   async preview(hash: Hash, size: number): Promise<Uint8Array | undefined> {
     const bytes = await this.#options.log.getBlob(hash);
     return bytes !== undefined && previewSize(bytes) === size ? bytes : undefined;

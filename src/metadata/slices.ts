@@ -1,20 +1,20 @@
 /**
- * Long work on the request thread in slices: what was written for the sake of a page may be megabytes a token, and
- * whoever wrote it is a stranger.
+ * Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
+ * may have made it slow on purpose.
  */
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/port.ts";
 
-/** Bytes worked on in one go: a millisecond, or eight of what was made to take long. */
+/** Bytes per slice: 1 ms, or 8 ms for content that is made to be slow. */
 const SLICE_BYTES = 64 * 1024;
-/** Bytes of one read, which nobody can make longer. */
+/** Bytes per read of the log. The content's author can't exceed it. */
 const READ_BYTES = 256 * 1024;
 
-/** Counts what is worked on, a slice at a time. */
+/** Counts the bytes of a slice. */
 export class Slices {
   #bytes = 0;
 
-  /** Whether others are to have their turn (`otherWork`) after so many bytes more. */
+  /** Adds `bytes`. Returns true if the slice is full, and the caller should await `otherWork`. */
   isOver(bytes: number): boolean {
     this.#bytes += bytes;
     if (this.#bytes < SLICE_BYTES) return false;
@@ -23,7 +23,7 @@ export class Slices {
   }
 }
 
-/** The blobs of the hashes in their order, read as they are taken; undefined for one that is not stored. */
+/** Reads the blobs in the order of their hashes, as the caller takes them; undefined for one that is not stored. */
 export async function* blobsOf(
   log: EventLog,
   hashes: readonly Hash[],

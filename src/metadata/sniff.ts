@@ -1,11 +1,11 @@
-/** What a file is by its first bytes: servers' words about types are wrong too often to be believed. */
+/** Detects the type of a file by its first bytes, because the content types that servers send are often wrong. */
 
 import { isBmp } from "./bmp.ts";
 
 const ascii = (bytes: Uint8Array, from: number, to: number): string =>
   String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
 
-/** The type of a raster picture that can be shown small; undefined for all else. */
+/** The type of a raster picture that previews can be made of; undefined for other files. */
 export function sniffPicture(bytes: Uint8Array): string | undefined {
   const head = ascii(bytes, 0, 16);
   if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
@@ -17,7 +17,7 @@ export function sniffPicture(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
-/** The type of sound or film; undefined for all else. */
+/** The type of an audio or video file; undefined for other files. */
 export function sniffRecording(bytes: Uint8Array): string | undefined {
   const head = ascii(bytes, 0, 16);
   if (head.slice(4, 8) === "ftyp") return /^(?:M4A|M4B)/.test(head.slice(8, 12)) ? "audio/mp4" : "video/mp4";

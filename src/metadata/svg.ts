@@ -1,7 +1,7 @@
 /**
- * Makes a drawing harmless: only elements and attributes of a strict list survive, written anew. No script, no event
- * handler, no style sheet that loads, no reference but to the drawing itself or to a raster picture inside it, no
- * declaration of entities, and no more elements, and pixels in pictures, than a drawing needs.
+ * Sanitises an SVG drawing: writes it anew with allowed elements and attributes only. The result has no script, event
+ * handler, loading style sheet or entity declaration. It refers only to its own elements and to raster pictures inside
+ * it. Elements and picture pixels are bounded.
  */
 import { Parser } from "htmlparser2";
 import { type Bitmap, decodeBmp, isBmp } from "./bmp.ts";
@@ -17,13 +17,13 @@ const ELEMENTS: ReadonlySet<string> = new Set(
     "feOffset feTurbulence feDisplacementMap style switch"
   ).split(" "),
 );
-/** Attributes that name another element or a picture. */
+/** Attributes that refer to another element or a picture. */
 const REFERENCES: ReadonlySet<string> = new Set(["href", "xlink:href"]);
 const MAX_ELEMENTS = 20_000;
 const MAX_DEPTH = 256;
-/** Elements that repeat others: nested, a few of them draw billions. */
+/** Most `use` elements. They repeat other elements; nested, a few of them draw billions. */
 const MAX_USES = 2_000;
-/** Of all pictures inside a drawing: opened they take some ten bytes each, all at once. */
+/** Pixels of all pictures inside a drawing together: decoded, each takes about ten bytes, all at the same time. */
 const MAX_PIXELS = 32_000_000;
 const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
 const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp|(?:x-ms-)?bmp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
@@ -32,22 +32,22 @@ const escapeText = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const escapeAttribute = (text: string): string => escapeText(text).replaceAll('"', "&quot;");
 
-/** Whether a style or presentation attribute refers to anything but the drawing itself. */
+/** True if a style or presentation attribute refers to anything outside the drawing. */
 function loads(value: string): boolean {
-  // Escapes can spell any word of CSS.
+  // A CSS escape can spell any word.
   if (value.includes("\\") || /@import|expression|javascript:|image-set|@font-face|@namespace/i.test(value))
     return true;
   const references = value.match(/url\s*\(/gi)?.length ?? 0;
   return references !== (value.match(/url\(\s*["']?#[\w.:-]+["']?\s*\)/gi)?.length ?? 0);
 }
 
-/** A picture inside a drawing. */
+/** A raster picture inside a drawing. */
 interface Embedded {
   readonly reference: string;
   readonly pixels: number;
 }
 
-/** The picture that a reference holds; undefined for any other reference, and for what cannot be measured. */
+/** The picture in a reference; undefined for any other reference, and for a picture of unknown size. */
 function embedded(reference: string, maxPixels: number): Embedded | undefined {
   if (!SAFE_PICTURE.test(reference)) return undefined;
   const bytes = Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64");
@@ -56,7 +56,7 @@ function embedded(reference: string, maxPixels: number): Embedded | undefined {
   return size === undefined ? undefined : { reference, pixels: size.width * size.height };
 }
 
-/** The library that renders drawings opens no bitmaps: it would leave an empty place. */
+/** Converts a BMP picture, because the SVG renderer can't open it and would leave an empty area. */
 function bitmapAsPng(bytes: Uint8Array, maxPixels: number): Embedded | undefined {
   let bitmap: Bitmap;
   try {
@@ -76,16 +76,16 @@ function isSafe(name: string, value: string): boolean {
   return !/^\s*(?:javascript|vbscript|data|https?|file):/i.test(value) && !loads(value);
 }
 
-/** An element that is written. */
+/** An element that the writer keeps. */
 interface Element {
   readonly name: string;
-  /** Text of a style sheet so far, whatever else is inside it: it is judged when all of it is there. */
+  /** Text of a style sheet so far. It is checked at its end, when all of it is known. */
   style: string;
 }
 
 class Writer {
   readonly #parts: string[] = [];
-  /** Open elements; those left out are undefined. */
+  /** Open elements; undefined for the ones left out. */
   readonly #open: (Element | undefined)[] = [];
   #skipped = 0;
   #elements = 0;
@@ -97,7 +97,7 @@ class Writer {
     if (this.#open.length >= MAX_DEPTH || ++this.#elements > MAX_ELEMENTS)
       throw new MetadataFailure("too_large", "svg");
     const isRoot = this.#open.length === 0;
-    // A style sheet holds text and nothing else: an element in it would only take its words apart.
+    // A style sheet holds text only. An element in it could split a forbidden word.
     const isInStyle = this.#open.at(-1)?.name === "style";
     if (this.#skipped > 0 || isInStyle || !ELEMENTS.has(local) || (isRoot && local !== "svg")) {
       this.#open.push(undefined);
@@ -114,7 +114,7 @@ class Writer {
     this.#parts.push(`<${local}${namespaces}${kept.join("")}>`);
   }
 
-  /** The attribute's value as it is written; undefined where it is left out. */
+  /** The attribute's value to write; undefined if the attribute is left out. */
   #written(element: string, attribute: string, value: string): string | undefined {
     if (attribute.includes(":") && !/^(?:xlink:href|xml:space)$/.test(attribute)) return undefined;
     if (element !== "image" || !REFERENCES.has(attribute)) return isSafe(attribute, value) ? value : undefined;
@@ -147,7 +147,7 @@ class Writer {
   }
 }
 
-/** The drawing with nothing left in it that acts or loads. @throws MetadataFailure when it is none, or far too large */
+/** Returns the drawing without parts that act or load. @throws MetadataFailure if it is no SVG, or too large */
 export function sanitizeSvg(source: string): string {
   const writer = new Writer();
   const parser = new Parser(
@@ -156,7 +156,8 @@ export function sanitizeSvg(source: string): string {
       ontext: (text) => writer.text(text),
       onclosetag: () => writer.close(),
     },
-    // In XML mode declarations, processing instructions and comments are passed over, and no entity but XML's five known.
+    // In XML mode the parser skips declarations, processing instructions and comments, and knows only XML's five
+    // entities.
     { xmlMode: true, decodeEntities: true },
   );
   parser.write(source);

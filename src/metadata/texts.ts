@@ -1,6 +1,6 @@
 /**
- * Tokens' documents and bodies by hash, read from the blob table as far as a page has room for them and kept in an LRU by
- * bytes: what a page puts into its records, ready as JSON text.
+ * A cache of token texts by document hash. It reads documents and bodies from the blob table, as far as a page has room
+ * for them, and keeps the JSON text that a page shows in an LRU by bytes.
  */
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../core/hex.ts";
@@ -15,16 +15,16 @@ import { namesId, withId } from "./uri.ts";
 import { type BodyWords, NO_WORDS, wordsOfImage } from "./words.ts";
 import type { Token } from "./work.ts";
 
-/** A token's outcome in words. */
+/** The text of a token's outcome. */
 export interface TokenText extends BodyWords {
-  /** JSON of the URI as the contract gave it, or `null`. */
+  /** JSON string of the URI as the contract returned it, or `null`. */
   readonly uri: string;
-  /** What tells that URI apart from others. */
+  /** Short unique name of the picture's URI, see `nameOf`. */
   readonly imageName: string | null;
   readonly bytes: number;
 }
 
-/** The text as one token of the document has it: its picture's address may leave the place of the id to the reader. */
+/** The text for one token of a shared document: replaces `{id}` in the URIs of its picture and animation. */
 export function textOfToken(text: TokenText, token: Token): TokenText {
   if (!namesId(text.image)) return text;
   const fields = JSON.parse(text.normalized) as NormalizedMetadata;
@@ -34,14 +34,14 @@ export function textOfToken(text: TokenText, token: Token): TokenText {
   return { ...text, normalized: JSON.stringify(normalized), image, imageName: nameOf(image) };
 }
 
-/** Texts by hash; undefined where no document is stored. What was not reached is not among the keys. */
+/** Texts by hash; undefined if no document is stored. A hash that was not read is missing. */
 export type Texts = Map<Hash, TokenText | undefined>;
 
 interface Body {
-  /** Undefined where it is not stored. */
+  /** Undefined if the body is not stored. */
   readonly bytes: Uint8Array | undefined;
   readonly words: BodyWords;
-  /** Whether another look would find nothing else. */
+  /** False if another read may give a different result, so that this one must not be cached. */
   readonly isSure: boolean;
 }
 
@@ -50,7 +50,7 @@ export class TokenTexts {
   readonly #parser: Pick<Parser, "words">;
   readonly #cache: LRUCache<Hash, TokenText>;
 
-  /** @param parser which pages share with nobody who fetches */
+  /** @param parser for pages only, so that a page doesn't wait for fetched content */
   constructor(log: EventLog, parser: Pick<Parser, "words">, maxBytes: number) {
     this.#log = log;
     this.#parser = parser;
@@ -64,8 +64,8 @@ export class TokenTexts {
   }
 
   /**
-   * Adds the hashes' texts, in their order, until those that had to be read exceed `maxCharacters`; at least one that is
-   * missing. Nothing behind that is read, and others have their turn meanwhile.
+   * Adds the texts of the hashes, in their order, until the ones read exceed `maxCharacters`; at least one missing
+   * text. Reads nothing beyond that. Works in slices.
    */
   async read(hashes: readonly Hash[], texts: Texts, maxCharacters: number): Promise<void> {
     const missing = new Set<Hash>();
@@ -82,7 +82,7 @@ export class TokenTexts {
       [...documents.values()].map((document) => document?.body).filter((body) => body !== undefined),
     );
     const read = blobsOf(this.#log, [...bodies]);
-    // Many tokens may share one body: it is put into words once.
+    // Many tokens may share a body, which is parsed once.
     const found = new Map<Hash, Body>();
     let characters = 0;
     for (const [hash, document] of documents) {
@@ -92,7 +92,7 @@ export class TokenTexts {
         continue;
       }
       const { body, image } = document;
-      // Bodies come in the order of the documents that first name them.
+      // `read` yields bodies in the order in which the documents first name them.
       if (body !== undefined && !found.has(body)) {
         const bytes = (await read.next()).value?.[1];
         found.set(body, await this.#body(bytes));
@@ -109,7 +109,7 @@ export class TokenTexts {
   }
 
   async #body(bytes: Uint8Array | undefined): Promise<Body> {
-    // It may come yet.
+    // The body may be stored later.
     if (bytes === undefined) return { bytes, words: wordsOfImage(null), isSure: false };
     try {
       return { bytes, words: await this.#parser.words(bytes), isSure: true };
@@ -119,7 +119,7 @@ export class TokenTexts {
     }
   }
 
-  /** Documents in the order of their hashes, until they exceed `maxBytes`. */
+  /** Reads the documents in the order of their hashes, until they exceed `maxBytes`. */
   async #documents(
     hashes: readonly Hash[],
     slices: Slices,
@@ -144,11 +144,11 @@ function textOf(uri: string, words: BodyWords): TokenText {
   return {
     ...texts,
     get imageName() {
-      // Few pages show pictures, and a name may be the hash of a megabyte.
+      // Computed at the first use: few pages show pictures, and the name may be the hash of a megabyte.
       imageName ??= texts.image === null ? null : nameOf(texts.image);
       return imageName;
     },
-    // A character takes one byte, or two once any of them is not Latin.
+    // Upper bound: a string takes one byte per character, or two if any of them is not Latin-1.
     bytes: 512 + 2 * length,
   };
 }

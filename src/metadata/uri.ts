@@ -1,13 +1,13 @@
 /**
- * From what a contract calls a URI to what can be fetched: inline content, or a list of http(s) URLs to try in turn.
- * Knows every spelling of IPFS and Arweave seen in the wild; decides nothing about addresses, which is the fetcher's part.
+ * Resolves the URI that a contract returns to inline content, or to a list of http(s) URLs to try in turn. Knows the
+ * spellings of IPFS and Arweave addresses that contracts use. It does not check hosts; the fetcher does.
  */
 import { TransferKind } from "../events/columns.ts";
 import { type Inline, parseDataUri } from "./data-uri.ts";
 import { MetadataFailure } from "./outcome.ts";
 
 export type Target =
-  /** Written into the URI itself, whose padding is gone: for `inlineContent`, which may take long. */
+  /** Content inside the URI, trimmed of padding. `inlineContent` decodes it, which may take long. */
   { readonly kind: "inline"; readonly uri: string } | { readonly kind: "remote"; readonly urls: readonly string[] };
 
 /** Bases without a trailing slash, in order of preference. */
@@ -18,39 +18,39 @@ export interface Gateways {
 
 export interface UriOptions {
   readonly gateways: Gateways;
-  /** Of the content. */
+  /** Size limit of the content. */
   readonly maxBytes: number;
 }
 
-/** A URI on the web is short; inline content may be as long as what it holds. */
+/** Longest web URL. Inline content may be longer. */
 const MAX_URL_LENGTH = 8_192;
-/** Percent-encoding is three times as long as what it holds. */
+/** Percent-encoding makes content up to three times as long. */
 const MAX_ENCODED = 3;
-/** Each `{id}` makes a URI sixteen times as long as itself. */
+/** Most `{id}` per URI: each becomes 64 hexadecimal digits, sixteen times as long. */
 const MAX_IDS = 1_000;
-/** What a URI is can be told from so much of it. */
+/** Leading characters that show the kind of a URI. */
 const HEAD = 16;
 
 /** CIDv0 (base58), CIDv1 in base32 (either case), base36 and base58. */
 const CID =
   "(?:Qm[1-9A-HJ-NP-Za-km-z]{44}|b[a-z2-7]{50,110}|B[A-Z2-7]{50,110}|k[0-9a-z]{50,110}|z[1-9A-HJ-NP-Za-km-z]{46,110})";
-// A slash has one place in each of these only: with two, a run of them has more ways to be read than there is time.
+// Each pattern has one place for a slash. With two adjacent ones, a run of slashes would backtrack catastrophically.
 const BARE_CID = new RegExp(`^(?:/?ipfs/+(?:ipfs/+)*)?(${CID}(?:[/?#].*)?)$`);
 const GATEWAY_PATH = new RegExp(`^https?://[^/?#]+/+(?:ipfs/+)+(${CID}(?:[/?#].*)?)$`, "i");
 const GATEWAY_IPNS = /^https?:\/\/[^/?#]+\/+ipns\/+([^/?#]+(?:[/?#].*)?)$/i;
 const SUBDOMAIN = new RegExp(`^https?://(${CID})\\.ipfs\\.[^/?#]+([/?#].*)?$`);
 
-/** Where a token's id belongs, in every spelling: encoders of URLs encode the braces, too. */
+/** The placeholder of a token's id. URL encoders also encode the braces. */
 const ID = /\{id\}|%7bid%7d/i;
 
 /**
- * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 says that `{id}` is 64
- * hexadecimal digits. No standard says it of ERC-721. Its files are mostly named in decimal, so that goes first.
- * @throws MetadataFailure when there are too many ids
+ * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 defines `{id}` as 64
+ * hexadecimal digits. ERC-721 doesn't define it; its files mostly have decimal names, so that comes first.
+ * @throws MetadataFailure if there are too many placeholders
  */
 export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id: bigint }): readonly string[] {
   const isErc1155 = kind === TransferKind.erc1155;
-  // The text of a document that says {id} may mean just that.
+  // Text of an inline document may contain a literal {id}.
   if (!isErc1155 && isInline(trimPadding(uri))) return [uri];
   const parts = uri.split(ID, MAX_IDS + 2);
   if (parts.length > MAX_IDS + 1) throw new MetadataFailure("invalid_uri", "too many ids");
@@ -59,20 +59,22 @@ export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id:
   return isErc1155 ? [hex] : [parts.join(id.toString()), hex];
 }
 
-/** Whether an address says where the token's id belongs. */
+/** True if a URI has a placeholder for the token's id. */
 export const namesId = (uri: string | null): uri is string =>
   uri !== null && uri.length <= MAX_URL_LENGTH && ID.test(uri) && !isInline(trimPadding(uri));
 
-/** An address inside a token's metadata with its id in place: ERC-1155 has it in any URI, in decimal for an ERC-721. */
+/**
+ * Replaces the placeholder in a URI of a token's metadata: by hexadecimal digits for ERC-1155, else by decimal ones.
+ */
 export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): string =>
   urisOfToken(uri, token)[0] ?? uri;
 
-/** `<cid>/path` or `name/path` after any spelling of an IPFS or IPNS address; undefined for all else. */
+/** `ipfs/<cid>/path` or `ipns/name/path` for any spelling of an IPFS or IPNS address; undefined for other URIs. */
 function distributedPath(uri: string): string | undefined {
   const scheme = /^(ipfs|ipns):(?:\/\/|\/)?(.*)$/is.exec(uri);
   if (scheme !== null) {
     const isName = scheme[1]?.toLowerCase() === "ipns";
-    // `ipfs://ipfs/…`, and `ipfs://ipns/…`, which names the other system.
+    // `ipfs://ipfs/…` repeats the name. `ipfs://ipns/…` means IPNS.
     const [, named, rest = ""] = /^\/*(?:(ipns)\/+|(?:ipfs\/+)*)(.*)$/is.exec(scheme[2] ?? "") ?? [];
     const path = rest.replace(/^\/+/, "");
     if (path === "") throw new MetadataFailure("invalid_uri", "an IPFS address without a CID");
@@ -86,12 +88,14 @@ function distributedPath(uri: string): string | undefined {
   return cid === undefined ? undefined : `ipfs/${cid}${path}`;
 }
 
-/** A path on a gateway. What follows a `#` is part of a file's name more often than a fragment. */
+/** The URLs of a path on the gateways. A `#` is encoded: it is part of a file's name more often than a fragment. */
 function gatewayUrls(path: string, gateways: readonly string[]): string[] {
   return gateways.map((gateway) => `${gateway}/${path.replaceAll("#", "%23")}`);
 }
 
-/** Contracts pad strings with zero bytes. Character by character: whoever wrote it decides how many there are. */
+/**
+ * Trims white space and zero bytes, with which contracts pad strings. Linear, because the author decides the length.
+ */
 function trimPadding(text: string): string {
   const isPadding = (at: number) => {
     const code = text.charCodeAt(at);
@@ -108,7 +112,7 @@ const isInline = (uri: string): boolean => {
   return /^data:/i.test(head) || textType(head) !== undefined;
 };
 
-/** An id and a path on Arweave, after `ar://` or the address of its best known gateway, with or without a sandbox. */
+/** An Arweave id and path, after `ar://` or a URL of arweave.net, with or without a sandbox subdomain. */
 const ARWEAVE = /^ar:(?:\/\/|\/)?(.+)$/is;
 const ARWEAVE_URL = /^https?:\/\/(?:(?:www|[a-z0-9]{52})\.)?arweave\.net\/+([\w-]{43}(?:[/?#].*)?)$/i;
 
@@ -118,19 +122,19 @@ function arweavePath(uri: string): string | undefined {
   return path;
 }
 
-/** The type of content that is written in a URI's place; undefined where a scheme says what it is. */
+/** The media type of content in place of a URI; undefined for a URI with a scheme. */
 function textType(head: string): string | undefined {
   if (head.startsWith("{") || head.startsWith("[")) return "application/json";
   return /^<(?:svg|\?xml)\b/i.test(head) ? "image/svg+xml" : undefined;
 }
 
-/** Where the content of a URI is to be had. @throws MetadataFailure */
+/** Resolves a URI to the location of its content. @throws MetadataFailure */
 export function resolveUri(raw: string, options: UriOptions): Target {
   if (raw.length > options.maxBytes * MAX_ENCODED + MAX_URL_LENGTH) throw new MetadataFailure("too_large");
   const uri = trimPadding(raw);
   if (uri === "") throw new MetadataFailure("no_uri");
   if (isInline(uri)) return { kind: "inline", uri };
-  // From here on nothing long is looked at.
+  // Check the length first: the patterns below must not run on long text.
   if (uri.length > MAX_URL_LENGTH) throw new MetadataFailure("invalid_uri", "too long");
   const path = distributedPath(uri);
   if (path !== undefined) return { kind: "remote", urls: gatewayUrls(path, options.gateways.ipfs) };
@@ -144,7 +148,7 @@ export function resolveUri(raw: string, options: UriOptions): Target {
   return { kind: "remote", urls: [absolute] };
 }
 
-/** The content of at most `maxBytes` that is written into an inline target's URI. @throws MetadataFailure */
+/** Decodes an inline URI with content of at most `maxBytes`. @throws MetadataFailure */
 export function inlineContent(uri: string, maxBytes: number): Inline {
   const mimetype = textType(uri.slice(0, HEAD));
   if (mimetype === undefined) return parseDataUri(uri, maxBytes);

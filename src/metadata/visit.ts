@@ -1,6 +1,6 @@
 /**
- * One visit to a collection: asks and resolves what is due until nothing is, a window of tokens at a time. A slow token
- * holds its own place and no other's. Outcomes go to the log as they come.
+ * One visit to a collection: fetches due tokens until none is left, a window of tokens at a time. A slow token blocks
+ * only its own place in the window. Outcomes are appended to the log as they arrive.
  */
 
 import type { Clock } from "../core/clock.ts";
@@ -33,27 +33,25 @@ export interface VisitContext {
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved" | "repaired") => void;
-  /**
-   * Bytes of a collection's metadata on disk, and of its book in memory, from which on only what somebody looks at is asked
-   * for.
-   */
+  /** Stored bytes of a collection's metadata above which only tokens that clients read are fetched. */
   readonly maxStoredBytes: number;
+  /** The same limit for its book in memory. */
   readonly maxBookBytes: number;
 }
 
-/** What a token's content came to on disk. */
+/** The stored document of a token's outcome. */
 type Stored = Pick<TokenOutcome, "hash" | "bytes">;
 
-/** What was known when the contract was asked. */
+/** State of the book when the contract was asked. */
 interface Before {
   readonly book: MetadataBook;
-  /** The book's version then. */
+  /** Version of the book. */
   readonly since: number;
 }
 
-/** Tokens of one collection under way at once, so that one cannot take all the slots. */
+/** Tokens of one collection in flight at once, so that one collection can't take all slots. */
 const WINDOW = 48;
-/** URIs asked for in one batch: the largest drawings on chain cost a million gas each. */
+/** URIs per batch: the largest on-chain drawings cost a million gas each. */
 const ASK_BATCH = 40;
 const SAMPLE = 5;
 
@@ -64,15 +62,15 @@ export class Visit {
   readonly #isTurnOver: () => boolean;
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
-  /** What ends the visit: whoever sent it waits before the next one. */
+  /** The first failure. It ends the visit; the worker waits before the next one. */
   #failure: unknown;
   #isPuzzled = false;
-  /** Bytes of outcomes that the book does not know of yet. */
+  /** Bytes of outcomes that are not in the book yet. */
   #unwrittenBytes = 0;
-  /** Outcomes written. */
+  /** Number of outcomes written. */
   written = 0;
 
-  /** @param isTurnOver asked before more tokens are picked: whether others are to have the place */
+  /** @param isTurnOver called before each pick; returns true if the visit should end for another collection */
   constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal, isTurnOver: () => boolean) {
     this.#isTurnOver = isTurnOver;
     this.#context = context;
@@ -87,7 +85,7 @@ export class Visit {
         const book = await context.books.get(chainId, address);
         this.written += outcomes.length;
         this.#unwrittenBytes -= bytesOf(outcomes);
-        // Until it is in the book, nobody must think that it was never asked for.
+        // Tokens stay in flight until the book has their outcome. Otherwise they would be picked again.
         for (const { token } of outcomes) work.written(token, book);
       },
       onFailure: (outcomes, error) => {
@@ -99,8 +97,8 @@ export class Visit {
   }
 
   /**
-   * Runs until nothing is due, or its turn is over; whether nothing is.
-   * @throws AppError when the chain or the log cannot be asked; what was had is written
+   * Runs until no token is due, or the turn is over. Returns true if no token is due.
+   * @throws AppError if the chain or the log fails; the outcomes so far are written
    */
   async run(): Promise<boolean> {
     const isDone = await this.#loop().catch((error: unknown) => {
@@ -112,7 +110,7 @@ export class Visit {
     return isDone;
   }
 
-  /** Resolves once every outcome is in the log. @throws what failed since the visit began */
+  /** Resolves once every outcome is in the log. @throws the first failure of the visit */
   async #flush(): Promise<void> {
     await this.#outbox.flush();
     if (this.#failure !== undefined) throw this.#failure;
@@ -135,7 +133,7 @@ export class Visit {
       this.#weigh(book);
       const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
       if (tokens.length > 0) await this.#begin(tokens, { book, since: book.version });
-      // Walks take turns with requests.
+      // The walks of `pick` run in slices between requests.
       else if (more) await otherWork();
       else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
       else return true;
@@ -143,8 +141,9 @@ export class Visit {
   }
 
   /**
-   * Whoever writes a contract decides how much there is to store, and who runs this service how much of it unbidden. The
-   * same goes for how often: an announcement a block has all tokens asked again, and each outcome is remembered.
+   * Checks the collection's limits. A contract's author controls how much metadata there is to store, and by an
+   * announcement in each block also how many outcomes the book has. The operator controls how much of it is fetched
+   * without a request.
    */
   #weigh({ storedBytes, bytes: bookBytes }: MetadataBook): void {
     const { maxStoredBytes, maxBookBytes, logger, chainId } = this.#context;
@@ -152,12 +151,12 @@ export class Visit {
     if (isFull && !this.#work.isFull) {
       const { address } = this.#work;
       const sizes = { storedBytes, maxStoredBytes, bookBytes, maxBookBytes };
-      logger.warn({ chainId, address, ...sizes }, "metadata is large: only tokens that are read are asked for");
+      logger.warn({ chainId, address, ...sizes }, "metadata exceeds its limit; only tokens that are read are fetched");
     }
     this.#work.isFull = isFull;
   }
 
-  /** Asks for the tokens' URIs and starts to resolve each. */
+  /** Asks the contract for the tokens' URIs and starts to resolve each. */
   async #begin(tokens: readonly Token[], before: Before): Promise<void> {
     for (const token of tokens) this.#work.inFlight.add(keyOf(token));
     let uris: (string | undefined)[];
@@ -180,8 +179,8 @@ export class Visit {
   }
 
   /**
-   * At the newest block this service knows to concern the tokens: an endpoint that lags must not tell of before they were
-   * minted or changed, and a collection is written before the followed head moves.
+   * Asks at the newest known block that concerns the tokens, because a lagging endpoint could answer with the state
+   * before their mint or change. The collection may be ahead of the followed head.
    */
   async #ask(tokens: readonly Token[]): Promise<(string | undefined)[]> {
     const { asker, view, books, projections, chainId } = this.#context;
@@ -215,7 +214,7 @@ export class Visit {
     this.#outbox.add(outcome);
   }
 
-  /** The token's outcome, its body and document stored. @throws the signal's reason, AppError */
+  /** Returns the token's outcome, after storing its body and document. @throws the signal's reason, AppError */
   async #resolve(token: Token, uri: string | undefined, { book, since }: Before): Promise<TokenOutcome> {
     const { resolver, chainId, logger, observe } = this.#context;
     this.#signal.throwIfAborted();
@@ -223,7 +222,7 @@ export class Visit {
     const known = knownHashes(book, token);
     try {
       return await resolver.metadata(uri, token, this.#signal, async (resolution) => {
-        // Beside `resolved`: the token's metadata is not its content to the letter.
+        // Counted in addition to `resolved`.
         if ("text" in resolution && resolution.isRepaired) observe("repaired");
         const stored =
           "text" in resolution
@@ -234,13 +233,13 @@ export class Visit {
     } catch (error) {
       if (!(error instanceof MetadataFailure)) throw error;
       if (error.cause !== undefined) {
-        // One word of it a visit: who wants to can have a million such tokens.
+        // Warn once per visit: a hostile collection may have a million such tokens.
         const level = this.#isPuzzled ? "debug" : "warn";
         this.#isPuzzled = true;
         const { address } = this.#work;
         logger[level](
           { err: error.cause, chainId, address, token: String(token.id) },
-          "a token's content met a defect",
+          "the content of a token caused an unexpected error",
         );
       }
       return { token, reason: error.reason, ...(await this.#store({ uri }, known)), since };
@@ -258,7 +257,7 @@ export class Visit {
     const body = await this.#context.log.putBlob(bytes);
     const document = documentOf(uri, text, body);
     if (document.inline !== undefined && known.length > 0) {
-      // Older logs hold the URI whole: their tokens must not look as if all of them had changed.
+      // Older logs store the URI whole. Keep such a document, so that its token does not count as changed.
       const whole = hashOf(toBlob({ uri, body } satisfies OutcomeDocument));
       if (known.includes(whole)) return { hash: whole, bytes: 0 };
     }
@@ -266,8 +265,8 @@ export class Visit {
   }
 
   /**
-   * Asks again for a few tokens whose metadata is known; when half of them have changed the whole collection may have:
-   * a reveal. Returns whether it was declared outdated.
+   * Fetches a few tokens with known metadata again. If half of them changed, for example by a reveal, it marks the
+   * whole collection outdated and returns true.
    */
   async sample(): Promise<boolean> {
     const { books, chainId, clock, view } = this.#context;
@@ -296,14 +295,14 @@ export class Visit {
 
 const bytesOf = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
 
-/** The documents a token has by now. */
+/** Hashes of the token's current documents. */
 function knownHashes(book: MetadataBook, { kind, id }: Token): Hash[] {
   const slot = book.find(kind, id);
   if (slot < 0) return [];
   return [book.newest(slot)?.hash, book.good(slot)?.hash].filter((hash) => hash !== undefined);
 }
 
-/** Tokens with metadata, from anywhere in the collection. */
+/** Random tokens with metadata. */
 function pickSample(book: MetadataBook, clock: Clock): Token[] {
   const { tokens } = book;
   const slots = new Set<number>();

@@ -1,7 +1,7 @@
 /**
- * The two things the guarded fetcher needs of the outside: the addresses of a name, and one HTTP request to exactly one
- * address. Built on `node:http(s)` with a `lookup` of our own and no agent: the address that was checked is the one that
- * is connected to, and neither proxies nor credentials of the environment have a part in it.
+ * Network access of the guarded fetcher: the addresses of a name, and one HTTP request to exactly one address. Built on
+ * `node:http(s)` with its own `lookup` and no agent. So the connection goes to the address that was checked, and
+ * proxies and credentials of the environment are not used.
  */
 import { lookup as dnsLookup } from "node:dns/promises";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
@@ -10,16 +10,16 @@ import { isIPv6 } from "node:net";
 
 export interface WireRequest {
   readonly url: URL;
-  /** The address to connect to; the name in the URL serves for Host and for the certificate only. */
+  /** The address to connect to. The name in the URL is used for Host and for the certificate only. */
   readonly address: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Bytes of an answer's header at most. */
+  /** Most bytes of the response's header. */
   readonly maxHeaderBytes: number;
 }
 
-/** A test's wire records what is attempted and may lead it elsewhere. */
+/** An interface, so that a test can record requests and redirect them. */
 export interface Wire {
-  /** Every address of the name. @throws when there is none */
+  /** All addresses of the name. @throws if there is none */
   resolve(host: string): Promise<readonly string[]>;
   request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
 }

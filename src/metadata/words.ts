@@ -1,29 +1,29 @@
 /**
- * What a body of metadata says, in the words of a page: its text as JSON, its normalised fields, its picture's URI. Pure,
- * so that it runs here or in the parser's worker: a megabyte made of many small values takes a tenth of a second.
+ * Turns a stored metadata body into the JSON text of a page: body, normalised fields, and the URI of the picture. Pure,
+ * so that it runs here or in the parse worker: a megabyte of many small values takes 0.1 s.
  */
 import { isNestedWithin } from "./nesting.ts";
 import { bareMetadata, type JsonValue, type NormalizedMetadata, normalize } from "./normalize.ts";
 
-/** What a body puts into a token's text. */
+/** The parts of a token's text that come from its body. */
 export interface BodyWords {
-  /** JSON of the metadata's text, or `null`. */
+  /** JSON string of the body's text, or `null`. */
   readonly metadata: string;
   /** JSON of the normalised fields. */
   readonly normalized: string;
-  /** The picture's URI, else the animation's. */
+  /** URI of the picture, or of the animation if there is none. */
   readonly image: string | null;
 }
 
 const decoder = new TextDecoder();
 
-/** The words of metadata that is nothing but, perhaps, a picture. */
+/** The text of a token without a body, with at most a picture. */
 export const wordsOfImage = (image: string | null): BodyWords => wordsOf(bareMetadata(image));
 
-/** Of a body that cannot be put into words. */
+/** The text of a body that can't be normalised. */
 export const NO_WORDS: BodyWords = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
 
-/** The words of a stored body. */
+/** The text of a stored body. */
 export function wordsOfBody(bytes: Uint8Array): BodyWords {
   const body = decoder.decode(bytes);
   const fields = fieldsOf(body);
@@ -34,7 +34,7 @@ function wordsOf(fields: NormalizedMetadata): BodyWords {
   return { metadata: "null", normalized: JSON.stringify(fields), image: fields.image ?? fields.animation_url };
 }
 
-/** Undefined for a body that should not have got into the log: one like it must not cost the others of its page theirs. */
+/** Undefined for an invalid body. The log should have none, but one must not make its whole page fail. */
 function fieldsOf(body: string): NormalizedMetadata | undefined {
   try {
     const value = JSON.parse(body) as { readonly [key: string]: JsonValue };

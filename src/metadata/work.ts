@@ -1,7 +1,7 @@
 /**
- * What is left to do for one collection, and in which order: tokens somebody looks at, tokens never asked for (in order
- * of first appearance), outdated ones, failed ones whose wait is over. Walks the columns in slices and remembers where
- * it stands; what it remembers follows from the log and may be lost.
+ * The remaining work of one collection, in its order: tokens that clients read, new tokens (by first appearance),
+ * outdated tokens, failed tokens with a finished backoff. Walks the columns in slices and remembers its places. These
+ * follow from the log, so losing them costs time only.
  */
 import type { Address } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
@@ -15,49 +15,52 @@ export interface Token {
   readonly id: bigint;
 }
 
-/** Tokens of one collection that are asked for unbidden; all others when they are looked at. */
+/** Rows of a collection that are fetched without a request. Tokens beyond are fetched when a client reads them. */
 const MAX_EAGER_ROWS = 1_000_000;
-/** Rows or slots looked at in one go: a millisecond. */
+/** Rows or slots per slice: a millisecond. */
 const SLICE = 1_000;
 const MAX_URGENT = 10_000;
-/** Rows before the end that are looked at again when the collection has moved. */
+/** Rows before the end that are checked again after the collection changed. */
 const LOOK_BACK = 200;
 /**
- * What a contract says of its tokens has them asked for again: so often all of them, and some more, since most speak of one
- * token at a time. A contract that speaks in each block is not asked in each block.
+ * Window of the limit on outdated tokens. In each window, the worker fetches at most all tokens once plus
+ * `OUTDATED_MORE`. So a contract that announces changes in each block is not fetched in each block.
  */
 const OUTDATED_WINDOW_MS = 600_000;
+/** Extra tokens per window, for small collections: most announcements are about one token. */
 const OUTDATED_MORE = 1_000;
 
 export const keyOf = ({ kind, id }: Token): string => `${kind}:${id}`;
 
 export class CollectionWork {
   readonly address: Address;
-  /** Tokens being worked on. */
+  /** Keys of the tokens in flight. */
   readonly inFlight = new Set<string>();
-  /** When there may be something to do, ms since the epoch. */
+  /** When there may be work, in ms since the epoch. */
   dueAt = 0;
-  /** Failures to ask the chain, in a row. */
+  /** Consecutive failed visits. */
   interruptions = 0;
   sampleAt: number;
   sampleWait = 0;
-  /** Its metadata takes so many bytes that only what somebody looks at is still asked for. */
+  /** True if the metadata exceeds its byte limit. Then only tokens that clients read are fetched. */
   isFull = false;
-  /** Something was done since the log was last told that all is. */
+  /** True if outcomes were written since the last `MetadataSettled` event. */
   isUnsettled = false;
   #wake: (() => void) | undefined;
   readonly #urgent = new Map<string, Token>();
-  /** Tokens that were spoken of while they were worked on: what they came to is of before. */
+  /** Tokens that became outdated while they were in flight, so their new outcome may be outdated as well. */
   readonly #doubted = new Map<string, Token>();
   #position: Position | undefined = START;
   #rows = 0;
   #seen = -1;
   #outdatedSeen = 0;
-  /** Slots of the walks still to be looked at. */
+  /** Slots that the walk over outdated tokens has not checked yet. */
   #outdatedLeft = 0;
-  /** Outdated tokens asked for in the window under way, when it ends, and whether others wait for that. */
+  /** Outdated tokens picked in the current window. */
   #outdatedAsked = 0;
+  /** End of the current window, in ms since the epoch. */
   #outdatedWindowEnds = 0;
+  /** True if outdated tokens wait for the next window. */
   #isOutdatedWaiting = false;
   #retryLeft = 0;
   #nextRetry = 0;
@@ -72,7 +75,7 @@ export class CollectionWork {
     return this.#urgent.size;
   }
 
-  /** Puts tokens first. */
+  /** Moves tokens to the front. */
   want(tokens: readonly Token[]): void {
     for (const token of tokens) {
       if (this.#urgent.size >= MAX_URGENT) break;
@@ -82,7 +85,9 @@ export class CollectionWork {
     this.#wake?.();
   }
 
-  /** A token that was picked came to nothing, since the chain or the log could not be asked: no walk meets it again. */
+  /**
+   * Queues a token again after its fetch was interrupted by a failure of the chain or the log. No walk would find it.
+   */
   giveBack(token: Token): void {
     const key = keyOf(token);
     this.inFlight.delete(key);
@@ -90,26 +95,26 @@ export class CollectionWork {
     this.#wake?.();
   }
 
-  /** What a token came to is in the book. */
+  /** Handles a token with a new outcome in the book. */
   written(token: Token, book: MetadataBook): void {
     const key = keyOf(token);
     this.inFlight.delete(key);
     const slot = book.find(token.kind, token.id);
     if (slot < 0 || !book.isOutdated(slot)) return;
-    // No walk has met it, or one has passed it over. Of too many, another one will.
+    // The walk may have passed the token already, so remember it. If there are too many, repeat the walk.
     if (this.#doubted.size < MAX_URGENT) this.#doubted.set(key, token);
     else this.#outdatedSeen = 0;
     this.#wake?.();
   }
 
-  /** Resolves when something is wanted. */
+  /** Resolves when a token is queued at the front. */
   wanted(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;
     });
   }
 
-  /** Up to `max` tokens to ask for now; `more`: there may be others left. */
+  /** Picks up to `max` tokens to fetch now. `more` is true if further tokens may be due. */
   pick(
     collection: Collection,
     book: MetadataBook,
@@ -144,7 +149,7 @@ export class CollectionWork {
   #pickNew({ ledger, end, version }: Collection, book: MetadataBook, max: number, take: (token: Token) => void): void {
     const { rows } = ledger;
     if (this.#position === undefined && this.#seen !== version) {
-      // A reorg may have put other tokens in the newest rows.
+      // A reorg may have changed the tokens of the newest rows.
       this.#position = [Math.max(0, Math.min(this.#rows, rows.count) - LOOK_BACK), 0, 0, 0];
     }
     if (this.#position === undefined || end === undefined) return;
@@ -156,13 +161,13 @@ export class CollectionWork {
     }
     this.#position = next !== undefined && next[0] < MAX_EAGER_ROWS ? next : undefined;
     if (this.#position !== undefined) return;
-    // Not all that are in memory: those of blocks above the end may be on their way in.
+    // Count rows up to the end only: a fold in progress may have added rows of later blocks.
     this.#rows = ledger.rowsAt(end.number);
     this.#seen = version;
   }
 
   #pickOutdated(book: MetadataBook, now: number, max: number, take: (token: Token) => void): void {
-    // A walk under way is not begun anew: else tokens at its end would never be met by one.
+    // Finish a running walk before starting the next one. Otherwise frequent events would keep it from the last tokens.
     if (this.#outdatedLeft === 0 && book.outdatedVersion > this.#outdatedSeen) {
       this.#outdatedSeen = book.outdatedVersion;
       this.#outdatedLeft = book.tokens.count;
@@ -188,7 +193,7 @@ export class CollectionWork {
     }
   }
 
-  /** Outdated tokens that may still be asked for in the window. */
+  /** Number of outdated tokens that may still be picked in the window. */
   #outdatedRoom({ tokens }: MetadataBook): number {
     return Math.max(0, tokens.count + OUTDATED_MORE - this.#outdatedAsked);
   }
@@ -214,25 +219,25 @@ export class CollectionWork {
     if (this.#retryLeft === 0) this.#nextRetry = this.#foundRetry;
   }
 
-  /** A token failed: the walk over failed ones is due when its wait is over. */
+  /** Schedules the walk over failed tokens after a failure that is due again at `at`. */
   failed(at: number): void {
     this.#nextRetry = Math.min(this.#nextRetry, at);
     this.#foundRetry = Math.min(this.#foundRetry, at);
   }
 
-  /** The collection's version up to which every row was looked at; -1 before the first time. */
+  /** The collection's version up to which all rows were checked; -1 if a walk is not finished. */
   get seen(): number {
     return this.#position === undefined ? this.#seen : -1;
   }
 
-  /** When outdated tokens are to be asked for that no visit has asked for, or had room for. */
+  /** When outdated tokens that are left can be picked, in ms since the epoch. */
   get nextOutdated(): number {
     if (this.isFull) return Number.POSITIVE_INFINITY;
     if (this.#isOutdatedWaiting) return this.#outdatedWindowEnds;
     return this.#doubted.size > 0 ? 0 : Number.POSITIVE_INFINITY;
   }
 
-  /** When the next walk over failed ones is due. */
+  /** When the next walk over failed tokens is due, in ms since the epoch. */
   get nextRetry(): number {
     return this.isFull ? Number.POSITIVE_INFINITY : this.#nextRetry;
   }

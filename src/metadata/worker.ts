@@ -1,7 +1,7 @@
 /**
- * The metadata worker of one chain: runs in the process that holds the chain's metadata lease, visits a few collections
- * at a time, and sleeps until something is due, wanted or new. The log says what is left to do, so a worker that takes
- * over goes on where the other one's outcomes end.
+ * The metadata worker of one chain. It runs in the process that holds the chain's metadata lease, visits a few
+ * collections at a time, and sleeps until a collection is due, requested or changed. The remaining work follows from
+ * the log, so another process that takes over the lease continues after the last recorded outcome.
  */
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -19,17 +19,18 @@ import { CollectionWork, type Token } from "./work.ts";
 export interface WorkerOptions extends VisitContext {
   readonly holder: string;
   readonly media: MediaWorker;
-  /** The first wait before a finished collection's sample is asked again; it doubles up to a day. */
+  /** First wait before a finished collection is sampled, in ms; it doubles up to a day. */
   readonly sampleMs: number;
 }
 
-/** Collections visited at once, and how long one may be while others wait: on a slow host a large one takes days. */
+/** Collections visited at once. */
 const PARALLEL = 6;
+/** Longest visit while other collections wait: on a slow host a large collection takes days. */
 const TURN_MS = 15_000;
 const RETRY_BASE_MS = 2_000;
 const RETRY_MAX_MS = 300_000;
 const MAX_SAMPLE_MS = 86_400_000;
-/** Without a hint the collections are looked at again after this. */
+/** Longest sleep between two checks for due collections. */
 const IDLE_MS = 60_000;
 const MAX_WISH_AGE_MS = 60_000;
 const PAGE = 1_000;
@@ -39,7 +40,7 @@ export class MetadataWorker {
   readonly #works = new Map<Address, CollectionWork>();
   readonly #visiting = new Map<Address, Promise<void>>();
   #holding = false;
-  /** Whether a collection is due for which there is no room. */
+  /** True if a collection is due but all places are taken. */
   #isCrowded = false;
   #wake: (() => void) | undefined;
 
@@ -47,19 +48,19 @@ export class MetadataWorker {
     this.#options = options;
   }
 
-  /** Whether this process does the chain's metadata. */
+  /** True if this process holds the chain's metadata lease. */
   get holding(): boolean {
     return this.#holding;
   }
 
-  /** Tokens under way. */
+  /** Number of tokens in flight. */
   get inFlight(): number {
     let count = 0;
     for (const work of this.#works.values()) count += work.inFlight.size;
     return count;
   }
 
-  /** Works whenever the lease can be had, until stopped. */
+  /** Waits for the lease and works while it is held, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { log, clock, holder, chainId, logger } = this.#options;
     for (let failures = 0; !signal.aborted; ) {
@@ -97,8 +98,8 @@ export class MetadataWorker {
   }
 
   /**
-   * Every collection of the chain may have something left: its first visit tells. One that was settled and has not moved
-   * since is left in the log until it is due, so that a start replays nothing.
+   * Loads the collections of the chain. Each may have work left, which its first visit finds out. A collection that is
+   * settled and unchanged since stays in the log until it is due, so that a start doesn't replay all of them.
    */
   async #load(): Promise<void> {
     const { log, chainId } = this.#options;
@@ -140,7 +141,7 @@ export class MetadataWorker {
     return work;
   }
 
-  /** Starts visits to what is due while there is room; returns when the next one will be. */
+  /** Starts visits to due collections while places are free. Returns the time when the next one is due. */
   #startDue(signal: AbortSignal): number {
     const now = this.#options.clock.now();
     let next = now + IDLE_MS;
@@ -165,7 +166,7 @@ export class MetadataWorker {
     return next;
   }
 
-  /** Whoever was just visited, or gives up its place, comes after all others. */
+  /** Moves a collection to the end of the queue, after a visit or when it gives up its place. */
   #putLast(work: CollectionWork): void {
     this.#works.delete(work.address);
     this.#works.set(work.address, work);
@@ -188,7 +189,7 @@ export class MetadataWorker {
       }
       const isSampled = clock.now() >= work.sampleAt;
       if (isSampled) {
-        // What would not be asked for again need not be doubted.
+        // If changes would not be fetched, there is no use in looking for them.
         const isOutdated = !work.isFull && (await visit.sample());
         work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
         work.sampleAt = clock.now() + work.sampleWait;
@@ -202,12 +203,12 @@ export class MetadataWorker {
       work.interruptions++;
       const wait = backoffMs(clock, work.interruptions, RETRY_BASE_MS, RETRY_MAX_MS);
       const level = work.interruptions > 1 ? "warn" : "debug";
-      logger[level]({ err: error, address: work.address, retryInMs: wait }, "metadata could not be asked for");
+      logger[level]({ err: error, address: work.address, retryInMs: wait }, "a visit for metadata failed");
       work.dueAt = clock.now() + wait;
     }
   }
 
-  /** Leaves word of how far the collection is, for whoever starts next. */
+  /** Records the progress of the collection, for the next process that holds the lease. */
   async #settle(work: CollectionWork): Promise<void> {
     const { chainId } = this.#options;
     const { address, dueAt, sampleAt, sampleWait, seen } = work;
@@ -226,7 +227,7 @@ export class MetadataWorker {
     this.#wake?.();
   }
 
-  /** Until `at`, a nudge or the signal. */
+  /** Sleeps until the time `at`, a nudge or an abort. */
   #sleep(at: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     return new Promise((resolve) => {
@@ -243,7 +244,7 @@ export class MetadataWorker {
     });
   }
 
-  /** Tokens somebody looks at. Does nothing where another process holds the lease. */
+  /** Queues tokens that a client read. Does nothing if another process holds the lease. */
   want(address: Address, tokens: readonly Token[]): void {
     if (!this.#holding || tokens.length === 0) return;
     const work = this.#work(address);
@@ -251,14 +252,16 @@ export class MetadataWorker {
     this.#due(work);
   }
 
-  /** A stream of this chain grew: a collection's may hold new tokens, a metadata stream new doubts and wishes. */
+  /**
+   * Handles growth of a stream: a collection may have new tokens, a metadata stream new requests or outdated ranges.
+   */
   onWakeUp(stream: StreamName): void {
     const { chainId, log, books, logger } = this.#options;
     if (!this.#holding) return;
     if (stream.startsWith(`metadata/${chainId}/`)) {
-      // Read, it comes back through `onEvents`.
+      // The read delivers the new events to `onEvents`.
       books.get(chainId, parseAddress(stream)).catch((error: unknown) => {
-        logger.debug({ err: error, stream }, "a metadata stream could not be read");
+        logger.debug({ err: error, stream }, "failed to read a metadata stream");
       });
       return;
     }
@@ -274,17 +277,17 @@ export class MetadataWorker {
         this.#workOf(stream);
         this.#nudge();
       },
-      // The next wake-up or look finds it.
+      // Ignore the error: the next wake-up finds the collection.
       () => undefined,
     );
   }
 
-  /** Facts that others wrote to a metadata stream. */
+  /** Handles new events of a metadata stream, of any process. */
   onEvents(address: Address, events: readonly Recorded<MetadataEvent>[]): void {
     if (!this.#holding) return;
     for (const { event, time } of events) {
       if (event.type === "MetadataOutdated") this.#due(this.#work(address));
-      // A wish of long ago, met when the stream is read anew, is nobody's any more.
+      // A replay of the stream also delivers old requests. Their readers are gone.
       if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_WISH_AGE_MS) continue;
       const tokens = tokensOf(event.tokens);
       if (event.media) this.#options.media.want(address, tokens);

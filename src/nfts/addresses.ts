@@ -1,4 +1,7 @@
-/** Addresses of one collection, each once: 20 bytes and an index, read back as hex. Index 0 is the zero address. */
+/**
+ * The address table of one collection. In: addresses of 20 bytes. Out: an index per distinct address, and its hex text.
+ * Index 0 is the zero address.
+ */
 import type { ByteText } from "../core/byte-text.ts";
 import { HashIndex } from "./hash-index.ts";
 import { compare, findAddress, glance, hashAddress } from "./intern.ts";
@@ -6,7 +9,7 @@ import type { Keeper } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
 const WORDS = 5;
-/** Room for what is made of a dictionary, used again for the next one: a replay has thousands. */
+/** Buffers shared by all calls of `intern`: a replay makes thousands of them. */
 let wordsLeft = new Int32Array(0);
 let hashesLeft = new Int32Array(0);
 
@@ -29,7 +32,7 @@ export class AddressTable {
   readonly #hashOf = (row: number): number =>
     hashAddress(this.#index.seed, this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
 
-  /** The indexes of all addresses of `source`, 20 bytes each; new ones are added. */
+  /** Returns the indexes of all addresses in `source`, 20 bytes each, and adds the new ones. */
   intern(source: Uint8Array): Int32Array {
     const count = source.length / 20;
     if (count > hashesLeft.length) {
@@ -37,7 +40,7 @@ export class AddressTable {
       wordsLeft = new Int32Array(count * 2 * WORDS);
     }
     const words = wordsLeft;
-    // Aligned, so that words can be read.
+    // Copied, because reading 32-bit words needs alignment.
     new Uint8Array(words.buffer).set(source);
     const hashes = hashesLeft.subarray(0, count);
     const rows = new Int32Array(count);
@@ -63,25 +66,25 @@ export class AddressTable {
     return row;
   }
 
-  /** 0x and 40 digits in lower case. */
+  /** The address as 0x and 40 lower-case digits. */
   hex(row: number): string {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;
     return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
   }
 
-  /** As `hex`, added to a text. */
+  /** Writes the address as `hex` gives it. */
   addHex(out: ByteText, row: number): void {
     out.ascii("0x");
     out.hexWords(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS, WORDS);
   }
 
-  /** Hands on all addresses, or takes them over. */
+  /** Saves all addresses through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     this.#table.keep(keeper);
     this.#index.keep(keeper);
   }
 
-  /** Gives back what growth left over. */
+  /** Releases unused capacity. */
   trim(): void {
     this.#table.trim();
   }

@@ -1,10 +1,10 @@
 /**
- * When a contract that was found to be no NFT is looked at again: whoever asks for it, by a request or a subscription, has
- * it identified anew, unless that was done not long ago. It may have been deployed, or become an NFT, since.
+ * Decides when a contract that is not an NFT is identified again. It may have been deployed, or upgraded to an NFT,
+ * since. A request or a subscription triggers the check, at most once in the given time.
  */
 import type { Collection } from "./collection.ts";
 
-/** @param leastMs between two identifications */
+/** @param leastMs least time between two identifications */
 export function isToBeIdentifiedAnew(
   { status, identifiedAt }: Pick<Collection, "status" | "identifiedAt">,
   now: number,

@@ -1,38 +1,38 @@
 /**
- * Whether a collection's history has the shape of an airdrop: many receivers who did nothing for it. The log does not
- * say who paid for a mint, so this goes by what self-minting cannot look like: each block with mints hands tokens to
- * dozens of different receivers, on average over the whole history, and nearly nothing has moved since.
+ * Detects airdrops: collections minted to many receivers without their request. The log does not say which account
+ * paid for a mint, so the rule tests for a shape that self-minting cannot have: over the whole history, the average
+ * block with mints has dozens of different receivers, and nearly no token has moved since.
  */
 import { otherWork } from "../core/own-thread.ts";
 import type { BalanceHistory } from "./balances.ts";
 import type { Ledger } from "./ledger.ts";
 import type { OwnerHistory } from "./owners.ts";
 
-/** The id under which it goes into the log. */
+/** Id of the rule in the event log. */
 export const AIRDROP_SHAPE = "airdrop-shape";
 
-/** Fewer receivers than these are a team, not a mailing list. */
+/** Fewer receivers are likely a team. */
 const MIN_RECEIVERS = 200;
 /**
- * Different receivers to a block with mints. Minting oneself costs 70,000 gas and more, so that fifty in one block take
- * a tenth of it; a sale may do that for a few blocks, but never on average with its slow ones.
+ * Least average number of different receivers per block with mints. A self-mint costs at least 70,000 gas, so fifty of
+ * them take a tenth of a block. A sale may reach that in a few blocks, but not on average with its slow blocks.
  */
 const MIN_PER_BLOCK = 50;
-/** Share of all transfers that are mints: what people wanted is sold and given away. */
+/** Least share of mints among all transfers: tokens with a demand are sold and given away. */
 const MIN_MINTED = 0.97;
 
-/** Facts looked at in one go: a millisecond. */
+/** Facts per slice: a millisecond. */
 const SLICE = 65_536;
 
 /**
- * Looks at the whole history, in slices; costs a pass over it only where the cheap conditions hold. What comes in meanwhile
- * is little beside it, and has the shape looked at again.
+ * True if the collection has the shape of an airdrop. Reads the whole history, in slices, but only if the cheap
+ * conditions hold. Transfers that arrive meanwhile are few, and trigger another check.
  */
 export async function isAirdropShaped({ addresses, owners, balances, rows }: Ledger): Promise<boolean> {
   const receivers = addresses.count - 1;
   const transfers = owners.count + balances.count;
   if (receivers < MIN_RECEIVERS || rows.ranges.length > 0) return false;
-  // Somebody who received many for himself is a minter, not a mailing list.
+  // Few receivers with many tokens each are minters, not airdrop receivers.
   if (receivers < transfers / 2) return false;
   const minted =
     (await countOf(owners, (entry) => owners.prev(entry) === -1)) +
@@ -42,16 +42,16 @@ export async function isAirdropShaped({ addresses, owners, balances, rows }: Led
   return receivers >= blocks * MIN_PER_BLOCK;
 }
 
-/** Different blocks of a history, which lie in order. */
+/** Number of different blocks of a history, which is in order of blocks. */
 const blocksIn = (history: OwnerHistory | BalanceHistory): Promise<number> =>
   countOf(history, (i) => i === 0 || history.block(i) !== history.block(i - 1));
 
-/** How many facts of a history are such. */
+/** Number of facts of a history for which `isSuch` holds. */
 async function countOf(history: OwnerHistory | BalanceHistory, isSuch: (index: number) => boolean): Promise<number> {
   let count = 0;
   for (let i = 0; i < history.count; i++) {
     if (i % SLICE === SLICE - 1) await otherWork();
-    // A reorg may have taken the rest.
+    // A reorg may have removed the rest meanwhile.
     if (i < history.count && isSuch(i)) count++;
   }
   return count;

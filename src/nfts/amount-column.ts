@@ -1,20 +1,20 @@
 /**
- * A column of amounts, added and taken back at its end: 4 bytes each, 8 from the first of a chunk that does not fit 32
- * bits, and a bigint where 64 are not enough.
+ * A column of amounts that grows and shrinks at its end. An amount costs 4 bytes, or 8 in a chunk from the first one on
+ * that exceeds 32 bits. Amounts beyond 64 bits are bigints in a side table.
  */
 import type { Amount } from "./amount.ts";
 import { KEPT_AT_ONCE, type Keeper, keepList } from "./keep.ts";
 import { CHUNK_BITS, CHUNK_MASK, CHUNK_ROWS, WordTable } from "./word-table.ts";
 
-/** Of a bigint that is written down: sums of as many 256-bit amounts as there can be transfers. */
+/** Words of a saved bigint: the sum of up to 2^32 amounts of 256 bits fits 288 bits. */
 const WORDS = 9;
 
-/** As the high word: the amount is a bigint, at the index in the low word. */
+/** High word of a row with a bigint; the low word is its index in the side table. */
 const IN_TABLE = 0xffff_ffff;
 
 export class AmountColumn {
   readonly #low = new WordTable(1);
-  /** High words, of chunks that need any; as long as they have to be. */
+  /** High words, only for chunks that need them, and only up to the last row that does. */
   readonly #high: (Int32Array<ArrayBuffer> | undefined)[] = [];
   readonly #table: bigint[] = [];
   #highBytes = 0;
@@ -43,12 +43,12 @@ export class AmountColumn {
     return row;
   }
 
-  /** Only the lowest 32 bits of `low` are written. */
+  /** Writes both words of a row. Only the lowest 32 bits of `low` count. */
   #write(row: number, low: number, high: number): void {
     this.#low.set(row, 0, low);
     const at = row & CHUNK_MASK;
     const chunk = this.#high[row >>> CHUNK_BITS];
-    // What a row that was taken back left there must go.
+    // Write a 0 where a high word exists: a removed row may have left its own there.
     if (high === 0 && (chunk === undefined || at >= chunk.length)) return;
     const wide = chunk !== undefined && at < chunk.length ? chunk : this.#widen(row >>> CHUNK_BITS, at + 1);
     wide[at] = high;
@@ -67,13 +67,13 @@ export class AmountColumn {
     this.#high[number] = chunk;
   }
 
-  /** Forgets the newest. */
+  /** Removes the newest amount. */
   pop(): void {
     const row = --this.#low.count;
     if ((this.#high[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0) >>> 0 === IN_TABLE) this.#table.pop();
   }
 
-  /** Hands on all amounts, or takes them over. */
+  /** Saves all amounts through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     this.#low.keep(keeper);
     const high = keepList(keeper, this.#high);
@@ -98,7 +98,7 @@ export class AmountColumn {
     }
   }
 
-  /** Gives back what growth left over. */
+  /** Releases unused capacity. */
   trim(): void {
     this.#low.trim();
     for (const [number, chunk] of this.#high.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Amounts of ERC-1155 tokens: a number while it is exact (up to 2^53), a bigint above. The fold and its columns handle
- * nearly all amounts without making a bigint.
+ * Amounts of ERC-1155 tokens: a number while that is exact (below 2^53), a bigint above. So the fold and its columns
+ * handle nearly all amounts without allocating a bigint.
  */
 export type Amount = number | bigint;
 
@@ -14,7 +14,7 @@ export function addAmounts(a: Amount, b: Amount): Amount {
   return shrink(BigInt(a) + BigInt(b));
 }
 
-/** `a - b`, where b is not above a. */
+/** `a - b`; b must not be above a. */
 export function subtractAmounts(a: Amount, b: Amount): Amount {
   if (typeof a === "number" && typeof b === "number") return a - b;
   return shrink(BigInt(a) - BigInt(b));
@@ -22,7 +22,7 @@ export function subtractAmounts(a: Amount, b: Amount): Amount {
 
 export const isLess = (a: Amount, b: Amount): boolean => a < b;
 
-/** The amount in `words` little-endian u32 words at `index` of a column. */
+/** The amount at `index` of a column with `words` little-endian u32 words per value. */
 export function amountAt(values: Uint32Array, words: 1 | 2 | 8, index: number): Amount {
   const at = index * words;
   const low = values[at] as number;

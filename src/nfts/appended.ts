@@ -1,18 +1,19 @@
 /**
- * What this process has appended to the stream of a collection in memory, until it is folded: to read it back, prove it
- * and copy it out of the log is a millisecond of the request thread for ten thousand transfers, or a trip to a server.
+ * Buffers events that this process appended to the stream of a collection in memory, until they are folded. Without it,
+ * the fold would read them back from the log: a millisecond of the request thread for ten thousand transfers, or a
+ * database round trip.
  */
 import type { NftEvent, Recorded } from "../events/types.ts";
 
-/** Bytes of transfers that may lie here: a fold that falls behind by more reads the log. */
+/** Most bytes of buffered transfers. A fold that falls behind by more reads the log. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 export class AppendedEvents {
-  /** They follow each other. */
+  /** Consecutive versions. */
   #events: Recorded<NftEvent>[] = [];
   #bytes = 0;
 
-  /** An append, durable in the log. */
+  /** Adds events that are durable in the log. */
   add(events: readonly Recorded<NftEvent>[]): void {
     const last = this.#events.at(-1)?.version;
     if (last !== undefined && events[0]?.version !== last + 1) this.#clear();
@@ -23,7 +24,10 @@ export class AppendedEvents {
     if (this.#bytes > MAX_BYTES) this.#clear();
   }
 
-  /** Takes out the events from `version` on, as far as the one that exceeds `maxBytes`; none when that one is not here. */
+  /**
+   * Removes and returns the events from `version` on, up to and including the one that reaches `maxBytes`. Returns none
+   * if that version is not buffered.
+   */
   take(version: number, maxBytes: number): Recorded<NftEvent>[] {
     this.drop(version - 1);
     if (this.#events[0]?.version !== version) return [];
@@ -37,7 +41,7 @@ export class AppendedEvents {
     return this.#events.splice(0, to);
   }
 
-  /** Forgets the events up to `version`: they are folded, from wherever they were read. */
+  /** Drops the events up to `version`, which are folded. */
   drop(version: number): void {
     const after = this.#events.findIndex((recorded) => recorded.version > version);
     if (after < 0) this.#clear();

@@ -1,7 +1,7 @@
 /**
- * Histories of ERC-1155 balances: the lists of `entry-lists.ts`, an index entry a holding that leads to its newest
- * entry, and what is alive now. The zero address has a list for each token: of what is in circulation, raised by mints
- * and lowered by burns, so that supply has its history like any balance.
+ * Histories of ERC-1155 balances: the lists of `entry-lists.ts`, an index from each holding to its newest entry, and
+ * the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower it.
+ * So supply has a history like any balance.
  */
 
 import { mix } from "../core/mix.ts";
@@ -23,28 +23,28 @@ const hashPair = (seed: number, slot: number, owner: number): number => {
 
 export class BalanceHistory {
   readonly #lists: EntryLists;
-  /** Transfers that brought a holding. */
+  /** Marks the transfers that created a holding. */
   readonly #bringers = new Marks();
-  /** By (slot, owner): the newest entry of the list. */
+  /** By (slot, owner): the newest entry of the holding's list. */
   readonly #index = new HashIndex();
-  /** How many single-owner facts there were: from which transfer on, and the number. */
+  /** Number of single-owner facts the collection had, as (first transfer it applies to, number). */
   readonly #after = new WordTable(2);
   /**
-   * By slot: the addresses of all who hold some of the token, in one word by exclusive or. Where there is but one, that is
-   * the word; whoever it names is asked what he holds.
+   * By slot: the address indexes of all holders of the token, combined by exclusive or. With one holder the word is its
+   * index. With several it is meaningless, so `soleHolder` checks the balance of the address it names.
    */
   readonly #holders = new WordTable(1);
-  /** Burns of all that the sender held: the transfer, and that word after it. After others the receiver is who to ask. */
+  /** Burns of a sender's whole balance: the transfer, and the word of `#holders` after it. See `soleHolder`. */
   readonly #emptied = new WordTable(2);
   readonly #links: TokenLinks;
 
-  /** Tokens in circulation, and holdings above zero, at the newest block. */
+  /** Tokens with a supply above zero, and holdings above zero, at the newest block. */
   liveTokens = 0;
   liveHoldings = 0;
 
   /**
-   * @param links where each token keeps the newest entry of its circulation
-   * @param steps where walks are counted
+   * @param links keeps the newest entry of each token's supply
+   * @param steps counts the steps of walks
    */
   constructor(links: TokenLinks, steps: Steps) {
     this.#links = links;
@@ -64,7 +64,7 @@ export class BalanceHistory {
     return this.#lists.block(transfer);
   }
 
-  /** The token's transfer before, or -1. */
+  /** The token's previous transfer, or -1. */
   prev(transfer: number): number {
     return this.#lists.prev(transfer);
   }
@@ -82,7 +82,7 @@ export class BalanceHistory {
     return hashPair(this.#index.seed, this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
   };
 
-  /** Where the index has the holding of (slot, owner), or -1. */
+  /** The place of the holding (slot, owner) in the index, or -1. */
   #find(slot: number, owner: number, hash: number): number {
     const index = this.#index;
     for (let place = index.home(hash); ; place++) {
@@ -93,7 +93,7 @@ export class BalanceHistory {
     }
   }
 
-  /** The newest entry of somebody's list, or -1. */
+  /** The newest entry of the owner's list, or -1. */
   #tailOf(slot: number, owner: number): number {
     if (owner === ZERO_OWNER) return this.#links.supplyTail(slot);
     const hash = hashPair(this.#index.seed, slot, owner);
@@ -101,15 +101,15 @@ export class BalanceHistory {
     return place < 0 ? -1 : this.#index.rowAt(hash, place);
   }
 
-  /** What the holder holds at the newest block; of the zero address: what is in circulation. */
+  /** The owner's balance at the newest block; for the zero address the token's supply. */
   balance(slot: number, owner: number): Amount {
     return this.#lists.balance(this.#tailOf(slot, owner));
   }
 
   /**
-   * Records a transfer of `amount` > 0 and returns its index. The sender must hold that much (the zero address always
-   * does) and sender and receiver must not both be the zero address.
-   * @param after how many single-owner facts the collection has: the order between both kinds
+   * Records a transfer of `amount` > 0 and returns its index. The sender must hold at least that much, unless it is the
+   * zero address. Sender and receiver must not both be the zero address.
+   * @param after number of single-owner facts the collection has: it orders the two kinds
    */
   push(
     { block, slot, from, to }: { block: number; slot: number; from: number; to: number },
@@ -152,7 +152,7 @@ export class BalanceHistory {
     }
   }
 
-  /** Somebody holds some of the token who held nothing, or the other way round. */
+  /** Adds the owner to the token's word of `#holders`, or removes it. */
   #toggle(slot: number, owner: number): void {
     const holders = this.#holders;
     while (holders.count <= slot) holders.set(holders.add(), 0, 0);
@@ -171,7 +171,7 @@ export class BalanceHistory {
     this.#toggle(slot, from);
   }
 
-  /** Returns whether the transfer brought the holding. */
+  /** Returns true if the transfer created the holding. */
   #receive(transfer: number, slot: number, to: number, amount: Amount): boolean {
     const hash = hashPair(this.#index.seed, slot, to);
     const place = this.#find(slot, to, hash);
@@ -194,7 +194,7 @@ export class BalanceHistory {
     return false;
   }
 
-  /** Undoes the newest transfer and returns its slot and what its token's tail was before. */
+  /** Undoes the newest transfer. Returns its slot, and the token's transfer before it. */
   pop(): { slot: number; prev: number } {
     const lists = this.#lists;
     const transfer = this.count - 1;
@@ -225,7 +225,7 @@ export class BalanceHistory {
     return { slot, prev };
   }
 
-  /** Takes the newest entry off its list. */
+  /** Removes the newest entry from its list. */
   #retract(entry: number, slot: number): void {
     const holding = this.#lists.holdingOf(entry);
     const before = this.#lists.before(entry);
@@ -238,7 +238,7 @@ export class BalanceHistory {
     this.#lists.retract(entry);
   }
 
-  /** Transfers were taken back by `pop`, no more for now. */
+  /** Drops stale marks of the trails, after the last `pop` of a revert. */
   cut(): void {
     this.#lists.cut();
   }
@@ -258,7 +258,7 @@ export class BalanceHistory {
     return this.#lists.find(holding, this.newestEntry(holding), block);
   }
 
-  /** As `findEntry`, however long it takes. */
+  /** Like `findEntry`, but never pauses. */
   entryAt(holding: number, block: number): number {
     for (;;) {
       const entry = this.findEntry(holding, block);
@@ -266,12 +266,12 @@ export class BalanceHistory {
     }
   }
 
-  /** The entry before of the same holding, or -1. */
+  /** The previous entry of the same holding, or -1. */
   entryBefore(entry: number): number {
     return this.#lists.before(entry);
   }
 
-  /** What was held after an entry; 0 for none. */
+  /** The balance after an entry; 0 for -1. */
   heldAfter(entry: number): Amount {
     return this.#lists.balance(entry);
   }
@@ -286,29 +286,29 @@ export class BalanceHistory {
     return this.#bringers.next(holding);
   }
 
-  /** How many single-owner facts the collection had when the holding appeared. */
+  /** Number of single-owner facts the collection had when the holding appeared. */
   holdingAfter(holding: number): number {
     return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
   }
 
-  /** What is in circulation of the token after `block`, or `PAUSED`. */
+  /** The token's supply after `block`, or `PAUSED`. */
   findSupply(slot: number, block: number): Amount {
     const entry = this.#lists.find(~slot, this.#links.supplyTail(slot), block);
     return entry === PAUSED ? PAUSED : this.#lists.balance(entry);
   }
 
   /**
-   * The one holder of all that is in circulation (`supply`) after the token's last transfer of a block, as an address index, or -1
-   * when there are several; `PAUSED` where his balance is far to seek.
+   * The only holder of the whole `supply` after `last`, the token's last transfer up to a block, as an address index.
+   * -1 if there are several; `PAUSED` if the walk to its balance is not finished.
    */
   soleHolder(slot: number, last: number, supply: Amount): number {
     const lists = this.#lists;
-    // Whoever was given something holds something: he is the only holder, or there are several.
+    // The receiver holds something. Either it is the only holder, or there are several.
     const receiver = lists.holdingOf(2 * last + 1);
     if (receiver !== NOBODY) return this.#isAll(2 * last + 1, supply) ? this.holdingOwner(receiver) : -1;
     const sent = 2 * last;
     if (lists.balance(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(lists.holdingOf(sent)) : -1;
-    // The sender gave away all he had. Of many holders the word may name anybody: one of them, or nobody at all.
+    // The sender has nothing left. With several holders the word may name any address, so check its balance.
     const owner = this.#emptied.get(this.#emptied.upperBound(0, last) - 1, 1);
     const tail = owner === ZERO_OWNER ? -1 : this.#tailOf(slot, owner);
     if (tail < 0) return -1;
@@ -321,7 +321,7 @@ export class BalanceHistory {
     return !isLess(this.#lists.balance(entry), supply);
   }
 
-  /** Whether the transfer was a mint. */
+  /** True if the transfer was a mint. */
   isMint(transfer: number): boolean {
     return this.#lists.holdingOf(2 * transfer) === NOBODY;
   }
@@ -330,7 +330,7 @@ export class BalanceHistory {
     return this.#lists.countAt(block);
   }
 
-  /** Hands on all balances, or takes them over. */
+  /** Saves all balances through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     yield* this.#lists.keeping(keeper);
     for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.keep(keeper);
@@ -339,7 +339,7 @@ export class BalanceHistory {
     this.liveHoldings = liveHoldings;
   }
 
-  /** Gives back what growth left over. */
+  /** Releases unused capacity. */
   trim(): void {
     for (const part of [this.#lists, this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
   }

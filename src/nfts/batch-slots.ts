@@ -1,7 +1,6 @@
 /**
- * The slots of a whole batch of transfers at once, ahead of its fold. A file of its own, in passes, since looking for a
- * token is waiting for memory: reads that do not depend on each other are waited for together, those of one transfer
- * after the other are not.
+ * Finds the slots of a whole batch of transfers before its fold. A file of its own, in passes, because a token look-up
+ * mostly waits for memory: independent reads overlap, dependent reads of one transfer after the other do not.
  */
 import type { TransferColumns, TransferKind } from "../events/columns.ts";
 import { hashId } from "./find-token.ts";
@@ -10,20 +9,20 @@ import type { Run } from "./runs.ts";
 import type { TokenTable } from "./tokens.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
 
-/** A token still to be looked for. */
+/** A token that is not looked up yet. */
 const UNKNOWN = -2;
 
-/** Written, never read: a read whose value nobody takes would be left out. */
+/** Written, never read: without a use of their values the compiler would remove the reads. */
 const SINK = new Int32Array(1);
 
-/** Kinds and ids, of one or two signed words, of a batch. */
+/** Kinds and ids of a batch; an id takes one or two signed words. */
 interface Ids {
   readonly kinds: Uint8Array;
   readonly words: number;
   readonly values: Int32Array;
 }
 
-/** The slot of each transfer's token, -1 where there is none yet. Ids take one or two words. */
+/** The slot of each transfer's token, -1 if it has none yet. Ids must take one or two words. */
 export function slotsOf({ count, kinds, ids }: TransferColumns, tokens: TokenTable, links: WordTable): Int32Array {
   const values = new Int32Array(ids.values.buffer, ids.values.byteOffset, ids.values.length);
   const batch = { kinds, words: ids.words, values };
@@ -39,7 +38,7 @@ export function slotsOf({ count, kinds, ids }: TransferColumns, tokens: TokenTab
   return slots;
 }
 
-/** Slots of the ids in a run; returns how many are not. */
+/** Sets the slots of the ids in a run; returns the number of ids outside it. */
 function searchRun({ kinds, words, values }: Ids, run: Run, slots: Int32Array): number {
   const { low, high, count, kind, firstSlot } = run;
   let unknown = 0;
@@ -90,13 +89,13 @@ function searchIndex({ kinds, words, values }: Ids, tokens: TokenTable, slots: I
       if (++place === places.length) place = 0;
       stored = places[place] as number;
     }
-    // The first whose kept hash is right; the id is compared below.
+    // A candidate: the first row with the same stored hash bits. `verify` compares its id.
     slots[i] = stored === 0 ? -1 : ~(stored & rowMask) - 1;
   }
   verify({ kinds, words, values }, tokens, slots);
 }
 
-/** Candidates, as -2 - row - 1, to slots. */
+/** Replaces candidates, stored as -2 - row - 1, by slots. */
 function verify({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32Array): void {
   const { chunks } = tokens.ids;
   for (let i = 0; i < slots.length; i++) {
@@ -111,7 +110,7 @@ function verify({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32A
   }
 }
 
-/** Reads what the fold is about to, so that it need not wait. */
+/** Prefetches the owners that the fold reads next. */
 function touch(links: readonly Int32Array[], slots: Int32Array): void {
   let touched = 0;
   for (let i = 0; i < slots.length; i++) {

@@ -1,6 +1,6 @@
 /**
- * The projection of one collection: a pure fold over its stream. `initialState` and `evolve` are all there is to it;
- * nothing here reads a clock, a node or the log, so replay gives the same state everywhere.
+ * The projection of one collection: a pure fold over its stream. `initialState` and `evolve` are its whole interface.
+ * It reads no clock, node or log, so a replay gives the same state everywhere.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { decodeTransfers } from "../events/columns.ts";
@@ -8,36 +8,39 @@ import type { BlockRef, ContractIdentified, NftEvent, TransfersCommitted } from 
 import { Ledger } from "./ledger.ts";
 
 export type CollectionStatus =
-  /** Asked for, not identified or still being read. */
+  /** Requested; not identified yet, or its backfill is running. */
   | "syncing"
-  /** Complete; current to the followed head. */
+  /** Complete and current to the followed head. */
   | "synced"
-  /** Code, but no NFT: nothing to index. */
+  /** Has code but is not an NFT contract: nothing to index. */
   | "not_nft"
-  /** Neither code nor an NFT log. */
+  /** Has neither code nor NFT logs. */
   | "not_a_contract";
 
 export interface Collection {
   version: number;
   status: CollectionStatus;
   identified: ContractIdentified | undefined;
-  /** Newest block whose transfers are in; undefined before the first. */
+  /** Newest folded block; undefined before the first. */
   end: BlockRef | undefined;
-  /** Version of the chain's stream that must be folded before what is held here is shown. */
+  /** Version of the chain's stream that a reader must have folded before it shows this state. */
   chainVersion: number;
   /**
-   * Where the backfill completed, and the version that said so. A reorg below it takes it back to the ancestor, a later
+   * Block at which the backfill completed. A reorg below it moves it back to the common ancestor, and a later
    * completion replaces it.
    */
   completed: BlockRef | undefined;
+  /** Version of the event that set `completed`. */
   completedVersion: number;
-  /** When the contract was identified, or asked to be: when to ask again is counted from here. */
+  /**
+   * Time when the contract was identified or requested, in ms since the epoch: the next identification waits from it.
+   */
   identifiedAt: number;
-  /** Of the last attempt to read on, until one succeeds, and the version that said so. */
+  /** The last failed attempt to index, until one succeeds; `version` is that of its event. */
   failure: { reason: string; attempt: number; retryAt: number; version: number } | undefined;
   possibleSpam: boolean;
   verifiedCollection: boolean;
-  /** The rule behind the flags, "" for none. */
+  /** Ids of the rules behind the flags, "" for none. */
   flagRule: string;
   readonly ledger: Ledger;
 }
@@ -61,9 +64,9 @@ export function initialState(): Collection {
 }
 
 /**
- * Folds one event into the state, in place: a collection of a million tokens is not copied for a transfer.
- * @param version of the event; one that was folded before is passed over, a gap is an error
- * @param time ms since the epoch when it was recorded
+ * Folds one event into the state, in place: copying a collection of a million tokens for each transfer is too slow.
+ * @param version of the event; a version folded before is skipped
+ * @param time when the event was recorded, in ms since the epoch
  * @throws InvariantError on a gap in versions or in block ranges
  */
 export function evolve(state: Collection, event: NftEvent, version: number, time: number): void {
@@ -71,8 +74,8 @@ export function evolve(state: Collection, event: NftEvent, version: number, time
 }
 
 /**
- * As `evolve`, at most `most` transfers at a time. Whenever it yields, the state reads as before the event, as of any block
- * up to its end; one left half-way must not be folded on.
+ * Like `evolve`, at most `most` transfers per slice. At each yield the state reads as before the event, at any block up
+ * to its end. If the caller abandons the fold, it must not fold further events into this state.
  */
 export function* evolving(
   state: Collection,
@@ -94,7 +97,7 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
   });
   invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
   if (event.count > 0) {
-    // To read a long list, to decode it and to begin with it are a slice each.
+    // Reading a long list, decoding it and starting its fold take a slice each.
     if (event.count > most) yield;
     const columns = decodeTransfers(event.transfers);
     if (event.count > most) yield;
@@ -108,7 +111,7 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
 function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>, version: number, time: number): void {
   switch (event.type) {
     case "IndexingRequested":
-      // One request under way is enough, however often it is asked meanwhile.
+      // A repeated request must not start a second identification while one is running.
       state.identifiedAt = time;
       return;
     case "ContractIdentified":
@@ -124,7 +127,7 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
       if (state.completed !== undefined && state.completed.number > event.ancestor.number) {
         state.completed = event.ancestor;
       }
-      // Until it has joined again it is not current to the head, whatever the head is.
+      // It is not current to the head again until it has rejoined.
       if (event.rejoins === true && state.status === "synced") state.status = "syncing";
       return;
     case "IndexingCompleted":
@@ -148,8 +151,8 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
   }
 }
 
-/** The objects that a collection is made of, some 150: measured over 20,000 empty ones, without their columns. */
+/** Memory of the about 150 objects of a collection, without columns: measured over 20,000 empty ones. */
 const OBJECTS_BYTES = 8_192;
 
-/** Bytes the state takes in memory, near enough to evict by. */
+/** Approximate memory of the state in bytes, for eviction. */
 export const sizeOf = (state: Collection): number => OBJECTS_BYTES + state.ledger.bytes;

@@ -1,6 +1,6 @@
 /**
- * The collection a page is made of, at a moment when it and the chain as it is shown go together: what it holds must not
- * be of a branch that is not shown yet, and a walk that began in another process must find here what it found there.
+ * Returns a collection at a moment when it and the visible chain agree. The collection must not contain blocks of a
+ * branch that is not visible yet, and must contain the blocks of a walk that began on another replica.
  */
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -8,26 +8,26 @@ import type { Collection } from "./collection.ts";
 import { isBehind, type PageChain } from "./pages.ts";
 import type { CollectionProjections } from "./projections.ts";
 
-/** The followed chain, as far as it can be brought forward. */
+/** The visible chain, with a way to bring it forward. */
 export interface ShownChain extends PageChain {
-  /** Resolves once that version is shown, or all there is. */
+  /** Resolves once that version is visible, or the log has no more. */
   catchUp(version: number): Promise<void>;
 }
 
-/** The snapshot of a walk under way. */
+/** The snapshot of a walk in progress. */
 export interface WalkSnapshot {
   readonly block: number;
   readonly chainVersion: number;
 }
 
-/** Beyond it the chain moves faster than the log can be read. */
+/** After so many, the chain changes faster than this replica reads the log. */
 const MAX_ATTEMPTS = 8;
 
 /**
- * The collection, to be read before anything else is awaited.
- * @param walk what a walk is true at: who made its first page may know a later branch, or more final blocks, than this
- *   process shows
- * @throws AppError `chain_moved`, to be tried again
+ * Returns the collection. The caller must read it before its next await.
+ * @param walk the snapshot of a walk. The replica that served its first page may know a later branch, or more final
+ *   blocks, than this one
+ * @throws AppError `chain_moved`, retryable
  */
 export async function currentCollection(
   { projections, chain }: { projections: CollectionProjections; chain: ShownChain },
@@ -36,7 +36,7 @@ export async function currentCollection(
 ): Promise<Collection> {
   if (walk !== undefined && chain.version < walk.chainVersion) {
     await chain.catchUp(walk.chainVersion);
-    if (chain.version < walk.chainVersion) throw moved("the walk began where more of the chain is known");
+    if (chain.version < walk.chainVersion) throw moved("this replica has not read the chain version of the cursor yet");
   }
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const collection = await projections.get(chainId, address);
@@ -45,7 +45,7 @@ export async function currentCollection(
     else if (chain.version >= collection.chainVersion) return collection;
     else await chain.catchUp(collection.chainVersion);
   }
-  throw moved("the chain moves too fast to be read");
+  throw moved("the chain changes faster than this replica reads the log");
 }
 
 const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });

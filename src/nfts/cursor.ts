@@ -1,32 +1,32 @@
 /**
- * Cursors: a walk's snapshot and place, signed. Opaque to clients, good on any replica that has the same secret, and
- * worthless once a single bit is changed.
+ * Pagination cursors: the snapshot and the position of a walk, signed with HMAC. Clients treat them as opaque. Any
+ * replica with the same secret accepts them; a change of a single bit makes them invalid.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Position } from "./listing.ts";
 
-/** All that a walk fixes. */
+/** All facts that a walk fixes. */
 export interface Cursor {
   readonly chainId: number;
   readonly address: Address;
-  /** The snapshot. */
+  /** Block of the snapshot. */
   readonly block: number;
-  /** Of the snapshot's block; "" where it was final and nobody had its hash. */
+  /** Hash of the snapshot's block; "" if the block was final and its hash was not known. */
   readonly hash: Hash | "";
-  /** Of the snapshot's block, seconds since the epoch; undefined where its header was not known. */
+  /** Time of the snapshot's block, in seconds since the epoch; undefined if its header was not known. */
   readonly time: number | undefined;
-  /** Version of the chain's stream by which the snapshot was made: who goes on must not know less. */
+  /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
   readonly chainVersion: number;
   readonly position: Position;
-  /** Number of the page this cursor asks for; the first page is 0. */
+  /** Number of the page that this cursor requests; the first page is 0. */
   readonly page: number;
   readonly limit: number;
   readonly hex: boolean;
   readonly holders: boolean;
-  /** Total to repeat, or undefined when it was not asked for. */
+  /** Total that each page repeats, or undefined if the client did not ask for it. */
   readonly total: number | undefined;
-  /** Entries left in the range, or undefined when the walk is of the whole listing. */
+  /** Entries left in the range, or undefined if the walk covers the whole listing. */
   readonly left: number | undefined;
 }
 
@@ -38,7 +38,7 @@ function tag(secret: string, payload: Uint8Array): Buffer {
   return new Bun.CryptoHasher("sha256", secret).update(payload).digest().subarray(0, TAG_BYTES);
 }
 
-/** The cursor as text: base64url of tag and payload. */
+/** Encodes the cursor as text: base64url of tag and payload. */
 export function signCursor(cursor: Cursor, secret: string): string {
   const { chainId, address, block, hash, time, chainVersion, position, page, limit, hex, holders, total, left } =
     cursor;
@@ -61,11 +61,11 @@ export function signCursor(cursor: Cursor, secret: string): string {
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
 }
 
-/** The cursor in `text`, or undefined when it is not one of ours, to the bit. */
+/** Decodes the cursor in `text`. Returns undefined unless this service signed exactly this text. */
 export function openCursor(text: string, secret: string): Cursor | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(text)) return undefined;
   const bytes = Buffer.from(text, "base64url");
-  // Several texts can decode to the same bytes; only the one we gave out counts.
+  // Several texts can decode to the same bytes. Accept only the canonical one.
   if (bytes.length <= TAG_BYTES || bytes.toString("base64url") !== text) return undefined;
   const payload = bytes.subarray(TAG_BYTES);
   if (!timingSafeEqual(bytes.subarray(0, TAG_BYTES), tag(secret, payload))) return undefined;
@@ -99,7 +99,7 @@ export function openCursor(text: string, secret: string): Cursor | undefined {
     holders: (flags & 2) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
-    // Cursors of a release before have none.
+    // Cursors of older releases have no time.
     time: time ?? undefined,
   };
 }

@@ -1,10 +1,10 @@
 /**
- * The rows behind ERC-1155 balances: 28 bytes a transfer whose amount fits 32 bits. A transfer is an entry of two lists,
- * its sender's and its receiver's; each leads back through all that its holder gave and got, and what was held after an
- * entry follows from the amounts on the way. Where the way is long, an entry keeps its balance.
+ * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
+ * two lists, its sender's and its receiver's. Each list links back through all transfers of that holding. The balance
+ * after an entry is the sum of the amounts on the way back; where the way is long, an entry stores its balance.
  *
- * A holding is the pair (slot, owner), known by the transfer that brought it. Entry 2t is of the sender of transfer t,
- * entry 2t + 1 of the receiver.
+ * A holding is a pair (slot, owner), identified by the transfer that created it. Entry 2t belongs to the sender of
+ * transfer t, entry 2t + 1 to the receiver.
  */
 import { type Amount, addAmounts, subtractAmounts } from "./amount.ts";
 import { AmountColumn } from "./amount-column.ts";
@@ -12,39 +12,40 @@ import type { Keeper } from "./keep.ts";
 import { NEAR, type Steps, Trails } from "./trails.ts";
 import { WordTable } from "./word-table.ts";
 
-/** In a holding's place: the zero address, whose lists are of what is in circulation of a token. */
+/** In place of a holding: the zero address. Its lists are the supply of tokens. */
 export const NOBODY = -1;
-/** Entries looked at for a balance, at most. */
+/** Most entries walked to compute a balance. */
 const MAX_WALK = 8;
 
 /** Words of a transfer. */
 const BLOCK = 0;
-/** The token's transfer before, or -1. */
+/** The token's previous transfer, or -1. */
 const PREV = 1;
 /** The sender's holding, or `NOBODY`. */
 const FROM = 2;
-/** Link to the entry before in the sender's list: an entry, -1, or -(2 + k) for what kept balance k says. */
+/** Link to the previous entry of the sender's list: an entry, -1, or -(2 + k) for row k of the stored balances. */
 const FROM_PREV = 3;
-/** The receiver's holding, `NOBODY`, or ~owner where the transfer brings the holding. */
+/** The receiver's holding, `NOBODY`, or ~owner if the transfer creates the holding. */
 const TO = 4;
-/** Link to the entry before in the receiver's list; where the transfer brings the holding, the slot. */
+/** Link to the previous entry of the receiver's list. If the transfer creates the holding: the slot. */
 const TO_PREV = 5;
 const WIDTH = 6;
 
 export class EntryLists {
   readonly #table = new WordTable(WIDTH);
   readonly #amounts = new AmountColumn();
-  /** Balances that entries keep, and the entry before each. */
+  /** Balances that entries store. `#keptPrev` has the previous entry of each. */
   readonly #kept = new AmountColumn();
   readonly #keptPrev = new WordTable(1);
-  /** Entries that the last balance was made of. */
+  /** Number of entries that the last `balance` call walked. */
   #walked = 0;
   readonly #steps: Steps;
-  /** Through the transfers of tokens, by slot; and through lists of entries, by holding, or ~slot of what is in circulation. */
+  /** Through the transfers of tokens, by slot. */
   readonly #tokenTrails: Trails;
+  /** Through lists of entries, by holding, or by ~slot for a token's supply. */
   readonly #trails: Trails;
 
-  /** @param steps where walks are counted */
+  /** @param steps counts the steps of walks */
   constructor(steps: Steps) {
     this.#steps = steps;
     const block = (transfer: number): number => this.block(transfer);
@@ -68,7 +69,7 @@ export class EntryLists {
     return this.#table.get(transfer, BLOCK) >>> 0;
   }
 
-  /** The token's transfer before, or -1. */
+  /** The token's previous transfer, or -1. */
   prev(transfer: number): number {
     return this.#table.get(transfer, PREV);
   }
@@ -77,7 +78,7 @@ export class EntryLists {
     return this.#table.upperBound(BLOCK, block);
   }
 
-  /** The holding whose list an entry is in, or `NOBODY`. */
+  /** The holding that the entry belongs to, or `NOBODY`. */
   holdingOf(entry: number): number {
     const transfer = entry >>> 1;
     if ((entry & 1) === 0) return this.#table.get(transfer, FROM);
@@ -97,19 +98,19 @@ export class EntryLists {
     return this.#table.get(entry >>> 1, (entry & 1) === 0 ? FROM_PREV : TO_PREV);
   }
 
-  /** Whether the entry's transfer brought the holding. */
+  /** True if the entry's transfer created the holding. */
   isFirst(entry: number): boolean {
     return (entry & 1) === 1 && this.#table.get(entry >>> 1, TO) < NOBODY;
   }
 
-  /** The entry before in the same list, or -1. */
+  /** The previous entry of the same list, or -1. */
   before(entry: number): number {
     if (this.isFirst(entry)) return -1;
     const link = this.#linkOf(entry);
     return link < -1 ? this.#keptPrev.get(-2 - link, 0) : link;
   }
 
-  /** A token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
+  /** A token's newest transfer at or before `block`, by a walk from `tail`; -1 for none, or `PAUSED`. */
   findTransfer(slot: number, tail: number, block: number): number {
     let transfer = tail;
     let steps = 0;
@@ -122,8 +123,8 @@ export class EntryLists {
   }
 
   /**
-   * The newest entry of a list at or before `block`, walking from its tail; -1 for none, or `PAUSED`.
-   * @param list a holding, or ~slot for what is in circulation of a token
+   * The newest entry of a list at or before `block`, by a walk from its tail; -1 for none, or `PAUSED`.
+   * @param list a holding, or ~slot for a token's supply
    */
   find(list: number, tail: number, block: number): number {
     let entry = tail;
@@ -136,13 +137,13 @@ export class EntryLists {
     return entry;
   }
 
-  /** Transfers were taken back. */
+  /** Drops stale marks of the trails, after the last `pop` of a revert. */
   cut(): void {
     this.#tokenTrails.cut(this.count);
     this.#trails.cut(2 * this.count);
   }
 
-  /** What was held, or in circulation, after an entry; 0 for none. */
+  /** The balance or supply after an entry; 0 for -1. */
   balance(entry: number): Amount {
     this.#walked = 0;
     let [plus, minus]: [Amount, Amount] = [0, 0];
@@ -154,7 +155,7 @@ export class EntryLists {
         plus = addAmounts(plus, this.#kept.get(-2 - link));
         break;
       }
-      // The receiver gets, the sender gives; of what is in circulation it is the other way round.
+      // A receiver's entry adds and a sender's subtracts. For supply it is the reverse: the zero address sends a mint.
       const amount = this.#amounts.get(at >>> 1);
       if (isFirst || ((at & 1) === 1) !== (this.holdingOf(at) === NOBODY)) plus = addAmounts(plus, amount);
       else minus = addAmounts(minus, amount);
@@ -163,7 +164,7 @@ export class EntryLists {
     return subtractAmounts(plus, minus);
   }
 
-  /** The link to `before` for an entry with `balance`, after `before`'s balance was asked for. */
+  /** The link to `before` for an entry with `balance`. The last `balance` call must have been for `before`. */
   #linkTo(before: number, balance: Amount): number {
     if (before < 0 || this.#walked < MAX_WALK) return before;
     const row = this.#keptPrev.add();
@@ -172,7 +173,7 @@ export class EntryLists {
     return -2 - row;
   }
 
-  /** A new transfer, whose entries still have to be put into lists. */
+  /** Adds a transfer. The caller must still put its entries into lists. */
   add(block: number, prev: number, amount: Amount): number {
     const transfer = this.#table.add();
     this.#table.set(transfer, BLOCK, block);
@@ -181,15 +182,15 @@ export class EntryLists {
     return transfer;
   }
 
-  /** The transfer brings its receiver's holding. */
+  /** Records that the transfer creates its receiver's holding. */
   begin(transfer: number, slot: number, owner: number): void {
     this.#table.set(transfer, TO, ~owner);
     this.#table.set(transfer, TO_PREV, slot);
   }
 
   /**
-   * Puts the newest entry into a holding's list, or a token's circulation, after `before`, whose balance must have been
-   * the last that was asked for.
+   * Puts the newest entry into the list of a holding or of a token's supply, after `before`. The last `balance` call
+   * must have been for `before`.
    */
   append(entry: number, { before, holding, balance }: { before: number; holding: number; balance: Amount }): void {
     const [word, linkWord] = (entry & 1) === 0 ? [FROM, FROM_PREV] : [TO, TO_PREV];
@@ -197,26 +198,26 @@ export class EntryLists {
     this.#table.set(entry >>> 1, linkWord, this.#linkTo(before, balance));
   }
 
-  /** Forgets the balance that the newest entry keeps. */
+  /** Removes the balance that the newest entry stores, if any. */
   retract(entry: number): void {
     if (this.isFirst(entry) || this.#linkOf(entry) >= -1) return;
     this.#kept.pop();
     this.#keptPrev.count--;
   }
 
-  /** Forgets the newest transfer, whose entries were retracted. */
+  /** Removes the newest transfer; its entries must be retracted. */
   pop(): void {
     this.#amounts.pop();
     this.#table.count--;
   }
 
-  /** Hands on all entries, or takes them over. */
+  /** Saves all entries through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     for (const table of [this.#table, this.#keptPrev]) table.keep(keeper);
     for (const column of [this.#amounts, this.#kept]) yield* column.keeping(keeper);
   }
 
-  /** Gives back what growth left over. */
+  /** Releases unused capacity. */
   trim(): void {
     for (const part of [this.#table, this.#amounts, this.#kept, this.#keptPrev]) part.trim();
   }

@@ -1,19 +1,19 @@
 /**
- * Hashing ids and finding them among those of a collection. A file of its own since every transfer goes through here:
- * no closures, no objects, signed words only.
+ * Hashes token ids and finds them in a collection's tables. A file of its own because every transfer calls it: no
+ * closures, no objects, signed words only.
  */
 import { mix } from "../core/mix.ts";
 import type { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./word-table.ts";
 
-/** What is looked through: see `TokenTable`. */
+/** The tables of a `TokenTable` that are searched. */
 interface Stored {
   readonly ids: WordTable;
   readonly kinds: WordTable;
   readonly index: HashIndex;
 }
 
-/** Of an id of two words; good in its high bits. */
+/** Hashes an id of two words. The high bits are the best mixed. */
 export const hashId = (seed: number, kind: number, low: number, high: number): number => {
   const hash = Math.imul(mix(mix(seed ^ kind, low), high), 0x85ebca6b);
   return hash ^ (hash >>> 16);
@@ -25,7 +25,7 @@ export function hashLargeId(seed: number, kind: number, words: Uint32Array): num
   return Math.imul(hash, 0x85ebca6b);
 }
 
-/** A slot's kind, and whether its id is in the side table. */
+/** A slot's kind, with the bit for an id in the side table. */
 export const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
 
 /** The slot of an id of two words, or -1. */
@@ -42,7 +42,7 @@ export function findStored({ ids, kinds, index }: Stored, kind: number, low: num
   }
 }
 
-/** The slot of an id of eight words, marked `mark`, or -1. */
+/** The slot of an id of eight words with this mark, or -1. */
 export function findStoredLarge(
   { ids, kinds, index }: Stored,
   large: WordTable,

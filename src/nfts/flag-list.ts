@@ -1,6 +1,6 @@
 /**
- * One of the operator's lists of contracts: text in, a set out. A line is `address` (on every chain) or
- * `chain,address`; `#` starts a comment. Nothing here reads files.
+ * Parses the operator's spam list and verified list: text in, a set out. A line is `address` (on every chain) or
+ * `chain,address`; `#` starts a comment. It reads no files.
  */
 import { type Address, parseAddress } from "../core/hex.ts";
 import { ContractMap, listedChain, readLines } from "./list-lines.ts";
@@ -12,7 +12,7 @@ export interface FlagList {
 
 export const EMPTY_LIST: FlagList = { size: 0, has: () => false };
 
-/** The list in `text`; `problems` has a sentence for each bad line, and the list is then not to be used. */
+/** Parses a list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
 export function parseFlagList(text: string): { list: FlagList; problems: string[] } {
   const entries = new ContractMap<true>();
   const problems = readLines(text, (line) => {
@@ -23,7 +23,7 @@ export function parseFlagList(text: string): { list: FlagList; problems: string[
     const address = parseAddress(content.slice(comma + 1).trim());
     if (chain !== undefined && "problem" in chain) return chain.problem;
     if (address === undefined) {
-      return "must be an address, or a chain, a comma and an address; mixed case needs a right checksum";
+      return "must be `address` or `chain,address`; a mixed-case address needs a valid checksum";
     }
     entries.set(chain?.chainId, address, true);
     return undefined;

@@ -1,14 +1,14 @@
 /**
- * The rules behind `possible_spam` and `verified_collection`: pure, each with an id that goes into the log. In: what a
- * contract calls itself, whether its history has the shape of an airdrop, and the operator's lists. Out: the flags and
- * the rule that fired; without a rule there is no flag.
+ * The rules behind `possible_spam` and `verified_collection`. Pure functions; each rule has an id that the event log
+ * stores. In: name and symbol of a contract, the result of the airdrop check, and the operator's lists. Out: the flags
+ * and the rules that matched. Without a rule no flag is set.
  */
 import type { Address } from "../core/hex.ts";
 
-/** Raised whenever a rule on words changes: collections judged by an older number are judged anew. */
+/** Increase it with every change to a word rule: collections judged with a lower version are judged again. */
 export const RULES_VERSION = 1;
 
-/** What the operator's two files say. */
+/** The contents of the operator's two files. */
 export interface FlagLists {
   isSpam(chainId: number, address: Address): boolean;
   isVerified(chainId: number, address: Address): boolean;
@@ -17,13 +17,13 @@ export interface FlagLists {
 export interface Flags {
   readonly possibleSpam: boolean;
   readonly verifiedCollection: boolean;
-  /** Ids of the rules that fired, joined by a comma; "" for none. */
+  /** Ids of the rules that matched, joined by a comma; "" for none. */
   readonly rule: string;
 }
 
 export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };
 
-/** Letters of other scripts that scammers write Latin words with, as the Latin letter they look like. */
+/** Letters of other scripts that scammers use in Latin words, with the Latin letter that they resemble. */
 const LOOKALIKES: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ["асеіјорѕухһԁԛԝ", "aceijopsyxhdqw"],
@@ -32,7 +32,9 @@ const LOOKALIKES: Readonly<Record<string, string>> = Object.fromEntries(
   ].flatMap(([from = "", to = ""]) => [...from].map((letter, at) => [letter, to[at] as string])),
 );
 
-/** The text as a reader takes it: one width, no invisible letters or accents, look-alikes and hidden dots resolved. */
+/**
+ * The text as a human reads it: normal width, no invisible letters or accents, look-alikes and hidden dots resolved.
+ */
 export function plainText(text: string): string {
   return text
     .normalize("NFKD")
@@ -44,10 +46,10 @@ export function plainText(text: string): string {
     .trim();
 }
 
-/** Endings under which such sites live; brands such as `zed.run` or `ether.cards` are left alone. */
+/** Top-level domains of such sites. Endings of brand names like `zed.run` or `ether.cards` are left out. */
 const SITE_ENDINGS =
   "com|net|org|io|cc|xyz|app|site|online|link|live|click|top|vip|pro|gifts?|claims|promo|events|finance|info|biz|lol|lat|cfd|sbs|icu|ru|gg|tech|website|store|shop|space|today|network";
-/** Endings that are words, too: believed with a path behind them. */
+/** Top-level domains that are English words, too: they count only with a path after them. */
 const WORD_ENDINGS = "me|in|us|to|co|is|it|at|fun|ly";
 const NAME = "(?<![a-z0-9.@-])[a-z0-9][a-z0-9-]+(?:\\.[a-z0-9-]+)*\\.";
 const SITE = new RegExp(
@@ -59,11 +61,12 @@ const SITE = new RegExp(
     `${NAME}(?:${WORD_ENDINGS})/`,
   ].join("|"),
 );
-/** An amount of money, and what it is dangled as. */
+/** An amount of money. */
 const MONEY = "(?:[$€£] ?\\d|\\b\\d[\\d.,]*k? ?(?:\\$|€|£|(?:usd[ct]?|dai|w?eth|steth|bnb|matic|w?btc|dollars?)\\b))";
+/** A word for a promised gift. */
 const LURE = "\\b(?:rewards?|bonus|vouchers?|coupons?|gifts?|prizes?|cashback)\\b";
 
-/** The rules on words, in the order in which they are told. */
+/** The rules on words; the first match counts. */
 const WORD_RULES: readonly { readonly id: string; readonly pattern: RegExp }[] = [
   { id: "url", pattern: SITE },
   {
@@ -79,7 +82,7 @@ const WORD_RULES: readonly { readonly id: string; readonly pattern: RegExp }[] =
   { id: "reward", pattern: new RegExp(`${MONEY}.*${LURE}|${LURE}.*${MONEY}`) },
 ];
 
-/** The first rule that fires on the contract's own words, as `name-…` or `symbol-…`; "" for none. */
+/** The first rule that matches the contract's name or symbol, as `name-…` or `symbol-…`; "" for none. */
 export function ruleOfWords({ name, symbol }: { readonly name: string; readonly symbol: string }): string {
   for (const [where, words] of [
     ["name", plainText(name)],
@@ -91,16 +94,16 @@ export function ruleOfWords({ name, symbol }: { readonly name: string; readonly 
   return "";
 }
 
-/** What is known of a collection that rules go by. */
+/** The facts of a collection that the rules use. */
 export interface FlagFacts {
   readonly chainId: number;
   readonly address: Address;
-  /** Rules that fired on its words and on its history; "" for none. */
+  /** Rules that matched its words and its history; "" for none. */
   readonly wordRule: string;
   readonly shapeRule: string;
 }
 
-/** The flags that these facts and lists give. The operator's word stands above every rule. */
+/** The flags of a collection. An entry in the operator's lists overrides every other rule. */
 export function judge({ chainId, address, wordRule, shapeRule }: FlagFacts, lists: FlagLists): Flags {
   const spam = lists.isSpam(chainId, address);
   const verifiedCollection = lists.isVerified(chainId, address);

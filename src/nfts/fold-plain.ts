@@ -1,7 +1,8 @@
 /**
- * The fold of what nearly all transfers of single-owner tokens are: a mint of an id nobody had, or a transfer by the
- * owner to somebody else. A file of its own since a replay of millions is this loop: numbers and typed arrays only, no
- * call for a token whose id came in order. Burns, what should not be possible and all else is left to the ledger.
+ * The fast path of the fold: a mint of a new id, or a transfer of a single-owner token by its owner. Nearly all
+ * transfers are plain. A file of its own because a replay of millions of transfers is this loop: it uses numbers and
+ * typed arrays only, and no call for a token whose id came in order. The ledger folds burns, anomalies and everything
+ * else.
  */
 import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import type { TokenLinks } from "./links.ts";
@@ -15,18 +16,18 @@ export interface PlainParts {
   readonly owners: OwnerHistory;
 }
 
-/** A batch, and what was found out about it ahead of the fold. */
+/** A batch with the look-ups that were made before its fold. */
 export interface Batch {
   readonly columns: TransferColumns;
-  /** Index of each address of the dictionary. */
+  /** Index in the address table, by dictionary index. */
   readonly addresses: Int32Array;
-  /** Slot of each transfer's token, -1 where there was none. */
+  /** Slot of each transfer's token, -1 if it had none before the batch. */
   readonly slots: Int32Array;
 }
 
 /**
- * Folds transfers from `start` on, whose ids take one or two words, while they are plain; returns the first that is not.
- * The collection must have no id ranges. New tokens still have to be given their rows.
+ * Folds plain transfers from `start` on; returns the index of the first one that is not plain. Ids must take one or two
+ * words, and the collection must have no id ranges. The caller must still add rows for the new tokens.
  */
 export function foldPlain({ columns, addresses, slots }: Batch, start: number, parts: PlainParts): number {
   const { count, kinds, blocks, from, to } = columns;
@@ -53,7 +54,7 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
     } else {
       if (sender !== 0) break;
       slot = addToken(columns, i, entry, receiver, parts);
-      // Somebody mints what this batch has minted before.
+      // An earlier transfer of this batch minted the token already.
       if (slot < 0) break;
     }
     if (at >= chunk.length) {
@@ -71,7 +72,7 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
   return i;
 }
 
-/** The slot of a new token, or -1 when it is not new. */
+/** Adds a token and returns its slot, or -1 if the token exists. */
 function addToken({ kinds, ids }: TransferColumns, i: number, entry: number, owner: number, parts: PlainParts): number {
   const { words, values } = ids;
   const low = (values[i * words] as number) | 0;

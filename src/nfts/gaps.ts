@@ -1,41 +1,43 @@
 /**
- * Which rows of a listing are gaps (burned), at any block: what it takes to count a listing and to find its n-th entry
- * without walking it. Rows are counted in chunks; a chunk remembers how many gaps it had after each block in which that
- * changed, so a collection pays for its burns only.
+ * The gaps of a listing: rows of burned tokens, at any block. They serve to count a listing and to find its n-th
+ * entry without a walk. Rows are counted in chunks. A chunk has its number of gaps after each block that changed it, so
+ * a collection pays for its burns only.
  */
 import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
 
-/** Rows of a chunk: what is walked to find an entry. */
+/** Rows of a chunk: the longest walk to find an entry. */
 export const CHUNK_ROWS = 512;
 
 /** Words of a change: its block, and the number of gaps after it. */
 const BLOCK = 0;
 const GAPS = 1;
 const WIDTH = 2;
-/** Changes there is room for at first. */
+/** Initial capacity of a chunk, in changes. */
 const FIRST_CHANGES = 4;
-/** Of a change among those of its chunk, with slack; of a chunk with its entries of list and map, in JavaScriptCore. */
+/** Memory of a change in its chunk, with slack. */
 const CHANGE_BYTES = 10;
+/** Memory of a chunk with its list and map entries, in JavaScriptCore. */
 const CHUNK_BYTES = 256;
 
 interface Chunk {
   readonly number: number;
   /** Place among all chunks, in order of their first gaps. */
   readonly index: number;
-  /** Changes in order of blocks, as many as are in use. */
+  /** Changes in order of blocks; the first `count` are in use. */
   words: Int32Array;
   count: number;
 }
 
 export class RowGaps {
   readonly #byNumber = new Map<number, Chunk>();
-  /** Chunks that ever had a gap, as they came, and in order of rows, which may pass 2^42. */
+  /** Chunks that ever had a gap, in order of their first gaps. Their numbers may exceed 2^42, hence no sparse array. */
   readonly #chunks: Chunk[] = [];
+  /** The same chunks in order of rows. */
   #order: Chunk[] = [];
-  /** Which chunk each change was of, in order of time: what a reorg takes back. */
+  /** Index of the chunk of each change, in chain order: a reorg undoes them from the end. */
   readonly #history = new WordTable(1);
-  /** The changes of all rows together. */
+  /** Changes of the total over all rows. */
   readonly #all = new WordTable(WIDTH);
 
   get bytes(): number {
@@ -43,10 +45,10 @@ export class RowGaps {
     return changes + this.#history.bytes + this.#all.bytes;
   }
 
-  /** Hands on all changes, or takes them over. */
+  /** Saves all changes through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     for (const table of [this.#history, this.#all]) table.keep(keeper);
-    // By chunk: its number in two words, how many changes it has, and the chunk that stands in its place in order of rows.
+    // By chunk: its number in two words, its number of changes, and the index of the chunk at this place in row order.
     const chunks = new WordTable(4);
     const changes = new WordTable(WIDTH);
     if (!keeper.isReading) yield* this.#putInto(chunks, changes);
@@ -93,7 +95,7 @@ export class RowGaps {
     }
   }
 
-  /** A row became a gap (1) or an entry again (-1); called in chain order. */
+  /** Records that a row became a gap (1) or an entry again (-1). Call in chain order. */
   change(row: number, block: number, by: 1 | -1): void {
     const number = Math.floor(row / CHUNK_ROWS);
     const chunk = this.#byNumber.get(number) ?? this.#addChunk(number);
@@ -114,7 +116,7 @@ export class RowGaps {
     return chunk;
   }
 
-  /** How many chunks of the order lie before this one. */
+  /** Number of chunks before this one in row order. */
   #position(number: number): number {
     let low = 0;
     let high = this.#order.length;
@@ -126,7 +128,7 @@ export class RowGaps {
     return low;
   }
 
-  /** Takes back everything above `block`: a reorg. */
+  /** Undoes everything above `block`. */
   revert(block: number): void {
     const left = this.#all.upperBound(BLOCK, block);
     for (let change = this.#history.count - 1; change >= left; change--) {
@@ -136,13 +138,13 @@ export class RowGaps {
     this.#all.count = left;
   }
 
-  /** How many gaps there were after `block`. */
+  /** Number of gaps after `block`. */
   countAt(block: number): number {
     const changes = this.#all.upperBound(BLOCK, block);
     return changes === 0 ? 0 : this.#all.get(changes - 1, GAPS);
   }
 
-  /** Visits the chunks that had gaps after `block`, by first row and number of gaps, until `visit` returns false. */
+  /** Visits the chunks with gaps after `block`, by first row and number of gaps, until `visit` returns false. */
   scan(block: number, visit: (firstRow: number, gaps: number) => boolean): void {
     for (const chunk of this.#order) {
       const count = gapsAt(chunk, block);
@@ -150,7 +152,9 @@ export class RowGaps {
     }
   }
 
-  /** The first row at or after `row`, which starts a chunk, whose chunk was not all gaps after `block`. */
+  /**
+   * The first row of the first chunk, from that of `row` on, that was not all gaps after `block`. `row` starts a chunk.
+   */
   passFull(row: number, block: number): number {
     let number = row / CHUNK_ROWS;
     for (let chunk = this.#byNumber.get(number); chunk !== undefined; chunk = this.#byNumber.get(++number)) {
@@ -172,12 +176,12 @@ function push(chunk: Chunk, block: number, by: 1 | -1): void {
   chunk.count++;
 }
 
-/** The number after the last change at or before `block`. */
+/** Number of gaps of a chunk after `block`. */
 function gapsAt({ words, count }: Chunk, block: number): number {
   const blockAt = (at: number): number => (words[at * WIDTH + BLOCK] as number) >>> 0;
   let low = 0;
   let high = count;
-  // Most are asked for the newest block.
+  // Fast path: most calls ask for the newest block.
   if (high > 0 && blockAt(high - 1) <= block) return words[(high - 1) * WIDTH + GAPS] as number;
   while (low < high) {
     const middle = (low + high) >>> 1;

@@ -1,36 +1,36 @@
 /**
- * An open-addressing index from keys that live in tables to their row numbers: 4 bytes a place, no object a key. A
- * place holds row + 1 in its low bits and as much of the hash as fits above, so that nearly every key looked at is the
- * right one. A large index is many small ones, by the hash's high bits, each of which grows by half at a time of its
- * own: no growth takes longer than the event loop can wait. Removal shifts back, so that reverts leave no tombstones.
+ * An open-addressing hash index from keys, which are in tables, to their row numbers: 4 bytes per place, no object per
+ * key. A place holds row + 1 in its low bits and as many hash bits as fit above, so nearly every candidate is a match.
+ * A large index is split into shards by the hash's high bits. Each shard grows by itself, by half, so that no growth
+ * blocks the event loop for long. A removal shifts later keys back, so reverts leave no tombstones.
  */
 
 import { SEED } from "../core/mix.ts";
 import { type Keeper, keepList } from "./keep.ts";
 
-/** Full to three quarters at most: linear probing stays short. */
+/** Most of a shard that is in use: linear probing stays short. */
 const MAX_FILL = 0.75;
 const GROWTH = 1.5;
 const FIRST_PLACES = 64;
-/** For the row: 67 million rows, beside six bits of the hash. Beyond, all places are written anew with one bit of it. */
+/** Bits of a place for the row: 67 million rows, and six bits of the hash. Above, `reserve` rewrites all places. */
 const FIRST_BITS = 26;
 const MAX_BITS = 31;
 const SHARDS = 256;
-/** Keys of an index that is not cut into shards yet. */
+/** Most keys of an index with a single shard. */
 const MAX_WHOLE = 12_288;
 
-/** Where a search starts in a shard: high bits of the hash, spread over as many places as there are. */
+/** First place of a search in a shard: high bits of the hash, scaled to the number of places. */
 export const homeIn = (places: Int32Array, hash: number): number =>
   (((hash << 8) >>> 0) * (places.length / 2 ** 32)) | 0;
 
 export class HashIndex {
-  /** Places by the hash's highest eight bits; one for all while there are few. 0 stands in an empty place. */
+  /** Shards by the hash's highest eight bits; one shard while there are few keys. An empty place is 0. */
   shards: Int32Array<ArrayBuffer>[] = [new Int32Array(FIRST_PLACES)];
-  /** Of the number of a shard. */
+  /** Mask for the number of a shard. */
   mask = 0;
-  /** Of a place, those for the row. */
+  /** Bits of a place for the row. */
   bits = FIRST_BITS;
-  /** Of the hashes of its keys. */
+  /** Seed for the hashes of the keys. */
   seed = SEED;
   #count = 0;
   #counts = new Int32Array(1);
@@ -44,7 +44,7 @@ export class HashIndex {
     return this.#bytes;
   }
 
-  /** Hands on all places, or takes them over. */
+  /** Saves all places through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     const facts = { mask: this.mask, bits: this.bits, seed: this.seed, count: this.#count };
     const { mask, bits, seed, count } = keeper.facts(facts);
@@ -61,7 +61,7 @@ export class HashIndex {
     return this.shards[(hash >>> 24) & this.mask] as Int32Array;
   }
 
-  /** What a place holds for a row. */
+  /** The word of a place for a row. */
   #wordOf(hash: number, row: number): number {
     return (hash << this.bits) | (row + 1);
   }
@@ -71,8 +71,8 @@ export class HashIndex {
   }
 
   /**
-   * The first place from `place` on whose kept hash is `hash`'s, or -1 when there is none. To look on, ask again from the
-   * place after.
+   * The first place from `place` on with stored hash bits that match `hash`, or -1. To search on, call it again with
+   * the place after.
    */
   seek(hash: number, place: number): number {
     const { bits } = this;
@@ -85,12 +85,12 @@ export class HashIndex {
     }
   }
 
-  /** The row at a place that is not empty. */
+  /** The row at a place, which must not be empty. */
   rowAt(hash: number, place: number): number {
     return ((this.#places(hash)[place] as number) & ((1 << this.bits) - 1)) - 1;
   }
 
-  /** Makes places wide enough for row numbers up to `row`. */
+  /** Widens the row part of all places, if `row` does not fit. */
   reserve(row: number, hashOf: (row: number) => number): void {
     if ((row + 1) >>> this.bits === 0) return;
     const mask = (1 << this.bits) - 1;
@@ -103,7 +103,9 @@ export class HashIndex {
     }
   }
 
-  /** Makes room for so many keys more at once, while there are few: growing step by step places each of them anew three times. */
+  /**
+   * Makes room for `more` keys at once, while there is one shard: gradual growth would place each of them three times.
+   */
   expect(more: number, hashOf: (row: number) => number): void {
     const whole = this.shards[0] as Int32Array;
     const wanted = Math.min(this.#count + more, MAX_WHOLE);
@@ -112,7 +114,7 @@ export class HashIndex {
     this.#refill(whole, hashOf);
   }
 
-  /** Adds a row that is not there yet; `hashOf` gives the hash of any row, for when the index grows. */
+  /** Adds a row that is not in the index. `hashOf` gives the hash of any row, for growth. */
   add(hash: number, row: number, hashOf: (row: number) => number): void {
     this.reserve(row, hashOf);
     if (this.mask === 0 && this.#count === MAX_WHOLE) this.#split(hashOf);
@@ -140,7 +142,7 @@ export class HashIndex {
     this.shards[shard] = places;
   }
 
-  /** Places what stood in `old` anew. */
+  /** Places the keys of `old` again. */
   #refill(old: Int32Array, hashOf: (row: number) => number): void {
     const mask = (1 << this.bits) - 1;
     for (let place = 0; place < old.length; place++) {
@@ -154,7 +156,7 @@ export class HashIndex {
     this.mask = SHARDS - 1;
     this.#counts = new Int32Array(SHARDS);
     for (let shard = 0; shard < SHARDS; shard++) {
-      // Sizes that differ, so that shards which fill alike do not grow at once.
+      // Give the shards different sizes. They fill alike, so equal ones would all grow at once.
       const least = (MAX_WHOLE / SHARDS / MAX_FILL) * 1.5;
       this.#replace(shard, new Int32Array(Math.ceil(least * GROWTH ** (shard / SHARDS))));
     }
@@ -172,12 +174,12 @@ export class HashIndex {
     }
   }
 
-  /** Has the place of a key hold another row, for which there is room. */
+  /** Replaces the row of a key. The row must fit, see `reserve`. */
   replace(hash: number, place: number, row: number): void {
     this.#places(hash)[place] = this.#wordOf(hash, row);
   }
 
-  /** Removes a row that is there. */
+  /** Removes a row, which must be in the index. */
   remove(row: number, hashOf: (row: number) => number): void {
     const hash = hashOf(row);
     const places = this.#places(hash);

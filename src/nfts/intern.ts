@@ -1,13 +1,13 @@
 /**
- * Hashing and finding addresses among those of a collection. A file of its own since nearly every transfer of a replay
- * brings two addresses to look up: no closures, no objects, signed words only.
+ * Hashes addresses and finds them in a collection's address table. A file of its own because nearly every transfer of a
+ * replay brings two addresses to look up: no closures, no objects, signed words only.
  */
 import { type HashIndex, homeIn } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK } from "./word-table.ts";
 
 type Words = Int32Array;
 
-/** Of the five words at `at`; good in its high bits. */
+/** Hashes the five words at `at`. The high bits are the best mixed. */
 export function hashAddress(seed: number, words: Words, at: number): number {
   let h = Math.imul((words[at] as number) ^ seed, 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 15) ^ (words[at + 1] as number), 0xc2b2ae35);
@@ -18,7 +18,7 @@ export function hashAddress(seed: number, words: Words, at: number): number {
   return h ^ (h >>> 16);
 }
 
-/** The hash of each address, and the row that is most likely its own, or -1 when it has none. */
+/** Writes the hash of each address to `hashes`, and its most likely row, or -1 for none, to `seen`. */
 export function glance({ shards, mask, bits, seed }: HashIndex, words: Words, hashes: Words, seen: Words): void {
   const rowMask = (1 << bits) - 1;
   for (let i = 0; i < hashes.length; i++) {
@@ -36,7 +36,7 @@ export function glance({ shards, mask, bits, seed }: HashIndex, words: Words, ha
 }
 
 /**
- * Has -1 where the row is not the address's after all. It does not branch, so that the processor reaches for
+ * Replaces a row in `seen` by -1 if it has another address. The comparison doesn't branch, so that the processor loads
  * many rows at once instead of one after the other.
  */
 export function compare(chunks: readonly Words[], words: Words, seen: Words): void {
@@ -52,7 +52,7 @@ export function compare(chunks: readonly Words[], words: Words, seen: Words): vo
       ((chunk[here + 2] as number) ^ (words[at + 2] as number)) |
       ((chunk[here + 3] as number) ^ (words[at + 3] as number)) |
       ((chunk[here + 4] as number) ^ (words[at + 4] as number));
-    // All ones where anything differs.
+    // The right side is all ones if any word differs.
     seen[i] = row | ((difference | -difference) >> 31);
   }
 }

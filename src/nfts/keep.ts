@@ -1,23 +1,25 @@
 /**
- * A ledger as arrays and facts, to be written down and read back. Each part of it has one method that hands all it is made
- * of to a keeper, in one order; the keeper that writes looks at what it is handed, the one that reads gives back what takes
- * its place. What the one forgets the other forgets as well, so that a test of either is a test of both.
+ * Saves a ledger as arrays and facts, and restores it. Each part of the ledger has one method that passes all its state
+ * to a keeper, in a fixed order. `Writer` records what it gets; `Reader` returns the recorded value in its place. One
+ * method serves both directions, so both miss the same state if it is incomplete, and a test of one tests both.
  *
- * Tables of words are handed on as they lie. What is kept in another form is put into such tables for the keeper, and taken
- * out of them again, a slice at a time: those parts have a method `keeping` that yields where others may have their turn.
+ * Word tables are passed as they are. Other structures are converted to word tables and back, in slices; their method
+ * is the generator `keeping`.
  */
 import { InvariantError } from "../core/errors.ts";
 
 export interface Keeper {
-  /** Whether parts are taken over; else they are handed on, and must stay as they are until the last one was. */
+  /**
+   * True if the keeper restores parts. If false it saves them, and they must not change until the last one is saved.
+   */
   readonly isReading: boolean;
-  /** An array; the caller goes on with what is returned. */
+  /** Passes an array. The caller must continue with the returned one. */
   words(array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer>;
-  /** Anything that JSON can say, in short; the caller goes on with what is returned. */
+  /** Passes a small value that JSON can represent. The caller must continue with the returned one. */
   facts<T>(value: T): T;
 }
 
-/** Takes note of all parts, as they are at that moment: arrays are not copied. */
+/** Records all parts. Arrays are not copied. */
 export class Writer implements Keeper {
   readonly isReading = false;
   readonly arrays: Int32Array<ArrayBuffer>[] = [];
@@ -34,10 +36,10 @@ export class Writer implements Keeper {
   }
 }
 
-/** Values put into words, or made of them, in one go: half a millisecond to a whole one. */
+/** Values converted per slice: 0.5 to 1 ms. */
 export const KEPT_AT_ONCE = 2_048;
 
-/** Gives back what a writer took note of, in its order. @throws InvariantError when there is less */
+/** Returns the parts of a `Writer`, in its order. @throws InvariantError if there are too few */
 export class Reader implements Keeper {
   readonly isReading = true;
   readonly #arrays: readonly Int32Array<ArrayBuffer>[];
@@ -61,13 +63,13 @@ export class Reader implements Keeper {
     return this.#said[this.#fact++] as T;
   }
 
-  /** Whether all was asked for. */
+  /** True if all parts were read. */
   get isDone(): boolean {
     return this.#array === this.#arrays.length && this.#fact === this.#said.length;
   }
 }
 
-/** A list of arrays, some of them missing. */
+/** Passes a list of arrays with holes. */
 export function keepList(
   keeper: Keeper,
   list: (Int32Array<ArrayBuffer> | undefined)[],

@@ -1,6 +1,6 @@
 /**
- * Names of contracts that answer neither `name()` nor `symbol()`, as they are known. What a contract says itself goes
- * before them, and so does the operator's list.
+ * Well-known names of contracts that answer neither `name()` nor `symbol()`. A contract's own answer takes precedence,
+ * and so does the operator's list.
  */
 import { type Address, toAddress } from "../core/hex.ts";
 import type { ContractNames } from "./name-list.ts";
@@ -9,13 +9,13 @@ interface KnownName extends ContractNames {
   /** Chain ids. */
   readonly chains: readonly number[];
   readonly address: Address;
-  /** Where the address and the name are told in public. */
+  /** Public page with the address and the name. */
   readonly source: string;
 }
 
 export const KNOWN_NAMES: readonly KnownName[] = [
   {
-    // Where its code answers, it says CRYPTOPUNKS itself.
+    // If the contract answers, its own name is CRYPTOPUNKS.
     name: "CryptoPunks",
     symbol: "Ͼ",
     chains: [1],
@@ -25,7 +25,7 @@ export const KNOWN_NAMES: readonly KnownName[] = [
   {
     name: "Ethereum Name Service",
     symbol: "ENS",
-    // The base registrar of .eth, at one address on main and test networks.
+    // The base registrar of .eth has one address on mainnet and Sepolia.
     chains: [1, 11155111],
     address: toAddress("0x57f1887a8bf19b14fc0df6fd9b2acc9af147ea85"),
     source: "https://docs.ens.domains/learn/deployments",
@@ -34,6 +34,6 @@ export const KNOWN_NAMES: readonly KnownName[] = [
 
 const NAMES = new Map(KNOWN_NAMES.flatMap((known) => known.chains.map((id) => [`${id}/${known.address}`, known])));
 
-/** The name that ships for a contract. */
+/** The built-in name of a contract, if there is one. */
 export const knownName = (chainId: number, address: Address): ContractNames | undefined =>
   NAMES.get(`${chainId}/${address}`);

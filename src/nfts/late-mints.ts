@@ -1,18 +1,18 @@
 /**
- * First mints of the tokens whose first transfer was none: such contracts exist, and a token is minted by its mint. What
- * the first transfer of a token says needs no place here, so this is empty for nearly all collections.
+ * First mints of tokens that had another transfer before; such contracts exist. A token with a mint as its first
+ * transfer needs no record here, so this table is empty for nearly all collections.
  */
 import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
 import { CHUNK_BITS, WordTable } from "./word-table.ts";
 
 const NO_MINT_YET = -1;
-/** Of an entry of a map, in JavaScriptCore. */
+/** Memory of a map entry, in JavaScriptCore. */
 const ENTRY_BYTES = 48;
 
 export class LateMints {
   /**
-   * Slot → an entry (or ERC-1155 transfer) of its history, or that there was no mint yet: a map for as many slots as a
-   * table's chunk has rows, since one that grows is made anew as a whole.
+   * Slot → an entry (or ERC-1155 transfer) of its history, or `NO_MINT_YET`. One map per chunk of `CHUNK_BITS` slots,
+   * because a map rehashes all its entries when it grows.
    */
   readonly #chunks: (Map<number, number> | undefined)[] = [];
   #count = 0;
@@ -21,7 +21,7 @@ export class LateMints {
     return this.#count * ENTRY_BYTES;
   }
 
-  /** Hands on all of them, or takes them over. */
+  /** Saves all mints through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     const table = new WordTable(2);
     for (const chunk of keeper.isReading ? [] : this.#chunks) {
@@ -45,7 +45,7 @@ export class LateMints {
 
   #set(slot: number, entry: number): void {
     const number = slot >>> CHUNK_BITS;
-    // Without holes: an array that has many is one no longer.
+    // Fill the gap: an array with many holes becomes a slow sparse one.
     while (this.#chunks.length <= number) this.#chunks.push(undefined);
     const chunk = this.#chunks[number] ?? new Map<number, number>();
     this.#chunks[number] = chunk;
@@ -53,25 +53,25 @@ export class LateMints {
     chunk.set(slot, entry);
   }
 
-  /** A transfer of a token, in chain order. */
+  /** Records a transfer of a token. Call in chain order. */
   note(slot: number, entry: number, { isFirst, isMint }: { isFirst: boolean; isMint: boolean }): void {
     if (isFirst) {
       if (!isMint) this.#set(slot, NO_MINT_YET);
     } else if (isMint && this.#get(slot) === NO_MINT_YET) this.#set(slot, entry);
   }
 
-  /** The entry of the token's first mint, when that was not its first transfer. */
+  /** The entry of the token's first mint, if that was not its first transfer. */
   of(slot: number): number | undefined {
     const entry = this.#get(slot);
     return entry === NO_MINT_YET ? undefined : entry;
   }
 
-  /** A reorg took a transfer. */
+  /** Undoes a transfer of the token, in a reorg. */
   retract(slot: number, entry: number): void {
     if (this.#get(slot) === entry) this.#set(slot, NO_MINT_YET);
   }
 
-  /** A reorg took the token. */
+  /** Removes the token, in a reorg. */
   forget(slot: number): void {
     if (this.#chunks[slot >>> CHUNK_BITS]?.delete(slot) === true) this.#count--;
   }

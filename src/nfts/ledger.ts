@@ -1,7 +1,7 @@
 /**
- * Who owned what, when: the fold of a collection's transfers into columns, reversible block by block. In: decoded
- * columns, in chain order. Out: states of any block up to the newest. It follows the log whatever a contract does, and
- * counts what should not be possible: a transfer by somebody who does not own, or by more than is held.
+ * Ownership over time: folds a collection's transfers into columns and reverts them block by block. In: decoded
+ * columns, in chain order. Out: the state at any block up to the newest. The ledger folds every transfer that the log
+ * has. It counts impossible ones as anomalies: the sender is not the owner, or sends more than it holds.
  */
 import { InvariantError } from "../core/errors.ts";
 import { sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
@@ -22,33 +22,36 @@ import { bigIntToId, idToBigInt, loadId, TokenTable } from "./tokens.ts";
 import type { Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
-/** An id range that meets ids already known is followed one by one up to this length; beyond it is an anomaly. */
+/** Longest id range that is expanded when it overlaps known ids. The rest of a longer one is an anomaly. */
 const MAX_EXPANDED_RANGE = 100_000;
-/** Ids followed one by one for such ranges in all, 50 MB of them; and tokens looked through for ids that are known, seconds. */
+/** Ids expanded from such ranges per collection: 50 MB. */
 const MAX_EXPANDED = 1_000_000;
+/** Tokens compared with such ranges per collection: seconds. */
 const MAX_LOOKED_THROUGH = 200_000_000;
 /** Row numbers stay exact integers: 2^53 is the bound of a double. */
 const MAX_ROWS = 2 ** 52;
-/** Ids of a range looked up or transferred at a time: half a millisecond. */
+/** Ids of a range looked up or transferred per slice: half a millisecond. */
 const RANGE_SLICE = 4_096;
 
 export class Ledger {
   readonly addresses = new AddressTable();
   readonly tokens = new TokenTable();
   readonly links = new TokenLinks();
-  /** What readers walked through histories. */
+  /** Steps that readers walked through histories. */
   readonly steps: Steps = { count: 0 };
   readonly owners = new OwnerHistory(this.steps);
   readonly balances = new BalanceHistory(this.links, this.steps);
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
-  /** Kept true here, filled by those who read. */
+  /** Readers add indexes; the ledger drops the ones that a change makes stale. */
   readonly pairIndexes = new PairIndexes();
   /** Single-owner tokens that are not burned, at the newest block. */
   liveSingles = 0;
-  /** Transfers the contract should not have been able to make. */
+  /** Transfers that the contract should not have been able to make. */
   anomalies = 0;
-  /** The blocks between which a transfer is missing, where the newest anomaly is one that a missing transfer explains. */
+  /**
+   * The blocks between which a transfer is missing, according to the newest anomaly that a missing transfer explains.
+   */
   doubt: { readonly fromBlock: number; readonly toBlock: number } | undefined;
   readonly #lateMints = new LateMints();
   readonly #expansions = new RangeBudget(MAX_EXPANDED);
@@ -57,7 +60,7 @@ export class Ledger {
   #newestBlock = -1;
   #changes = 0;
 
-  /** Rises whenever something is about to change. */
+  /** Increases before every change. */
   get changes(): number {
     return this.#changes;
   }
@@ -78,14 +81,14 @@ export class Ledger {
     );
   }
 
-  /** Folds decoded transfers, all above what was folded before. */
+  /** Folds decoded transfers. No block may be below the newest folded one. */
   apply(columns: TransferColumns): void {
     for (const _ of this.applySlices(columns, columns.count));
   }
 
   /**
-   * As `apply`, `most` transfers at a time. Whenever it yields, states of blocks below the columns' first can be read as
-   * before; when it is left half-way, so can they, but nothing can be folded any more.
+   * Like `apply`, in slices of `most` transfers. At each yield, states of blocks below the columns' first block are
+   * readable. They stay readable if the caller abandons the fold, but then the ledger can't fold anything more.
    */
   *applySlices(columns: TransferColumns, most: number): Generator<void> {
     const { count, blocks } = columns;
@@ -130,7 +133,7 @@ export class Ledger {
     }
   }
 
-  /** Asserts that blocks do not fall. */
+  /** @throws InvariantError if a block is below the one before */
   #advance(blocks: Uint32Array, count: number): void {
     let newest = this.#newestBlock;
     for (let i = 0; i < count; i++) {
@@ -141,7 +144,7 @@ export class Ledger {
     this.#newestBlock = newest;
   }
 
-  /** Folds what is plain from `start` on; returns the first transfer that is not. */
+  /** Folds plain transfers from `start` on; returns the index of the first one that is not plain. */
   #foldPlain(batch: Batch, start: number): number {
     const { tokens, rows } = this;
     if (rows.ranges.length > 0) return start;
@@ -153,7 +156,7 @@ export class Ledger {
     return end;
   }
 
-  /** One token with one owner; its id is in `#id`. */
+  /** Transfers one token that has one owner; its id is in `#id`. */
   #transferSingle(kind: TransferKind, block: number, from: number, to: number): void {
     const { tokens, links, owners, rows } = this;
     let slot = tokens.find(kind, this.#id);
@@ -176,18 +179,18 @@ export class Ledger {
     this.#lateMints.note(slot, entry, { isFirst, isMint: from === ZERO_OWNER });
     if (owner === ZERO_OWNER && to !== ZERO_OWNER) this.liveSingles++;
     else if (owner !== ZERO_OWNER && to === ZERO_OWNER) this.liveSingles--;
-    // A row appears as an entry; only what its first transfer burns is a gap from the start.
+    // A token gets its row with its first entry. The row starts as a gap only if that first transfer is a burn.
     this.#changeGaps(slot, block, isFirst || owner !== ZERO_OWNER, to !== ZERO_OWNER);
   }
 
-  /** A token left an account that did not have it, by all that was told before. */
+  /** Counts a transfer from an account that, by all earlier transfers, doesn't own the token. */
   #unexplained(slot: number, block: number): void {
     this.anomalies++;
     const tail = this.links.tail(slot);
     this.doubt = { fromBlock: tail < 0 ? 0 : this.#blockOf(slot, tail), toBlock: block };
   }
 
-  /** A token went from being listed or not to being listed or not. */
+  /** Records a token that entered or left the listing; does nothing if `before` equals `after`. */
   #changeGaps(slot: number, block: number, before: boolean, after: boolean): void {
     if (before !== after) this.gaps.change(this.rowOf(slot), block, after ? -1 : 1);
   }
@@ -201,7 +204,7 @@ export class Ledger {
     return range.firstRow + Number(tokens.id(slot) - range.id);
   }
 
-  /** How many rows, gaps included, there were after `block`. */
+  /** Number of rows after `block`, gaps included. */
   rowsAt(block: number): number {
     return this.rows.countAt(block, (slot) => this.#blockOf(slot, this.links.first(slot)));
   }
@@ -212,13 +215,13 @@ export class Ledger {
     return tokens.kind(slot) === TransferKind.erc1155 ? balances.block(entry) : owners.block(entry);
   }
 
-  /** The owner that an entry, or what stands for one, left a token with. */
+  /** The owner after an entry, or after the id range that the code stands for. */
   ownerAt(entry: number): number {
     if (entry >= 0) return this.owners.to(entry);
     return entry === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(entry)]?.to ?? ZERO_OWNER);
   }
 
-  /** An ERC-2309 event, which stands for any number of ids. A mint of ids nobody knows stays a range. */
+  /** Folds an ERC-2309 event of any number of ids. A mint of ids that are all new stays a range. */
   *#foldRange({ blocks, from, to, ids, amounts }: TransferColumns, addresses: Int32Array, at: number): Generator<void> {
     const block = blocks[at] as number;
     const [sender, receiver] = [addresses[from[at] as number] as number, addresses[to[at] as number] as number];
@@ -266,7 +269,10 @@ export class Ledger {
     return false;
   }
 
-  /** An amount of an ERC-1155 token; its id is in `#id`, its slot is `known` unless that is -1. A transfer of nothing changes nothing and leaves no trace. */
+  /**
+   * Transfers an amount of an ERC-1155 token. Its id is in `#id`; `known` is its slot, or -1 if that is not known.
+   * A transfer of amount 0 is ignored.
+   */
   #transferAmount(known: number, block: number, from: number, to: number, amount: Amount): void {
     if (amount === 0) return;
     if (from === ZERO_OWNER && to === ZERO_OWNER) {
@@ -283,7 +289,7 @@ export class Ledger {
     if (from !== ZERO_OWNER) {
       const held = balances.balance(slot, from);
       if (isLess(held, amount)) {
-        // The contract moved more than its own log says was there: what is missing is taken as minted to the sender.
+        // The log misses transfers to the sender. Count the missing amount as minted to it.
         this.#unexplained(slot, block);
         this.#pushAmount(block, slot, ZERO_OWNER, from, subtractAmounts(amount, held), false);
       }
@@ -335,7 +341,8 @@ export class Ledger {
       if (range.block <= block) break;
       this.liveSingles -= range.count;
     }
-    // Slots appear in chain order: those left without an entry are the newest. A token of a range that stays needs none.
+    // Slots appear in chain order, so the slots without an entry are the newest. A token of a range that stays has
+    // none.
     let slots = tokens.count;
     while (slots > 0 && links.tail(slots - 1) < 0) {
       slots--;
@@ -351,8 +358,8 @@ export class Ledger {
   }
 
   /**
-   * The token's first mint at or before `block`, as an entry (or transfer) of its history; its first appearance when
-   * the contract never told of a mint.
+   * The token's first mint at or before `block`, as an entry (or transfer) of its history. If the log has no mint, its
+   * first transfer.
    */
   mintOf(slot: number, block: number): number {
     const first = this.links.first(slot);
@@ -361,8 +368,8 @@ export class Ledger {
   }
 
   /**
-   * Hands on all there is to a keeper, or takes over what it gives back, in slices. Between them the ledger must not change:
-   * `changes` tells.
+   * Saves the ledger through a keeper, or restores it from one, in slices. The ledger must not change between slices;
+   * the caller compares `changes`.
    */
   *keeping(keeper: Keeper): Generator<void> {
     const { addresses, tokens, links, owners, balances, rows, gaps } = this;
@@ -378,13 +385,13 @@ export class Ledger {
     this.#newestBlock = facts.newestBlock;
   }
 
-  /** Gives back what growth left over: at the end of a hydration. */
+  /** Releases unused capacity, at the end of a hydration. */
   trim(): void {
     for (const part of [this.addresses, this.tokens, this.links, this.owners, this.balances]) part.trim();
   }
 }
 
-/** Where a slice of `most` transfers from `from` on ends: before an id range in any case, which is slices of its own. */
+/** End of a slice of up to `most` transfers from `from` on. It ends before an id range, which has slices of its own. */
 function endOfSlice({ count, kinds }: TransferColumns, from: number, most: number): number {
   const end = Math.min(count, from + most);
   const range = kinds.subarray(from, end).indexOf(TransferKind.range);

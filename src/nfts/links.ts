@@ -1,8 +1,7 @@
 /**
- * What is known of a token now, 12 bytes a slot: where its history begins and ends, and who owns it. First and tail
- * point into the history of the slot's kind: an entry's (or ERC-1155 transfer's) index, -1 for none, or -(2 + r) for "as
- * id range r left it". The owner is the tail's, kept here since a transfer is checked against it: reaching for the tail
- * would be a miss of the processor's cache more.
+ * The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
+ * are the index of an entry (or ERC-1155 transfer), -1 for none, or -(2 + r) for "as id range r minted it". The owner
+ * repeats the tail's, because the fold checks each transfer against it: reading the tail would be one more cache miss.
  */
 import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
@@ -39,7 +38,7 @@ export class TokenLinks {
     this.table.set(slot, 2, owner);
   }
 
-  /** Those of the next slot, which was added to the tokens. */
+  /** Adds the links of the next slot, which the token table has added. */
   add(link: number, owner: number): void {
     const slot = this.table.add();
     this.setFirst(slot, link);
@@ -47,7 +46,7 @@ export class TokenLinks {
     this.setOwner(slot, owner);
   }
 
-  /** Of an ERC-1155 token, in the owner's place: the newest entry of what is in circulation, or -1. */
+  /** The newest supply entry of an ERC-1155 token, or -1; it takes the owner's word. */
   supplyTail(slot: number): number {
     return this.owner(slot);
   }
@@ -60,7 +59,7 @@ export class TokenLinks {
     this.table.count = count;
   }
 
-  /** Hands on all rows, or takes them over. */
+  /** Saves all rows through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     this.table.keep(keeper);
   }

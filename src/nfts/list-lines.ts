@@ -1,31 +1,34 @@
-/** What the operator's lists have in common: lines of text, each for a contract on every chain or on one. */
+/**
+ * Shared parser of the operator's lists. In: lines of text, each about a contract on one chain or on all chains. Out:
+ * problems by line number, and a map of entries by chain and contract. It reads no files.
+ */
 import { CHAINS, parseChain } from "../chains/chains.ts";
 import type { Address } from "../core/hex.ts";
 
-/** Problems told of one file: ten lines show that it is the wrong file. */
+/** Problems reported per file. Ten lines are enough to show that it is the wrong file. */
 const MAX_PROBLEMS = 10;
 
-/** Reads the lines one by one; `read` returns what is wrong with one. Returns a sentence for each bad line. */
+/** Calls `read` with each non-empty line; `read` returns a problem or undefined. Returns one sentence per bad line. */
 export function readLines(text: string, read: (line: string) => string | undefined): string[] {
   const problems: string[] = [];
   const lines = text.replace(/^\ufeff/, "").split(/\r\n|\n|\r/);
   for (const [index, line] of lines.entries()) {
     const problem = line.trim() === "" ? undefined : read(line);
     if (problem === undefined) continue;
-    if (problems.length === MAX_PROBLEMS) return [...problems, "and more"];
+    if (problems.length === MAX_PROBLEMS) return [...problems, "there are more problems"];
     problems.push(`line ${index + 1}: ${problem}`);
   }
   return problems;
 }
 
-/** The chain of a name or code; a problem in words where there is none. */
+/** The chain with this name or code, or a problem as text if there is none. */
 export function listedChain(text: string): { readonly chainId: number } | { readonly problem: string } {
   const chain = parseChain(text);
   if (chain !== undefined) return chain;
   return { problem: `the chain must be one of ${CHAINS.map(({ name }) => name).join(", ")}` };
 }
 
-/** Entries for contracts: those of one chain go before those of all. */
+/** Entries by contract. An entry for one chain takes precedence over an entry for all chains. */
 export class ContractMap<T> {
   readonly #everywhere = new Map<Address, T>();
   readonly #onChain = new Map<string, T>();
@@ -34,7 +37,7 @@ export class ContractMap<T> {
     return this.#everywhere.size + this.#onChain.size;
   }
 
-  /** @param chainId undefined for every chain */
+  /** @param chainId undefined for all chains */
   set(chainId: number | undefined, address: Address, entry: T): void {
     if (chainId === undefined) this.#everywhere.set(address, entry);
     else this.#onChain.set(`${chainId}/${address}`, entry);

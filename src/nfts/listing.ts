@@ -1,6 +1,6 @@
 /**
- * Reads pages off a ledger as of a block. A position is a row number (or, with holders, a place in the order of pairs),
- * so a deep page costs what the first one does. Records are plain facts here; `record.ts` puts them into words.
+ * Reads pages of entries from a ledger as of a block. A position is a row number or, for holders, a place in the order
+ * of pairs, so a deep page costs as much as the first. The entries are plain facts; `record.ts` writes them as JSON.
  */
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
@@ -9,12 +9,12 @@ import { type IdRange, rangeOfCode } from "./rows.ts";
 import { touchTails } from "./touch.ts";
 import { FAR, PAUSED } from "./trails.ts";
 
-/** One line of a listing. Owners and minters are indexes of the address table. */
+/** One entry of a listing. Owner and minter are indexes of the address table. */
 export interface Entry {
   readonly kind: TransferKind;
-  /** A number where that is exact. */
+  /** A number if that is exact. */
   readonly id: Amount;
-  /** -1: several holders. */
+  /** -1: the token has several holders. */
   readonly owner: number;
   readonly amount: Amount;
   readonly block: number;
@@ -23,27 +23,27 @@ export interface Entry {
   readonly minter: number;
 }
 
-/** Where a walk stands: opaque to everybody but this file. All zeros is the start. */
+/** The place of a walk. Only this file reads its parts. All zeros is the start. */
 export type Position = readonly [number, number, number, number];
 export const START: Position = [0, 0, 0, 0];
 
 export interface Slice {
   readonly entries: Entry[];
-  /** Where each of them stands; as a row where that says it all. */
+  /** The place of each entry: its row for tokens, its position for holders. */
   readonly starts: readonly (number | Position)[];
-  /** Where the next page starts; undefined when nothing follows. */
+  /** Start of the next page; undefined at the end of the listing. */
   readonly next: Position | undefined;
 }
 
 const ZERO_OWNER = 0;
-/** Steps of a walk over pairs at a time: half a millisecond to a whole one of the request thread. */
+/** Steps per slice of a walk over pairs: 0.5 to 1 ms of the request thread. */
 export const HOLDERS_AT_ONCE = 1_024;
 
-/** Of a scan of tokens: rows, and entries walked through behind them. */
+/** Steps per slice of a scan of tokens: rows, and history entries walked for them. */
 export const TOKENS_AT_ONCE = 16_384;
 
 export type Visit = (position: Position, entry: () => Entry) => boolean;
-/** Asked at the start of an id range: how many of its ids to pass over unseen. */
+/** Called at the start of an id range. Returns how many of its ids to skip. */
 export type Jump = (range: number) => number;
 
 function singleEntry(ledger: Ledger, slot: number, at: number, block: number): Entry {
@@ -62,25 +62,27 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
   };
 }
 
-/** The slot of a range's id when it ever moved, or -1. */
+/** The slot of a range's id if it ever moved, or -1. */
 function touchedSlot({ tokens }: Ledger, id: bigint): number {
   return tokens.findId(TransferKind.erc721, id);
 }
 
-/** What stands in a row: enough to make its entry of. One object serves a whole scan; pages visit thousands of rows. */
+/**
+ * A row of a scan, with all that an entry is made from. A scan reuses one object, because it visits thousands of rows.
+ */
 export interface FoundRow {
   row: number;
   /** -1: a token of an id range that never moved. */
   slot: number;
-  /** The token's owner entry, or what stands for one. */
+  /** The token's owner entry, or the code of its id range. */
   at: number;
   range: number;
   offset: number;
-  /** Of an ERC-1155 token. */
+  /** Supply of an ERC-1155 token. */
   supply: Amount;
 }
 
-/** Undefined where a walk is not at its end: to be asked for again. */
+/** The entry of a row; undefined if a walk paused, and the caller must call again. */
 function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, block: number): Entry | undefined {
   const { tokens, links, balances, rows } = ledger;
   if (slot < 0) {
@@ -112,9 +114,9 @@ function entryOf(ledger: Ledger, { slot, at, range, offset, supply }: FoundRow, 
 }
 
 /**
- * Rows in order of first appearance, burned ones left out. Returns where the scan goes on when it made as many steps as it
- * may; undefined at the end, or where `visit` ended it by returning false.
- * @param visit may return undefined: the row is to be visited again, by a scan that goes on
+ * Visits rows in order of first appearance, without burned tokens. Returns the row at which to resume after one slice
+ * of steps; undefined at the end, or if `visit` returned false.
+ * @param visit returns undefined to pause: the next scan visits the same row again
  */
 export function scanTokens(
   ledger: Ledger,
@@ -139,7 +141,7 @@ export function scanTokens(
     found.offset = offset;
     const range = rangeIndex >= 0 ? rows.ranges[rangeIndex] : undefined;
     if (range !== undefined) {
-      // Ranges and slots lie in chain order: nothing behind the block is older than it.
+      // Ranges and slots are in chain order: once one is above the block, all later ones are.
       if (range.block > block) return false;
       const id = range.id + BigInt(offset);
       slot = touchedSlot(ledger, id);
@@ -169,12 +171,12 @@ export function scanTokens(
   return paused;
 }
 
-/** The owner entries of tokens as of a block, each looked for once: a token that moved since is met at each of its entries. */
+/** Remembers the owner entry of each token at a block, because a scan meets a token at each of its entries. */
 export class Walked {
-  /** By slot: an entry and one, what is below 0 less one, or 0 for nothing yet. */
+  /** By slot: entry + 1 from 0 on, entry - 1 below 0, and 0 for an unknown slot. */
   readonly #entries: Int32Array;
 
-  /** @param count of slots there are; those of later ones are not remembered */
+  /** @param count of slots now; later slots are not remembered */
   constructor(count: number) {
     this.#entries = new Int32Array(count);
   }
@@ -190,10 +192,10 @@ export class Walked {
   }
 }
 
-/** What a scan of pairs knows from those before it, of the same block. */
+/** Results of earlier scans of pairs at the same block. */
 export interface Seen {
   readonly walked: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
-  /** Where a walk was left that asks whether `entry` is the first of its pair. */
+  /** The walk of `isFirstOfPair` for `entry` that paused at `before`. */
   unfinished: { readonly entry: number; readonly before: number } | undefined;
 }
 
@@ -202,18 +204,18 @@ export const nothingSeen = (walked: Seen["walked"] = new Map<number, number>()):
   unfinished: undefined,
 });
 
-/** What a scan of pairs has from the scan before, and how far it goes. */
+/** State of the earlier scans, and the length of this one. */
 export interface ScanOptions {
   readonly seen: Seen;
   readonly jump?: Jump;
-  /** About so many steps. */
+  /** Approximate number of steps. */
   readonly most: number;
 }
 
 /**
- * (token, owner) pairs in order of first appearance. A position is (owner entry, range, offset in it, holding): three
- * lists merged by when their members appeared. Returns where the scan goes on when it made as many steps as it may;
- * undefined at the end, or where `visit` ended it.
+ * Visits (token, owner) pairs in order of first appearance. A position is (owner entry, range, offset in it, holding):
+ * three lists, merged by when their members appeared. Returns the position at which to resume after `most` steps;
+ * undefined at the end, or if `visit` returned false.
  */
 export function scanHolders(
   ledger: Ledger,
@@ -232,11 +234,11 @@ export function scanHolders(
     const known = seen.walked.get(slot);
     if (known !== undefined) return known;
     const at = owners.find(tail, block);
-    // An entry that old keeps the slot its token's; without one a reorg may give the slot to another.
+    // An entry at or before the block keeps the slot for its token. Without one, a reorg may reuse the slot.
     if (at >= 0) seen.walked.set(slot, at);
     return at;
   };
-  /** Whether an entry is the first by which its receiver came to hold its token; undefined when that is not known yet. */
+  /** True if an entry is the first by which its receiver got its token; undefined if the walk paused. */
   const isFirstOfPair = (entry: number): boolean | undefined => {
     const to = owners.to(entry);
     let before = seen.unfinished?.entry === entry ? seen.unfinished.before : owners.prev(entry);
@@ -316,7 +318,7 @@ export function scanHolders(
   }
 }
 
-/** Has the entries of single-owner tokens of a page near before they are wanted. */
+/** Reads the entries of a page's single-owner tokens ahead, so that they are in the processor's cache. */
 function touchAhead({ rows, tokens, links, owners }: Ledger, row: number, limit: number): void {
   const { slot, count } = rows.slotsAt(row);
   if (count === 0 || tokens.kind(slot) === TransferKind.erc1155) return;
@@ -330,9 +332,9 @@ interface SliceOptions {
 }
 
 /**
- * Up to `limit` pairs of token and owner after `block`, from `from` on. Yields where others may have their turn: what was
- * given away is walked over however much of it there is. Between slices the ledger may change in any way that leaves the
- * block as it is.
+ * Reads up to `limit` (token, owner) pairs after `block`, from `from` on. Yields between slices, because the walk
+ * passes any number of pairs that were given away. Between slices the ledger may change, except at or below that
+ * block.
  */
 export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
@@ -355,7 +357,7 @@ export function* readingHolders(ledger: Ledger, { block, from, limit }: SliceOpt
   }
 }
 
-/** As `readingHolders`, one entry a token. */
+/** Like `readingHolders`, with one entry per token. */
 function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): Generator<void, Slice> {
   const entries: Entry[] = [];
   const starts: number[] = [];
@@ -379,11 +381,11 @@ function* readingTokens(ledger: Ledger, { block, from, limit }: SliceOptions): G
   }
 }
 
-/** The entries of a listing after `block`, in slices. */
+/** Reads the entries of a listing after `block`, in slices. */
 export const reading = (ledger: Ledger, { holders, ...options }: SliceOptions & { holders: boolean }) =>
   holders ? readingHolders(ledger, options) : readingTokens(ledger, options);
 
-/** Up to `limit` entries of the listing after `block`, from `from` on. */
+/** Reads up to `limit` entries of the listing after `block`, from `from` on, in one go. */
 export function readSlice(ledger: Ledger, options: SliceOptions & { holders: boolean }): Slice {
   for (const work = reading(ledger, options); ; ) {
     const { done, value } = work.next();

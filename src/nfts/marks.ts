@@ -1,4 +1,7 @@
-/** Which rows of a growing table are marked: a bit each, and a quick way to the next one. */
+/**
+ * A bitmap over the rows of a table: one bit per row, and a fast search for the next set bit. Rows are added and
+ * removed at the end only.
+ */
 import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
 
@@ -10,17 +13,17 @@ export class Marks {
     return this.#words.bytes;
   }
 
-  /** Says of the next row whether it is marked. */
+  /** Adds a row. */
   push(isMarked: boolean): void {
     const row = this.#count++;
     const bit = row & 31;
     if (bit === 0) this.#words.set(this.#words.add(), 0, 0);
     const word = this.#words.get(row >>> 5, 0);
-    // What a row that was taken back left there is overwritten.
+    // Overwrite the bit: a removed row may have left it set.
     this.#words.set(row >>> 5, 0, isMarked ? word | (1 << bit) : word & ~(1 << bit));
   }
 
-  /** Forgets the newest row. */
+  /** Removes the newest row. */
   pop(): void {
     this.#count--;
     this.#words.count = (this.#count + 31) >>> 5;
@@ -35,7 +38,7 @@ export class Marks {
     return this.#count;
   }
 
-  /** Hands on all marks, or takes them over. */
+  /** Saves all marks through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     this.#count = keeper.facts(this.#count);
     this.#words.keep(keeper);

@@ -1,7 +1,7 @@
 /**
- * The operator's names for contracts that have none: text in, names by contract out. A line is `address,name,symbol` (on
- * every chain) or `chain,address,name,symbol`; the symbol may be left out, what holds a comma stands in double quotes, and
- * a line that begins with `#` is a comment. Nothing here reads files.
+ * Parses the operator's names for contracts without one: text in, names by contract out. A line is
+ * `address,name,symbol` (on every chain) or `chain,address,name,symbol`. The symbol is optional, a field with a comma
+ * needs double quotes, and a line that begins with `#` is a comment. It reads no files.
  */
 import { type Address, parseAddress } from "../core/hex.ts";
 import { ContractMap, listedChain, readLines } from "./list-lines.ts";
@@ -17,26 +17,26 @@ export interface NameList {
   find(chainId: number, address: Address): ContractNames | undefined;
 }
 
-/** As long as what is read of a contract. */
+/** Characters of a name or symbol: the same bound as for those read from a contract. */
 const MAX_LENGTH = 256;
 
-/** The list in `text`; `problems` has a sentence for each bad line, and the list is then not to be used. */
+/** Parses a list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
 export function parseNameList(text: string): { list: NameList; problems: string[] } {
   const list = new ContractMap<ContractNames>();
   const problems = readLines(text, (line) => {
     if (line.trimStart().startsWith("#")) return undefined;
     const fields = fieldsOf(line);
-    if (fields === undefined) return "a quote is opened and not closed, or text follows one";
+    if (fields === undefined) return "a double quote is not closed, or text follows a closing one";
     const isEverywhere = parseAddress(fields[0] ?? "") !== undefined;
     const chain = isEverywhere || fields.length < 3 ? undefined : listedChain(fields[0] ?? "");
     if (chain !== undefined && "problem" in chain) return chain.problem;
     const [addressText = "", name = "", symbol = "", ...more] = chain === undefined ? fields : fields.slice(1);
     const address = parseAddress(addressText);
     if (address === undefined || more.length > 0) {
-      return "must be an address, a name and perhaps a symbol, with a chain before them or not; mixed case needs a right checksum";
+      return "must be `address,name[,symbol]` or `chain,address,name[,symbol]`; a mixed-case address needs a valid checksum";
     }
     if (!isText(name) || name === "" || !isText(symbol)) {
-      return `the name must have 1 to ${MAX_LENGTH} characters, the symbol at most as many, and none that controls`;
+      return `the name must have 1 to ${MAX_LENGTH} characters, the symbol no more, and neither may have control characters`;
     }
     list.set(chain?.chainId, address, { name, symbol });
     return undefined;
@@ -46,7 +46,7 @@ export function parseNameList(text: string): { list: NameList; problems: string[
 
 const isText = (text: string): boolean => text.length <= MAX_LENGTH && !/\p{Cc}/u.test(text) && text.isWellFormed();
 
-/** The fields of a line as spreadsheets write them, without the spaces around; undefined where quotes do not fit. */
+/** The fields of a CSV line, trimmed; undefined if its quotes are malformed. */
 function fieldsOf(line: string): string[] | undefined {
   const field = /\s*(?:"((?:[^"]|"")*)"|([^",]*))\s*(?:,|$)/y;
   const fields: string[] = [];

@@ -1,12 +1,12 @@
 /**
- * Histories of tokens with one owner (ERC-721, CryptoPunks): 16 bytes a transfer, each entry linked to the one before
- * of the same token, so that the owner at any block is a walk back from the tail (a long one: see `trails.ts`).
+ * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
+ * its token, so the owner at a block is found by a walk back from the tail. See `trails.ts` for long walks.
  */
 import type { Keeper } from "./keep.ts";
 import { NEAR, PAUSED, type Steps, Trails } from "./trails.ts";
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./word-table.ts";
 
-/** Words of an entry: block, slot, receiver (an index of the address table), entry before (see `prev`). */
+/** Words of an entry: block, slot, receiver (an index of the address table), previous entry (see `prev`). */
 const WIDTH = 4;
 
 export class OwnerHistory {
@@ -14,7 +14,7 @@ export class OwnerHistory {
   readonly #steps: Steps;
   readonly #trails: Trails;
 
-  /** @param steps where walks are counted */
+  /** @param steps counts the steps of walks */
   constructor(steps: Steps) {
     this.#steps = steps;
     this.#trails = new Trails({ block: (entry) => this.block(entry), before: (entry) => this.prev(entry) }, steps);
@@ -40,7 +40,7 @@ export class OwnerHistory {
     return this.table.get(entry, 2);
   }
 
-  /** The token's entry before: an index, -1, or -(2 + r) for id range r. */
+  /** The token's previous entry: an index, -1, or -(2 + r) for id range r. */
   prev(entry: number): number {
     return this.table.get(entry, 3);
   }
@@ -56,12 +56,12 @@ export class OwnerHistory {
     return entry;
   }
 
-  /** Forgets the newest entry; its token is told by the caller. */
+  /** Removes the newest entry. The caller updates its token. */
   pop(): void {
     this.table.count--;
   }
 
-  /** The token's newest entry at or before `block`, walking from `tail`; below 0 as `prev`, or `PAUSED`. */
+  /** The token's newest entry at or before `block`, by a walk from `tail`; below 0 like `prev`, or `PAUSED`. */
   find(tail: number, block: number): number {
     let entry = tail;
     let steps = 0;
@@ -73,7 +73,7 @@ export class OwnerHistory {
     return entry;
   }
 
-  /** As `find`, however long it takes. */
+  /** Like `find`, but never pauses. */
   at(tail: number, block: number): number {
     for (;;) {
       const entry = this.find(tail, block);
@@ -81,17 +81,17 @@ export class OwnerHistory {
     }
   }
 
-  /** Entries were taken back. */
+  /** Drops stale marks of the trails, after the last `pop` of a revert. */
   cut(): void {
     this.#trails.cut(this.count);
   }
 
-  /** How many entries lie at or before `block`. */
+  /** Number of entries at or before `block`. */
   countAt(block: number): number {
     return this.table.upperBound(0, block);
   }
 
-  /** Hands on all rows, or takes them over. */
+  /** Saves all rows through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     this.table.keep(keeper);
   }

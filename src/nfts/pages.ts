@@ -1,6 +1,6 @@
 /**
- * One page of a listing: query in, envelope out, in two steps. The first decides the snapshot and walks the ledger, the
- * second puts in what is known of the tokens beside it and signs the cursor. Both read memory only.
+ * One page of a listing: query in, envelope out. The first step decides the snapshot and reads the entries, the second
+ * adds the metadata of the tokens and signs the cursor. Both read memory only.
  */
 import { ByteText } from "../core/byte-text.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
@@ -13,7 +13,7 @@ import type { ContractNames } from "./name-list.ts";
 import { countEntries, positionAfter } from "./places.ts";
 import { addRecords, type TokenFacts } from "./record.ts";
 
-/** A page asked for by parameters. */
+/** A first page, as the request's parameters ask for it. */
 export interface FirstPage {
   readonly limit: number;
   readonly hex: boolean;
@@ -28,15 +28,15 @@ export interface PageOptions {
   readonly address: Address;
   readonly native: boolean;
   readonly cursorSecret: string;
-  /** Time of the page's block in seconds since the epoch, where it is known; the cursor carries it. */
+  /** Time of the page's block in seconds since the epoch, if it is known; the cursor carries it. */
   readonly time?: number | undefined;
-  /** For a contract that says nothing. */
+  /** Fallback for an empty name or symbol. */
   readonly names?: ContractNames | undefined;
 }
 
-/** The followed chain, as far as pages need it. */
+/** The part of the followed chain that pages use. */
 export interface PageChain {
-  /** Version of the chain's stream that is shown. */
+  /** Version of the chain's stream that clients see. */
   readonly version: number;
   head(): BlockRef | undefined;
   finalized(): BlockRef | undefined;
@@ -45,7 +45,7 @@ export interface PageChain {
 }
 
 export interface Page {
-  /** JSON in UTF-8, in memory that the next page is written to: to be copied before anything is awaited. */
+  /** JSON in UTF-8, in a buffer that the next page overwrites: copy it before the next await. */
   readonly body: Uint8Array<ArrayBuffer>;
   readonly block: number | undefined;
   readonly hash: Hash | "";
@@ -55,7 +55,7 @@ export interface Page {
 export interface Walk {
   readonly block: number;
   readonly hash: Hash | "";
-  /** Seconds since the epoch, where an earlier page of the walk knew it. */
+  /** Seconds since the epoch, if an earlier page of the walk knew it. */
   readonly time: number | undefined;
   readonly chainVersion: number;
   readonly position: Position | undefined;
@@ -67,16 +67,16 @@ export interface Walk {
   readonly left: number | undefined;
 }
 
-/** The newest block the collection's listing is true at: the followed head once synced, else where the backfill is. */
+/** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
 export function currentBlock(collection: Collection, chain: PageChain): BlockRef | undefined {
   const { status, end, completed } = collection;
   if (status !== "synced") return end;
   return chain.head() ?? end ?? completed;
 }
 
-/** What a first page is true at: decided once, whatever else is awaited before it is planned. */
+/** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
 export interface Snapshot {
-  /** Undefined where there is nothing to list yet, or ever. */
+  /** Undefined if there is nothing to list, now or ever. */
   readonly block: BlockRef | undefined;
   readonly status: Collection["status"];
   readonly version: number;
@@ -90,8 +90,8 @@ export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: 
 }
 
 /**
- * Whether what was decided then could be decided now: the block is on the chain that is shown, and the collection has it and
- * goes by no more of the chain than that.
+ * True if the same snapshot could be decided now: its block is on the visible chain, the collection has indexed it, and
+ * the collection depends on no later chain version than the visible one.
  */
 export function isStillTrue(
   { block, status }: Pick<Snapshot, "block" | "status">,
@@ -106,24 +106,25 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   const current = currentBlock(collection, chain);
   if (asOfBlock === undefined) return current;
   const { end, status } = collection;
-  // A backfill may be ahead of the chain as it is followed.
+  // A backfill may be ahead of the followed head.
   const head = Math.max(chain.head()?.number ?? -1, current?.number ?? -1);
   const isHeadKnown = chain.head() !== undefined || status === "synced";
   if (isHeadKnown && head >= 0 && asOfBlock > head) {
     throw invalidParameter("as_of_block", `must not be above the chain's head, ${head}`);
   }
-  // No NFT: nothing was there at any block.
+  // A contract that is not an NFT has an empty listing at every block.
   if (status === "not_nft") return undefined;
   if (current === undefined || asOfBlock > current.number) {
     const at = current === undefined ? "nothing yet" : `block ${current.number}`;
     throw new ApiError(409, "not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
   }
-  // What a backfill has read is final, and may be ahead of the chain as it is followed: its headers prove nothing then.
+  // Blocks of a backfill are final and may be ahead of the followed head, so the followed headers don't have their
+  // hash.
   const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
   return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
 }
 
-/** How many of `count` entries lie before a range. */
+/** Number of entries before a range, of `count` in all. */
 export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
   Math.floor((range * count) / totalRanges);
 
@@ -149,30 +150,31 @@ function resume(cursor: Cursor, collection: Collection, chain: PageChain): Walk 
     });
   }
   if (isBehind(collection, block)) {
-    const text = "cursor: the collection is being read again up to the walk's block; ask again later";
+    const text =
+      "cursor: the collection is being indexed again and has not reached the cursor's block; ask again later";
     throw new ApiError(409, "not_indexed_yet", text);
   }
   return cursor;
 }
 
-/** Whether a block that a page was true at left the canonical chain. */
+/** True if the block of an earlier page left the canonical chain. */
 function hasLeft({ status }: Collection, chain: PageChain, at: { number: number; hash: Hash | "" }): boolean {
   const { number: block, hash } = at;
   const head = chain.head();
-  // What was shown once and is above the head now has been reverted, however long ago.
+  // A block that an earlier page showed but is above the head now was reverted, however long ago.
   const isAbove = status === "synced" && head !== undefined && block > head.number;
   return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
 }
 
-/** Whether the collection does not hold that block yet: another process may have read on, or a crash threw it back. */
+/** True if the collection has not reached the block: another process may be ahead, or a crash set this one back. */
 export function isBehind({ status, end }: Collection, block: number): boolean {
   return status === "syncing" && (end?.number ?? -1) < block;
 }
 
-/** A page before its records are put into words. */
+/** A page before its records are written as JSON. */
 export interface PagePlan {
   readonly collection: Collection;
-  /** What the collection was, and the chain, when the snapshot was decided; they may move on before the page is finished. */
+  /** Status and versions at the snapshot. The collection and the chain may change before the page is finished. */
   readonly status: Collection["status"];
   readonly version: number;
   readonly chainVersion: number;
@@ -181,27 +183,27 @@ export interface PagePlan {
   readonly walk: Walk | undefined;
   readonly entries: readonly Entry[];
   readonly starts: Slice["starts"];
-  /** Where the walk goes on; undefined when nothing follows. */
+  /** Start of the next page; undefined at its end. */
   readonly next: Position | undefined;
   readonly finalized: boolean;
 }
 
-/** Where a page is from: a walk under way, or the parameters of its first page. */
+/** The origin of a page: a walk's cursor, or the parameters of a first page. */
 export type PageFrom = { readonly cursor: Cursor } | { readonly first: FirstPage };
 
-/** A page before its entries are read: the snapshot and the walk through it. */
+/** A page before its entries are read: the snapshot and the walk. */
 export type PageStart = Omit<PagePlan, keyof Slice>;
 
 /**
- * What the page is true of.
- * @param snapshot of a first page, where it was decided before
+ * Decides the block of the page and where its entries start.
+ * @param snapshot of a first page, if it was decided before
  * @throws ApiError
  */
 export function startPage(collection: Collection, chain: PageChain, from: PageFrom, snapshot?: Snapshot): PageStart {
   const asOfBlock = "first" in from ? from.first.asOfBlock : undefined;
   const taken = snapshot ?? snapshotOf(collection, chain, asOfBlock);
   const walk = "cursor" in from ? resume(from.cursor, collection, chain) : begin(collection, taken, from.first);
-  // A backfill reads final blocks only, perhaps ahead of the chain as it is followed; what goes by the chain may be reverted.
+  // A backfill reads final blocks only, perhaps above the known final block. Followed blocks may be reverted.
   const isBackfill = collection.status === "syncing" && collection.chainVersion === 0;
   const finalized = walk !== undefined && (isBackfill || walk.block <= (chain.finalized()?.number ?? -1));
   const { limit } = "cursor" in from ? from.cursor : from.first;
@@ -210,17 +212,17 @@ export function startPage(collection: Collection, chain: PageChain, from: PageFr
   return { collection, status, version, chainVersion, limit, withTotal, walk, finalized };
 }
 
-/** Which entries a page has; undefined where it has none in any case. */
+/** The entries to read for a page; undefined if the page is empty. */
 export function sliceOf({ walk }: PageStart): { block: number; from: Position; limit: number } | undefined {
   if (walk?.position === undefined) return undefined;
   const limit = walk.left === undefined ? walk.limit : Math.min(walk.limit, walk.left);
   return { block: walk.block, from: walk.position, limit };
 }
 
-/** The slice of a page that has no entries in any case. */
+/** The slice of an empty page. */
 export const EMPTY_SLICE: Slice = { entries: [], starts: [], next: undefined };
 
-/** The page with its entries, as the ledger has them now unless they were read before. */
+/** Adds the entries to the page: those in `read`, or else as the ledger has them now. */
 export function fillPage(start: PageStart, read?: Slice): PagePlan {
   if (read !== undefined) return { ...start, ...read };
   const options = sliceOf(start);
@@ -228,12 +230,12 @@ export function fillPage(start: PageStart, read?: Slice): PagePlan {
   return { ...start, ...readSlice(start.collection.ledger, { ...options, holders: start.walk?.holders === true }) };
 }
 
-/** What the page holds and what it is true of. @throws ApiError */
+/** Plans a page in one go. @throws ApiError */
 export function planPage(collection: Collection, chain: PageChain, from: PageFrom): PagePlan {
   return fillPage(startPage(collection, chain, from));
 }
 
-/** The plan cut after its first `count` entries: a page may be shorter than its limit, never its walk. */
+/** The plan cut after its first `count` entries. The page gets shorter; the walk continues after it. */
 function cutPlan(plan: PagePlan, count: number): PagePlan {
   const start = plan.starts[count];
   if (start === undefined) return plan;
@@ -241,10 +243,10 @@ function cutPlan(plan: PagePlan, count: number): PagePlan {
   return { ...plan, entries: plan.entries.slice(0, count), next };
 }
 
-/** Where pages are written: one after the other, none while another is. */
+/** The buffer of all pages. They are written one after the other, never at the same time. */
 const out = new ByteText();
 
-/** The page's body, with as many records as there are facts. */
+/** Writes the page's body, with one record per element of `facts`. */
 export function finishPage(whole: PagePlan, facts: readonly TokenFacts[], options: PageOptions): Page {
   const plan = cutPlan(whole, facts.length);
   const { collection, limit, walk, entries, next, finalized } = plan;

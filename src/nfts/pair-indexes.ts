@@ -1,7 +1,7 @@
 /**
- * The indexes of pairs that a ledger has, and those that are being made, one at a time, a slice of the request thread each.
- * In: which blocks change, said by the ledger before they do. Out: an index for as long as it is true; nobody sees one of a
- * block that changed since it was begun.
+ * The pair indexes of a ledger, and the queue that builds them: one at a time, in slices on the request thread. In: the
+ * ledger's notice before blocks change. Out: indexes that are still true. An index of a changed block is dropped, also
+ * while it is being built.
  */
 import { ApiError } from "../core/errors.ts";
 import { otherWork } from "../core/own-thread.ts";
@@ -13,42 +13,42 @@ export interface Mark {
   readonly position: Position;
 }
 
-/** Pairs of (token, owner) after a block: how many, and where a walk over them stands every so many steps. */
+/** Number of (token, owner) pairs after a block, with a mark every so many steps of a walk over them. */
 export interface PairIndex {
   readonly block: number;
   readonly count: number;
   readonly marks: readonly Mark[];
-  /** By id range, in order: the offsets whose minter does not hold them. */
+  /** By id range: the offsets, in order, of the ids that its minter doesn't hold. */
   readonly gaps: ReadonlyMap<number, Float64Array>;
 }
 
-/** Makes an index; yields where others may have their turn. */
+/** Builds an index; yields between slices. */
 export type PairWork = Generator<void, PairIndex>;
 
 interface Making {
   readonly block: number;
-  /** The block has changed: what was walked so far is nothing. */
+  /** True once the block has changed: the walk so far is worthless. */
   isOver: boolean;
   readonly done: Promise<boolean>;
 }
 
-/** Of a mark with its position, and of an id range's entry in the map with its array, in JavaScriptCore. */
+/** Memory of a mark with its position, and of an id range's map entry with its array, in JavaScriptCore. */
 const MARK_BYTES = 128;
 const GAPS_BYTES = 400;
 
-/** Blocks whose index is kept. */
+/** Indexes kept per ledger. */
 const MAX_KNOWN = 4;
-/** Blocks that may wait for theirs: a second each for a million tokens, and nobody waits longer for a page than these take. */
+/** Blocks in the queue: an index of a million tokens takes a second, so a page waits 16 s at most. */
 const MAX_MAKING = 16;
 
 export class PairIndexes {
-  /** The newest first. */
+  /** Newest first. */
   #known: readonly PairIndex[] = [];
   readonly #making = new Map<number, Making>();
   #last: Promise<unknown> = Promise.resolve();
   #bytes = 0;
 
-  /** Of the indexes that are kept; those being made are not counted, one at a time. */
+  /** Bytes of the kept indexes. The one being built is not counted. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -67,7 +67,7 @@ export class PairIndexes {
     this.#bytes = known.reduce((sum, index) => sum + bytesOf(index), 0);
   }
 
-  /** Blocks above `block` are about to change. */
+  /** Drops the indexes of blocks above `block`, which are about to change. */
   drop(block: number): void {
     if (this.#known.some((index) => index.block > block)) {
       this.#keep(this.#known.filter((index) => index.block <= block));
@@ -80,15 +80,15 @@ export class PairIndexes {
   }
 
   /**
-   * Resolves with true once the block's index is there, with false when the block changed before. Made once, however many
-   * ask.
-   * @throws ApiError 429 when too many blocks' are wanted at the same time
+   * Resolves with true once the block's index exists, with false if the block changed first. Concurrent calls for one
+   * block share the work.
+   * @throws ApiError 429 if indexes of too many blocks are being built
    */
   make(block: number, begin: () => PairWork): Promise<boolean> {
     const known = this.#making.get(block);
     if (known !== undefined) return known.done;
     if (this.#making.size >= MAX_MAKING) {
-      const text = "holders of too many blocks of this collection are being counted; ask again later";
+      const text = "the server is counting the holders at too many blocks of this collection; ask again later";
       throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "5" } });
     }
     const { promise: done, resolve, reject } = Promise.withResolvers<boolean>();

@@ -1,7 +1,7 @@
 /**
- * Pairs of token and owner as of a block: how many there are and where the n-th stands. Their order has no numbers to go by
- * as rows have, so it is walked once a block, in slices where somebody waits for it, and an index remembers the way. Id
- * ranges are not walked but counted: a range may have more ids than anybody can visit.
+ * Counts the (token, owner) pairs at a block and finds the n-th one. Unlike rows, pairs have no numbers, so one walk
+ * per block builds an index, in slices while a request waits. Id ranges are counted, not walked: a range may have more
+ * ids than a walk can visit.
  */
 import type { Ledger } from "./ledger.ts";
 import { HOLDERS_AT_ONCE, nothingSeen, type Position, START, scanHolders, type Visit, Walked } from "./listing.ts";
@@ -9,12 +9,12 @@ import type { Mark, PairIndex, PairWork } from "./pair-indexes.ts";
 import { rangeOfCode } from "./rows.ts";
 import { PAUSED } from "./trails.ts";
 
-/** Steps from one mark of an index to the next, and of a slice. */
+/** Steps between two marks of an index, and steps per slice. */
 const STRIDE = HOLDERS_AT_ONCE;
 
 const NO_GAPS = new Float64Array(0);
 
-/** The newest block at or before `block` in which anything was transferred: the pairs of both are the same. */
+/** The newest block at or before `block` with a transfer. Both blocks have the same pairs. */
 function lastChange({ owners, balances, rows }: Ledger, block: number): number {
   const single = owners.countAt(block) - 1;
   const amount = balances.countAt(block) - 1;
@@ -27,8 +27,8 @@ function lastChange({ owners, balances, rows }: Ledger, block: number): number {
 }
 
 /**
- * Offsets of each range whose minter does not hold them after `block`. Only ids that moved can be among them, so long
- * ranges need not be walked.
+ * By id range, the offsets of the ids that its minter doesn't hold after `block`. Only ids that moved can be among
+ * them, so this walks the tokens with a slot, not the ranges.
  */
 function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<number, Float64Array>> {
   const { tokens, links, owners, rows } = ledger;
@@ -56,7 +56,7 @@ function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<numbe
   return new Map([...gaps].map(([index, list]) => [index, Float64Array.from(list).sort()]));
 }
 
-/** Walks all pairs after `block`. Between slices the ledger may change in any way that leaves the block as it is. */
+/** Walks all pairs after `block`. Between slices the ledger may change, except at or below that block. */
 function* makePairIndex(ledger: Ledger, block: number): PairWork {
   const gaps = yield* gapsOfRanges(ledger, block);
   const marks: Mark[] = [];
@@ -79,7 +79,7 @@ function* makePairIndex(ledger: Ledger, block: number): PairWork {
   return { block, count, marks, gaps };
 }
 
-/** The index of the pairs after `block`, made in one go where there is none. */
+/** The index of the pairs after `block`. Builds it in one go if there is none. */
 export function pairIndexAt(ledger: Ledger, block: number): PairIndex {
   const changed = lastChange(ledger, block);
   const known = ledger.pairIndexes.find(changed);
@@ -93,7 +93,7 @@ export function pairIndexAt(ledger: Ledger, block: number): PairIndex {
   }
 }
 
-/** Whether there is an index, or one is made in about a slice. */
+/** True if the index exists, or takes about one slice to build. */
 export function hasPairIndex(ledger: Ledger, block: number): boolean {
   const { owners, balances, tokens, pairIndexes } = ledger;
   if (owners.count + balances.count + tokens.count <= STRIDE) return true;
@@ -101,15 +101,15 @@ export function hasPairIndex(ledger: Ledger, block: number): boolean {
 }
 
 /**
- * Has the index made in slices. Resolves with true once it is there, with false when the block changed before.
- * @throws ApiError 429 when too many blocks' are wanted at the same time
+ * Builds the index in slices. Resolves with true once it exists, with false if the block changed first.
+ * @throws ApiError 429 if indexes of too many blocks are being built
  */
 export function makePairIndexSoon(ledger: Ledger, block: number): Promise<boolean> {
   const changed = lastChange(ledger, block);
   return ledger.pairIndexes.make(changed, () => makePairIndex(ledger, changed));
 }
 
-/** The place of the pair with `skip` pairs before it. */
+/** The position of the pair with `skip` pairs before it, or undefined. */
 export function pairAfter(ledger: Ledger, block: number, skip: number): Position | undefined {
   const { marks, gaps, count } = pairIndexAt(ledger, block);
   if (skip >= count) return undefined;
@@ -126,7 +126,7 @@ export function pairAfter(ledger: Ledger, block: number, skip: number): Position
     }
     const left = skip - passed;
     passed = skip;
-    // Before the gap at `at` lie as many ids as its offset, less the gaps among them.
+    // The ids before the gap at index `at` that are held: its offset, minus the `at` gaps before it.
     return left + 1 + lastAtMost(dead.length, (at) => (dead[at] as number) - at <= left);
   };
   const visit: Visit = (here) => {
@@ -144,7 +144,7 @@ export function pairAfter(ledger: Ledger, block: number, skip: number): Position
   return found;
 }
 
-/** The last index of [0, count) at which `isAtMost` holds, or -1; it holds for all before it, too. */
+/** The last index of [0, count) at which `isAtMost` holds, or -1. `isAtMost` must hold for all indexes before it. */
 function lastAtMost(count: number, isAtMost: (index: number) => boolean): number {
   let low = 0;
   let high = count;

@@ -1,13 +1,13 @@
 /**
- * How many entries a listing has after a block, and where its n-th one stands, without walking it: by the numbers of
- * gaps for tokens, by an index made once a block for pairs of token and owner (see `pairs.ts`).
+ * Counts the entries of a listing after a block and finds its n-th one, without walking the listing. Tokens are counted
+ * by the gaps of `gaps.ts`, (token, owner) pairs by the index of `pairs.ts`.
  */
 import { CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
 import { type FoundRow, type Position, scanTokens } from "./listing.ts";
 import { hasPairIndex, pairAfter, pairIndexAt } from "./pairs.ts";
 
-/** The row of the entry with `skip` entries before it, by the numbers of gaps: at most one chunk is walked, in slices. */
+/** Finds the row of the entry with `skip` entries before it. Walks at most one chunk, in slices. */
 export function* findingRow(ledger: Ledger, block: number, skip: number): Generator<void, number | undefined> {
   const rows = ledger.rowsAt(block);
   let gapsBefore = 0;
@@ -38,7 +38,7 @@ export function* findingRow(ledger: Ledger, block: number, skip: number): Genera
   }
 }
 
-/** Whether nothing was transferred after `block`. */
+/** True if there is no transfer after `block`. */
 function isNewest({ owners, balances, rows }: Ledger, block: number): boolean {
   return (
     owners.countAt(block) === owners.count &&
@@ -47,15 +47,20 @@ function isNewest({ owners, balances, rows }: Ledger, block: number): boolean {
   );
 }
 
-/** Whether the entries of a listing have to be walked to be counted. Tokens of one owner have one each, with holders or without. */
+/**
+ * True if a listing of holders has to be walked to be counted. A single-owner token has one entry with or without
+ * holders, so only ERC-1155 tokens at an old block need a walk.
+ */
 const isWalked = (ledger: Ledger, block: number): boolean => ledger.balances.count > 0 && !isNewest(ledger, block);
 
-/** Whether a listing of holders can be counted, and if `isPlaced` its n-th entry be found, without walking all of it first. */
+/**
+ * True if a listing of holders can be counted and, if `isPlaced`, searched by number without walking all of it first.
+ */
 export function areHoldersReady(ledger: Ledger, block: number, isPlaced: boolean): boolean {
   return (!isPlaced && !isWalked(ledger, block)) || hasPairIndex(ledger, block);
 }
 
-/** How many entries the listing after `block` has. */
+/** Number of entries of the listing after `block`. */
 export function countEntries(ledger: Ledger, block: number, holders: boolean): number {
   const { balances } = ledger;
   if (isNewest(ledger, block)) return ledger.liveSingles + (holders ? balances.liveHoldings : balances.liveTokens);
@@ -63,7 +68,7 @@ export function countEntries(ledger: Ledger, block: number, holders: boolean): n
   return ledger.rowsAt(block) - ledger.gaps.countAt(block);
 }
 
-/** The position of the entry with `skip` entries before it; undefined when there are no more. */
+/** The position of the entry with `skip` entries before it; undefined if there are too few. */
 export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
   if (holders) return pairAfter(ledger, block, skip);
   for (const work = findingRow(ledger, block, skip); ; ) {

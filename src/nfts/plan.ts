@@ -1,7 +1,7 @@
 /**
- * The plan of a page as a route needs it: at once where that takes no long walk, else in slices, in which the pairs of
- * its block are counted and its own, or its tokens, are read. The snapshot is decided before anything is awaited and holds for as long as
- * its block does; where the block changes meanwhile, all begins anew.
+ * Plans a page for a route: at once if no long walk is needed, else in slices that count the pairs of its block and
+ * read its entries. The snapshot is decided before the first await and stays valid as long as its block does. If the
+ * block changes meanwhile, the planning starts again.
  */
 import type { Address, Hash } from "../core/hex.ts";
 import { otherWork } from "../core/own-thread.ts";
@@ -34,12 +34,12 @@ export interface PlanSource {
   readonly address: Address;
 }
 
-/** A chain that takes back a block so often while it is walked is walked in one go: the request must end. */
+/** Starts in slices. After that the page is read in one go, so that a request ends even if reorgs keep coming. */
 const MAX_BEGINNINGS = 4;
 
 /**
- * The plan of a page of what `currentCollection` just gave.
- * @throws ApiError, at once or later; AppError `chain_moved`, to be tried again
+ * Plans a page of the collection that `currentCollection` just returned.
+ * @throws ApiError, directly or by the promise; AppError `chain_moved`, which is retryable
  */
 export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;
@@ -52,7 +52,7 @@ export function currentPlan(source: PlanSource, collection: Collection, from: Pa
   return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
 }
 
-/** A page that is being read. */
+/** A page that is being read in slices. */
 interface Begun {
   readonly start: PageStart;
   readonly work: Generator<void, Slice>;
@@ -69,7 +69,7 @@ async function planInSlices(
   for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
     const begun = beginning === 1 && underWay !== undefined ? underWay : await beginPage(source, collection, from);
     const read = begun && (await readOn(begun, chain));
-    // Nothing is awaited after the last look.
+    // Nothing is awaited between the last check and `fillPage`.
     if (begun !== undefined && read !== undefined) {
       projections.weigh(chainId, address);
       return fillPage(begun.start, read);
@@ -85,8 +85,8 @@ async function beginPage(source: PlanSource, collection: Collection, from: PageF
 }
 
 /**
- * Walks to where a range of tokens begins as of a block, and leaves marks on the way by which a page finds it at once. As of
- * the newest block nothing has to be walked.
+ * Walks to the start of a range of tokens as of a block. The walk leaves marks by which `positionAfter` finds the row
+ * fast. Undefined at the newest block, which needs no walk.
  */
 function findingRange(chain: ShownChain, collection: Collection, from: PageFrom): Generator<void, unknown> | undefined {
   if ("cursor" in from) return undefined;
@@ -98,7 +98,7 @@ function findingRange(chain: ShownChain, collection: Collection, from: PageFrom)
   return findingRow(ledger, block, beginningOf(part, countEntries(ledger, block, false)));
 }
 
-/** The snapshot, and where in it the page begins; undefined when the block changed while its pairs were counted. */
+/** The snapshot and the start of the page in it; undefined if the block changed meanwhile. */
 async function startInSlices(
   { chain }: PlanSource,
   collection: Collection,
@@ -137,7 +137,7 @@ function* readingPage(start: PageStart): Generator<void, Slice> {
   return yield* reading(start.collection.ledger, { ...options, holders: start.walk.holders });
 }
 
-/** The page's entries, read in slices; undefined when the block changed meanwhile. */
+/** Reads the page's entries in slices; undefined if the block changed meanwhile. */
 async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
   const { collection, walk, status } = start;
   const block = walk && { number: walk.block, hash: walk.hash as Hash };
@@ -150,7 +150,7 @@ async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice 
   }
 }
 
-/** A fork takes its blocks from the collection before the chain is shown without them. */
+/** Waits until the visible chain has the collection's version: a reorg reverts the collection's blocks first. */
 async function shownAsFar({ chainVersion }: Collection, chain: ShownChain): Promise<void> {
   if (chain.version < chainVersion) await chain.catchUp(chainVersion);
 }

@@ -1,6 +1,6 @@
 /**
- * The collections in memory: hydrated from the log when first asked for, kept current by its wake-ups, evicted by bytes.
- * Whoever asks gets the state as it is; nobody waits for a node.
+ * The cache of collections in memory: hydrated from the log on first use, kept current by the log's wake-ups, evicted
+ * by bytes. Callers get the state as it is; no call waits for a node.
  */
 import { LRUCache } from "lru-cache";
 import { isAbort } from "../core/errors.ts";
@@ -14,10 +14,10 @@ import { AppendedEvents } from "./appended.ts";
 import { type Collection, evolving, initialState, sizeOf } from "./collection.ts";
 import type { Snapshots } from "./snapshots.ts";
 
-/** A fold step as subscribers hear of it, after it was made. */
+/** Called after each folded event. */
 export type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
-/** Both included. */
+/** A range of blocks, both ends included. */
 export interface BlocksInDoubt {
   readonly fromBlock: number;
   readonly toBlock: number;
@@ -27,41 +27,42 @@ interface Hot {
   readonly stream: StreamName;
   readonly collection: Collection;
   readonly appended: AppendedEvents;
-  /** Transfers folded that no snapshot has, and how often one was begun for them. */
+  /** Transfers folded since the last snapshot. */
   folded: number;
+  /** Attempts to write a snapshot of them. */
   attempts: number;
-  /** The one catch-up under way. */
+  /** The running catch-up; there is at most one. */
   catching: Promise<void> | undefined;
+  /** Version to catch up to. */
   wanted: number;
 }
 
 export interface ProjectionsOptions {
   readonly log: EventLog;
   readonly logger: Logger;
-  /** Bytes of all hot collections together. */
+  /** Bytes of all collections in memory together. */
   readonly maxBytes: number;
-  /** Where large collections are kept beside the log; nowhere without. */
+  /** Stores snapshots of large collections; without it there are none. */
   readonly snapshots?: Snapshots | undefined;
-  /** Hears of blocks between which a transfer is missing, when a followed block shows that one is. */
+  /** Called with blocks between which a transfer is missing, if a followed block shows it. */
   readonly onDoubt?: ((stream: StreamName, blocks: BlocksInDoubt) => void) | undefined;
-  /** Transfers folded before a snapshot is worth its file, for tests. */
+  /** Replaces `SNAPSHOT_EVERY` in tests. */
   readonly snapshotEvery?: number | undefined;
 }
 
-/** Transfers folded before a snapshot is worth its file: 40 ms of folding; of a larger history, a part of it. */
+/** Least transfers folded before a snapshot is written: 40 ms of folding. */
 const SNAPSHOT_EVERY = 200_000;
+/** For a large history, the least share of its transfers folded before a snapshot is written. */
 const SNAPSHOT_SHARE = 0.25;
-/** A collection that changes while it is written is not written for ever anew. */
+/** Attempts per snapshot. A collection that changes during each write must not be written forever. */
 const SNAPSHOT_ATTEMPTS = 3;
-/** Hydrations at a time: what is half read counts nowhere as memory yet, and who waits for one waits for all beside it. */
+/** Concurrent hydrations. The cache doesn't count their memory yet, and each one slows down the rest. */
 const AT_ONCE = 16;
-/** Bytes of one read. */
+/** Bytes per read of the log. */
 const READ_BYTES = 256 * 1024;
-/**
- * Transfers folded in one go, before requests have their turn: of what is followed, a tenth of a millisecond of the
- * request thread; of what somebody waits for, one.
- */
+/** Transfers of followed blocks folded per slice, before requests get their turn: 0.1 ms of the request thread. */
 const SLICE = 500;
+/** The same for a hydration, which a request waits for: 1 ms. */
 const HYDRATION_SLICE = 5_000;
 
 export class CollectionProjections {
@@ -70,9 +71,9 @@ export class CollectionProjections {
   readonly #hot: LRUCache<StreamName, Hot>;
   readonly #hydrating = new Map<StreamName, Promise<Hot>>();
   readonly #slots = new Slots(AT_ONCE);
-  /** Collections that are being brought up to date. */
+  /** Number of running catch-ups. */
   #catchingUp = 0;
-  /** Newest version heard of while a stream was being hydrated. */
+  /** Newest version announced while the stream is being hydrated. */
   readonly #heard = new Map<StreamName, number>();
   readonly #listeners = new Set<CollectionListener>();
   readonly #pinned = new Map<StreamName, number>();
@@ -80,7 +81,7 @@ export class CollectionProjections {
   readonly #snapshots: Snapshots | undefined;
   readonly #snapshotEvery: number;
   readonly #onDoubt: ProjectionsOptions["onDoubt"];
-  /** One is written at a time. */
+  /** The queue of snapshots: one is written at a time. */
   #saving: Promise<void> = Promise.resolve();
   readonly #toSave = new Set<Hot>();
   #closed = false;
@@ -91,25 +92,25 @@ export class CollectionProjections {
     this.#snapshots = snapshots;
     this.#snapshotEvery = snapshotEvery;
     this.#onDoubt = onDoubt;
-    // One larger than all the room there is takes all of it: a cache that refused it would have each request fold it anew.
+    // Cap the size at the cache's: the cache would refuse a larger one, and each request would fold it again.
     const sizeCalculation = ({ collection }: Hot) => Math.min(maxBytes, Math.max(1, sizeOf(collection)));
     this.#hot = new LRUCache({ maxSize: maxBytes, sizeCalculation });
     this.#unsubscribe = log.subscribe((stream, version, appended) => this.#onWakeUp(stream, version, appended));
   }
 
-  /** Bytes of the hot collections, and how many there are. */
+  /** Bytes and number of the collections in memory. */
   stats(): { bytes: number; collections: number } {
     return { bytes: this.#hot.calculatedSize, collections: this.#hot.size };
   }
 
-  /** Transfers of the hot collections that their contracts should not have been able to make. */
+  /** Transfers that the contracts in memory should not have been able to make. */
   anomalies(): number {
     let count = 0;
     for (const { collection } of this.#hot.values()) count += collection.ledger.anomalies;
     return count;
   }
 
-  /** The collection as far as the log has it; version 0 when nobody ever asked for it. */
+  /** The collection as the log has it; version 0 if it was never requested. */
   async get(chainId: number, address: Address): Promise<Collection> {
     const stream = nftStream(chainId, address);
     const hot = this.#hot.get(stream);
@@ -117,7 +118,7 @@ export class CollectionProjections {
     return (await this.#hydrate(stream)).collection;
   }
 
-  /** As `get`, with all that is in the log at this moment: another process may have appended what no wake-up told yet. */
+  /** Like `get`, but reads the log's head first: another process may have appended events without a wake-up yet. */
   async newest(chainId: number, address: Address): Promise<Collection> {
     const stream = nftStream(chainId, address);
     const { version } = await this.#log.head(stream);
@@ -126,18 +127,20 @@ export class CollectionProjections {
     return this.#hot.peek(stream)?.collection ?? collection;
   }
 
-  /** Streams of a chain that are in memory. */
+  /** Streams of a chain that have their collection in memory. */
   hotOf(chainId: number): StreamName[] {
     const prefix = `nft/${chainId}/`;
     return [...this.#hot.keys()].filter((stream) => stream.startsWith(prefix));
   }
 
-  /** The collection when it is in memory. */
+  /** The collection if it is in memory. */
   peek(stream: StreamName): Collection | undefined {
     return this.#hot.get(stream)?.collection;
   }
 
-  /** Keeps the stream followed, hot or not, for as long as somebody listens to it. Returns the release. */
+  /**
+   * Keeps the stream followed while it has subscribers, even after an eviction. Returns the function that releases it.
+   */
   pin(stream: StreamName): () => void {
     this.#pinned.set(stream, (this.#pinned.get(stream) ?? 0) + 1);
     return () => {
@@ -153,8 +156,8 @@ export class CollectionProjections {
   }
 
   /**
-   * Resolves once every hot collection of the chain is at least where the log is now. One that is being hydrated is not
-   * waited for, but will be as far before anybody sees it.
+   * Resolves once every collection of the chain in memory has reached the log's current version. It doesn't wait for
+   * hydrations, but they also reach that version before they resolve.
    */
   async settle(chainId: number): Promise<void> {
     const prefix = `nft/${chainId}/`;
@@ -173,7 +176,7 @@ export class CollectionProjections {
     return hot.collection.version < version ? this.#catchUp(hot, version) : undefined;
   }
 
-  /** Has a hydration under way read on to this version. */
+  /** Makes a running hydration read on to this version. */
   #hear(stream: StreamName, version: number): void {
     if (this.#hydrating.has(stream)) this.#heard.set(stream, Math.max(version, this.#heard.get(stream) ?? 0));
   }
@@ -194,7 +197,7 @@ export class CollectionProjections {
 
   #background(work: Promise<unknown>, stream: StreamName): void {
     work.catch((error: unknown) => {
-      if (!isAbort(error)) this.#logger.error({ err: error, stream }, "a collection could not be brought up to date");
+      if (!isAbort(error)) this.#logger.error({ err: error, stream }, "failed to fold new events of a collection");
     });
   }
 
@@ -213,7 +216,7 @@ export class CollectionProjections {
   }
 
   async #load(stream: StreamName): Promise<Hot> {
-    // Many may be asked for at once, and even the first slice of each is a millisecond.
+    // Many hydrations may start at once, and the first slice of each takes up to a millisecond.
     if (this.#hydrating.size > 0) await otherWork();
     const collection = (await this.#snapshots?.load(stream)) ?? initialState();
     const hot: Hot = {
@@ -225,19 +228,19 @@ export class CollectionProjections {
       catching: undefined,
       wanted: 0,
     };
-    // Before it is in the cache no wake-up reaches it, so it is read until there is nothing more to read.
+    // Wake-ups don't reach it before it is in the cache, so read on until the newest announced version is folded.
     do {
       this.#heard.delete(stream);
       while ((await this.#readOn(hot, HYDRATION_SLICE, true)) > 0);
     } while ((this.#heard.get(stream) ?? 0) > hot.collection.version);
     hot.collection.ledger.trim();
-    // A stream nobody wrote is not worth a place: anybody could fill the cache with made-up addresses.
+    // Don't cache a stream without events: requests for made-up addresses would fill the cache.
     if (hot.collection.version > 0) this.#hot.set(stream, hot);
     this.#offerToSave(hot);
     return hot;
   }
 
-  /** Folds one page, so many transfers at a time; returns how many events it had. */
+  /** Folds one page of the log in slices of `slice` transfers. Returns its number of events. */
   async #readOn(hot: Hot, slice: number, isReadingOn = false): Promise<number> {
     const from = hot.collection.version + 1;
     let page: Recorded[] = hot.appended.take(from, READ_BYTES);
@@ -262,18 +265,18 @@ export class CollectionProjections {
     return page.length;
   }
 
-  /** Says where a transfer is missing, if a block that was just followed shows it. */
+  /** Reports blocks with a missing transfer, if the event is of a followed block. */
   #doubt({ stream, collection: { ledger } }: Hot, { event }: Recorded<NftEvent>): void {
     const { doubt } = ledger;
     const isFollowed = event.type === "TransfersCommitted" && event.chainVersion !== undefined;
     if (doubt !== undefined && isFollowed && this.#hot.has(stream)) this.#onDoubt?.(stream, doubt);
   }
 
-  /** Resolves once the collection is at `version`, or has read all there is. */
+  /** Resolves once the collection is at `version`, or at the end of the log. */
   async #catchUp(hot: Hot, version: number): Promise<void> {
     hot.wanted = Math.max(hot.wanted, version);
     while (hot.collection.version < version) {
-      // One that is under way may be past the point where it would have seen what is wanted now: then another follows.
+      // The running catch-up may have checked the version already, so start another one after it if needed.
       if (hot.catching !== undefined) await hot.catching;
       else {
         const before = hot.collection.version;
@@ -287,12 +290,12 @@ export class CollectionProjections {
   }
 
   async #run(hot: Hot): Promise<void> {
-    // Many may move in one block, and what it brought to all of them is too much for one turn.
+    // One block may move many collections, and folding all of them is too much for one turn of the event loop.
     if (this.#catchingUp++ > 0) await otherWork();
     try {
       while (hot.collection.version < hot.wanted && (await this.#readOn(hot, SLICE)) > 0);
     } catch (error) {
-      // A state that stopped half-way must not be served: it is dropped and read anew.
+      // The state may be half folded. Drop it; the next request hydrates it again.
       this.#hot.delete(hot.stream);
       throw error;
     } finally {
@@ -303,7 +306,7 @@ export class CollectionProjections {
     this.#offerToSave(hot);
   }
 
-  /** The collection's readers have left in it what they will want again, indexes: the cache makes room for that, too. */
+  /** Updates the size of a collection in the cache, after readers added indexes to it. */
   weigh(chainId: number, address: Address): void {
     const hot = this.#hot.peek(nftStream(chainId, address));
     if (hot !== undefined) this.#weigh(hot);
@@ -312,12 +315,12 @@ export class CollectionProjections {
   #weigh(hot: Hot): void {
     const { stream } = hot;
     if (this.#hot.peek(stream) !== hot) return;
-    // What is stored in its own place keeps the size it had there.
+    // The cache keeps the old size if the same value is set again, so delete it first.
     this.#hot.delete(stream);
     this.#hot.set(stream, hot);
   }
 
-  /** Has a collection written down that took long to fold, once nothing of its history is missing. */
+  /** Queues a snapshot, if the collection is synced and enough was folded since the last one. */
   #offerToSave(hot: Hot): void {
     const { status, ledger } = hot.collection;
     const transfers = ledger.owners.count + ledger.balances.count;
@@ -327,9 +330,9 @@ export class CollectionProjections {
     this.#saving = this.#saving.then(() => this.#save(hot));
   }
 
-  /** Resolves once it is written, or left since it goes on meanwhile. */
+  /** Writes a queued snapshot. Gives up if the collection changes meanwhile. */
   async #save(hot: Hot): Promise<void> {
-    // The catch-up that it was offered by ends with this.
+    // The catch-up that queued this snapshot is about to end.
     await hot.catching?.catch(() => undefined);
     this.#toSave.delete(hot);
     const { stream, collection } = hot;
@@ -339,13 +342,13 @@ export class CollectionProjections {
       if (!isOver() && (await this.#snapshots?.save(stream, collection, isOver)) === true) isDone = true;
     } catch (error) {
       isDone = true;
-      if (!this.#closed) this.#logger.warn({ err: error, stream }, "a snapshot could not be written");
+      if (!this.#closed) this.#logger.warn({ err: error, stream }, "failed to write a snapshot");
     }
-    // Else the next block of its transfers offers it again.
+    // Otherwise the next catch-up queues it again.
     if (isDone) [hot.folded, hot.attempts] = [0, 0];
   }
 
-  /** Resolves once nothing is written any more. */
+  /** Stops following the log. Resolves once no snapshot is being written. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#unsubscribe();

@@ -1,7 +1,7 @@
 /**
- * What id ranges that meet known ids may cost a collection: one event of a few bytes stands for any number of ids, and a
- * hostile contract emits ten thousand in a transaction. In: what the next one would take, in chain order. Out: what it is
- * given, of a sum that reorgs give back.
+ * A budget for id ranges that overlap known ids. One event of a few bytes can stand for any number of ids, and a
+ * hostile contract emits ten thousand events in a transaction. In: the cost of the next range, in chain order. Out: the
+ * part of it that the budget allows. A reorg refunds what its blocks took.
  */
 import type { Keeper } from "./keep.ts";
 import { WordTable } from "./word-table.ts";
@@ -11,10 +11,10 @@ const SUM = 1;
 
 export class RangeBudget {
   readonly #most: number;
-  /** Block, and all that was taken up to it: as many rows as there are blocks in which anything was. */
+  /** Block, and the sum taken up to it: one row per block that took anything. */
   readonly #taken = new WordTable(2);
 
-  /** @param most below 2^31: sums are words */
+  /** @param most below 2^31, because sums are signed words */
   constructor(most: number) {
     this.#most = most;
   }
@@ -23,7 +23,7 @@ export class RangeBudget {
     return this.#taken.bytes;
   }
 
-  /** As much of what is wanted as is left. */
+  /** Takes `wanted`, or as much as is left. Returns the amount taken. */
   take(block: number, wanted: number): number {
     const taken = this.#taken;
     const last = taken.count - 1;
@@ -36,7 +36,7 @@ export class RangeBudget {
     return given;
   }
 
-  /** Gives back what was taken above `block`. */
+  /** Refunds what was taken above `block`. */
   revert(block: number): void {
     this.#taken.count = this.#taken.upperBound(BLOCK, block);
   }

@@ -1,6 +1,6 @@
 /**
- * Entries of a listing as JSON, in the field order of the contract, straight to bytes: nothing is parsed or serialised
- * that is the same on every row, and no row is a string of its own.
+ * Writes the entries of a listing as JSON bytes, in the field order of the API. Constant text is encoded once and
+ * copied; no row is parsed, serialised or held as a string of its own.
  */
 import { type ByteText, type Piece, piece } from "../core/byte-text.ts";
 import { TransferKind } from "../events/columns.ts";
@@ -16,7 +16,7 @@ export interface RecordStyle {
   readonly native: boolean;
 }
 
-/** What is known beside the chain's own facts, each as JSON text; "" where it was not asked for. */
+/** Facts of a token beyond the ledger, each as JSON text; "" for a part that the request did not ask for. */
 export interface TokenFacts {
   readonly tokenUri: string;
   readonly metadata: string;
@@ -26,7 +26,7 @@ export interface TokenFacts {
   readonly metadataSync: string;
 }
 
-/** Of a token that nobody looked at. A page of such is common, and put together from fewer pieces. */
+/** Facts of a token without metadata. Such pages are common, so `addRecords` writes them from fewer pieces. */
 export const NOTHING: TokenFacts = {
   tokenUri: "null",
   metadata: "null",
@@ -37,7 +37,7 @@ export const NOTHING: TokenFacts = {
 };
 
 const encoder = new TextEncoder();
-/** From the block of the mint on to the URI. */
+/** Text between the mint's block and the token URI, per kind. */
 const typed = (rest: string): { readonly [kind: number]: Piece } => ({
   [TransferKind.erc721]: piece(`","contract_type":"ERC721","token_uri":${rest}`),
   [TransferKind.erc1155]: piece(`","contract_type":"ERC1155","token_uri":${rest}`),
@@ -45,7 +45,7 @@ const typed = (rest: string): { readonly [kind: number]: Piece } => ({
   [TransferKind.mooncats]: piece(`","contract_type":"MOONCATS","token_uri":${rest}`),
 });
 const TYPED = typed("");
-/** As far as the minter. */
+/** Text between the mint's block and the minter, for `NOTHING`. */
 const TYPED_NOTHING = typed('null,"metadata":null,"normalized_metadata":"","media":"","minter_address":"');
 const OWNER = piece('","owner_of":"');
 const HASH = piece('","token_hash":"');
@@ -60,10 +60,10 @@ const AMOUNT = piece('","amount":"');
 const SYNCED = piece(',"last_metadata_sync":');
 const [NULL, EMPTY, END] = [piece("null"), piece('""'), piece("}")];
 
-/** The token's hash: md5 of the lower-case contract address followed by the decimal id. */
+/** The `token_hash` field: md5 of the lower-case contract address followed by the decimal id. */
 class TokenHash {
   readonly #address: string;
-  /** The input of ids of each length: to make one costs as much as to hash it. */
+  /** Hash inputs by length of the id. Reused, because allocating one costs as much as hashing it. */
   readonly #inputs = new Map<number, Uint8Array>();
   readonly digest = new Uint8Array(16);
 
@@ -71,7 +71,7 @@ class TokenHash {
     this.#address = address;
   }
 
-  /** Writes the hash of the id to `digest` that ends `out`, `length` digits of it. */
+  /** Hashes the id into `digest`. The id is the last `length` digits of `out`. */
   update(out: ByteText, length: number): void {
     const input = this.#inputs.get(length) ?? encoder.encode(this.#address.padEnd(this.#address.length + length));
     this.#inputs.set(length, input);
@@ -80,7 +80,7 @@ class TokenHash {
   }
 }
 
-/** Adds JSON text that mostly is one of few. */
+/** Adds JSON text, with a fast path for the two most common values. */
 function addFact(out: ByteText, text: string): void {
   if (text === "null") out.add(NULL);
   else if (text === "") out.add(EMPTY);
@@ -93,7 +93,7 @@ function addAmount(out: ByteText, amount: Amount): void {
   else out.ascii(amount.toString());
 }
 
-/** Adds what is known of a token, from its type on to its minter. */
+/** Adds the facts of a token, from its type to its minter. */
 function addFacts(out: ByteText, kind: TransferKind, known: TokenFacts): void {
   out.add(TYPED[kind] as Piece);
   addFact(out, known.tokenUri);
@@ -106,7 +106,7 @@ function addFacts(out: ByteText, kind: TransferKind, known: TokenFacts): void {
   out.add(MINTER);
 }
 
-/** A collection, and what it is called where its contract says nothing. */
+/** A collection with its address. `names` are the fallback for an empty name or symbol. */
 interface NamedCollection {
   readonly address: string;
   readonly collection: Collection;

@@ -1,6 +1,7 @@
 /**
- * The order of a listing: rows in order of first appearance. A segment is a run of token slots, or an ERC-2309 id range
- * that costs one object however long it is; tokens of a range that moved have a slot but keep the range's row.
+ * The order of a listing: rows in order of first appearance. A segment is a run of token slots, or an ERC-2309 id
+ * range, which costs one object however long it is. A token of a range that moved has a slot but keeps its row in the
+ * range.
  */
 
 import { CHUNK_ROWS } from "./gaps.ts";
@@ -8,7 +9,7 @@ import { KEPT_AT_ONCE, type Keeper } from "./keep.ts";
 import { bigIntToId, type IdWords, idToBigInt } from "./tokens.ts";
 import { WordTable } from "./word-table.ts";
 
-/** Words of a range that is written down: its id, and what its segment does not say. */
+/** Words of a saved range: its id, and the fields that its segment lacks. */
 const ID_WORDS = 8;
 const RANGE_WORDS = ID_WORDS + 3;
 
@@ -19,7 +20,7 @@ export interface IdRange {
   readonly block: number;
   /** Receiver, as an index of the address table. */
   readonly to: number;
-  /** Number of owner-history entries when it appeared: its place among them. */
+  /** Number of owner-history entries when the range appeared: its place among them. */
   readonly entryAt: number;
   readonly firstRow: number;
 }
@@ -28,17 +29,17 @@ type Segment =
   | { readonly kind: "slots"; readonly firstRow: number; readonly firstSlot: number; count: number }
   | { readonly kind: "range"; readonly firstRow: number; readonly range: number; readonly count: number };
 
-/** What a row is: a slot, or the id at `offset` of a range. */
+/** A row: a slot, or the id at `offset` of a range. */
 export type Row = { readonly slot: number } | { readonly range: number; readonly offset: number };
 
-/** The code by which a token's history says "as range r left it". */
+/** The code that a token's history has for "still as range r minted it". */
 export const rangeCode = (range: number): number => -(2 + range);
 export const rangeOfCode = (code: number): number => -code - 2;
 
 export class RowOrder {
   ranges: IdRange[] = [];
   #segments: Segment[] = [];
-  /** Those of slots, in order of both slots and rows. */
+  /** The segments of slots, in order of both slots and rows. */
   #runs: Extract<Segment, { kind: "slots" }>[] = [];
   /** Ranges by first id, for look-ups; ranges never overlap. */
   #byId: number[] = [];
@@ -48,10 +49,10 @@ export class RowOrder {
     return (this.#segments.length + this.ranges.length) * 96;
   }
 
-  /** Hands on all rows, or takes them over. */
+  /** Saves all rows through the keeper, or restores them. */
   *keeping(keeper: Keeper): Generator<void> {
     const ranges = new WordTable(RANGE_WORDS);
-    // By segment: its first slot, or ~range; how many rows it has, in two words.
+    // By segment: its first slot, or ~range; its number of rows, in two words.
     const segments = new WordTable(3);
     const byId = new WordTable(1);
     if (!keeper.isReading) yield* this.#putInto(ranges, segments, byId);
@@ -106,7 +107,7 @@ export class RowOrder {
     }
   }
 
-  /** Rows for `count` slots from `slot` on. */
+  /** Adds rows for `count` slots from `slot` on. */
   addSlots(slot: number, count: number): void {
     const last = this.#segments.at(-1);
     if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count += count;
@@ -128,7 +129,7 @@ export class RowOrder {
     return run === undefined ? -1 : run.firstRow + slot - run.firstSlot;
   }
 
-  /** How many rows had appeared after `block`; rows lie in chain order. */
+  /** Number of rows that had appeared by the end of `block`; rows are in chain order. */
   countAt(block: number, firstBlockOf: (slot: number) => number): number {
     const blockOf = (segment: Segment) =>
       segment.kind === "range" ? (this.ranges[segment.range] as IdRange).block : firstBlockOf(segment.firstSlot);
@@ -147,7 +148,7 @@ export class RowOrder {
     return index;
   }
 
-  /** How many ranges start at or below `id`. */
+  /** Number of ranges that start at or below `id`. */
   #position(id: bigint): number {
     let low = 0;
     let high = this.#byId.length;
@@ -159,7 +160,7 @@ export class RowOrder {
     return low;
   }
 
-  /** The range that holds `id`, or -1. */
+  /** The range that contains `id`, or -1. */
   rangeOf(id: bigint): number {
     if (this.ranges.length === 0) return -1;
     const index = this.#byId[this.#position(id) - 1];
@@ -168,14 +169,14 @@ export class RowOrder {
     return id < range.id + BigInt(range.count) ? index : -1;
   }
 
-  /** Whether any id of [first, first + count) lies in a range. */
+  /** True if any id of [first, first + count) lies in a range. */
   overlaps(first: bigint, count: number): boolean {
     if (this.rangeOf(first) >= 0) return true;
     const next = this.#byId[this.#position(first)];
     return next !== undefined && (this.ranges[next] as IdRange).id < first + BigInt(count);
   }
 
-  /** Index of the segment that holds `row`. */
+  /** Index of the segment that contains `row`. */
   #segmentOf(row: number): number {
     let low = 0;
     let high = this.#segments.length;
@@ -187,7 +188,7 @@ export class RowOrder {
     return low - 1;
   }
 
-  /** The slot in `row`, and how many rows from there on are of it and the slots that follow; none in an id range. */
+  /** The slot in `row`, and the number of rows from there to the end of its segment. In an id range: -1 and 0. */
   slotsAt(row: number): { slot: number; count: number } {
     const segment = this.#segments[this.#segmentOf(row)];
     if (segment?.kind !== "slots") return { slot: -1, count: 0 };
@@ -196,8 +197,8 @@ export class RowOrder {
   }
 
   /**
-   * Visits rows from `from` on until `visit` returns false. `visit` gets slot and -1, or -1, range and offset: no object
-   * a row. `pass`, asked at each row that starts a chunk, says from which row on to look.
+   * Visits rows from `from` on until `visit` returns false. `visit` gets (slot, -1) or (-1, range, offset), so that a
+   * row needs no object. `pass` is called at each row that starts a chunk, and returns the row at which to continue.
    */
   scan(
     from: number,
@@ -221,7 +222,7 @@ export class RowOrder {
     }
   }
 
-  /** Forgets ranges above `block` and slots from `slots` on: a reorg. */
+  /** Removes ranges above `block` and slots from `slots` on, after a reorg. */
   truncate(block: number, slots: number): void {
     const ranges = this.ranges.length;
     for (let last = this.#segments.at(-1); last !== undefined; last = this.#segments.at(-1)) {
@@ -239,12 +240,12 @@ export class RowOrder {
       this.#segments.pop();
       this.#runs.pop();
     }
-    // Once for all of them: there may be ten thousand to a block.
+    // One filter for all removed ranges: a block may have ten thousand.
     if (this.ranges.length < ranges) this.#byId = this.#byId.filter((index) => index < this.ranges.length);
   }
 }
 
-/** The first index of [0, count) at which `isAbove` holds; it holds for all after it, too. */
+/** The first index of [0, count) at which `isAbove` holds, or `count`. `isAbove` must hold for all indexes after it. */
 function lowerBound(count: number, isAbove: (index: number) => boolean): number {
   let low = 0;
   let high = count;

@@ -1,7 +1,7 @@
 /**
- * Ids that came in order: most collections mint 1, 2, 3 and so on, so that a token's slot is its id less a number, and
- * no index has to be kept or searched. A run begins with a collection's first id, or where ids have come in order for
- * a while; ids are of two signed words here, and no run crosses a change of sign.
+ * Runs of consecutive ids. Most collections mint 1, 2, 3 and so on, so a token's slot is its id minus a constant and
+ * needs no hash index. A run begins with a collection's first id, or after `MIN_STREAK` consecutive ids. Ids have
+ * two signed words here, and no run crosses a change of sign of the low word.
  */
 
 import type { Keeper } from "./keep.ts";
@@ -14,7 +14,7 @@ export interface Run {
   count: number;
 }
 
-/** Ids in order before a run begins: one that is hit seldom costs more than it saves. */
+/** Consecutive ids before a run begins: a run that is seldom hit costs more than it saves. */
 const MIN_STREAK = 64;
 const MAX_RUNS = 1_024;
 
@@ -23,7 +23,7 @@ export class IdRuns {
   #runs: Run[] = [];
   /** In order of kind and id; runs never overlap. */
   #byId: Run[] = [];
-  /** The id after the one added last, and how many came in order up to it. */
+  /** The id after the newest one, and the number of consecutive ids up to it. */
   #next = { kind: -1, low: 0, high: 0 };
   #streak = 0;
 
@@ -35,12 +35,12 @@ export class IdRuns {
     return this.#runs.length;
   }
 
-  /** The one that may still grow. */
+  /** The newest run, which may still grow. */
   get last(): Run | undefined {
     return this.#runs.at(-1);
   }
 
-  /** Hands on all runs, or takes them over. */
+  /** Saves all runs through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     const { runs, next, streak } = keeper.facts({ runs: this.#runs, next: this.#next, streak: this.#streak });
     this.#runs = runs;
@@ -49,7 +49,7 @@ export class IdRuns {
     this.#streak = streak;
   }
 
-  /** The slot of an id, or -1 when no run has it. */
+  /** The slot of an id, or -1 if no run contains it. */
   find(kind: number, low: number, high: number): number {
     let least = 0;
     let most = this.#byId.length;
@@ -63,7 +63,7 @@ export class IdRuns {
     return run.firstSlot + low - run.low;
   }
 
-  /** Takes the id of a new slot when it goes on a run or begins one; whether it did. */
+  /** Adds the id of a new slot if it continues a run or begins one. Returns true if it does. */
   add(kind: number, low: number, high: number, slot: number): boolean {
     const last = this.#runs.at(-1);
     if (last !== undefined && goesOn(last, kind, low, high, slot)) {
@@ -81,7 +81,7 @@ export class IdRuns {
     return true;
   }
 
-  /** Forgets the newest slot; whether a run had it. */
+  /** Removes the newest slot. Returns true if a run contained it. */
   remove(slot: number): boolean {
     const last = this.#runs.at(-1);
     if (last === undefined || last.firstSlot + last.count - 1 !== slot) return false;
@@ -99,7 +99,7 @@ function goesOn(run: Run, kind: number, low: number, high: number, slot: number)
   return run.low + run.count === low && run.high === high && run.kind === kind && run.firstSlot + run.count === slot;
 }
 
-/** Whether the run begins after an id. */
+/** True if the run begins after the id. */
 function isAfter(run: Run, kind: number, low: number, high: number): boolean {
   if (run.kind !== kind) return run.kind > kind;
   return run.high === high ? run.low > low : run.high > high;

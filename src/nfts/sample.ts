@@ -1,6 +1,6 @@
 /**
- * Random holdings of a collection as of a block: what the self-audit asks the chain about. Drawn by what can be found by
- * number, rows and transfers, so that no listing of holders is walked for it.
+ * Draws random holdings of a collection as of a block, which the self-audit compares with the chain. It draws rows and
+ * transfers by number, so it never walks a listing of holders.
  */
 import type { Address } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
@@ -24,12 +24,12 @@ interface Drawn {
   readonly amount: Amount;
 }
 
-/** Transfers looked at for one whose receiver still holds something. */
+/** Transfers tried per draw, to find a receiver that still holds something. */
 const MAX_TRIES = 8;
 
 /**
- * At most `count` holdings after `block`, each drawn by itself.
- * @param random a number in [0, 1)
+ * At most `count` holdings after `block`, drawn independently.
+ * @param random returns a number in [0, 1)
  */
 export function sampleHoldings(
   { ledger }: Collection,
@@ -50,15 +50,17 @@ export function sampleHoldings(
   return holdings;
 }
 
-/** The log's account of a collection's tokens: the self-audit looks for tokens that are missing in it. */
+/** The tokens that the log has of a collection. The self-audit searches for tokens that it misses. */
 export interface ToldTokens {
-  /** Tokens in the listing, and tokens the log ever told of. */
+  /** Number of tokens in the listing. */
   readonly listed: number;
+  /** Number of tokens that the log ever had, burned ones included. */
   readonly told: number;
+  /** True if the log ever had the token. */
   readonly tells: (id: bigint) => boolean;
 }
 
-/** The tokens the log tells of, up to and after `block`; undefined where all it has are of ERC-1155. */
+/** The tokens that the log has, with the listing as of `block`. Undefined if all of them are ERC-1155 tokens. */
 export function toldTokens({ ledger }: Collection, block: number): ToldTokens | undefined {
   const { tokens, rows, owners } = ledger;
   if (rows.count > 0 && owners.count === 0 && rows.ranges.length === 0) return undefined;
@@ -70,7 +72,7 @@ export function toldTokens({ ledger }: Collection, block: number): ToldTokens | 
   };
 }
 
-/** Some holding of an ERC-1155 token: a token with many holders has them in no order that could be drawn from. */
+/** A random holding of any ERC-1155 token. Holders of one token have no numbers, so draw a transfer instead. */
 function drawAmount({ tokens, balances }: Ledger, block: number, random: () => number): Drawn | undefined {
   const transfers = balances.countAt(block);
   for (let left = MAX_TRIES; left > 0; left--) {

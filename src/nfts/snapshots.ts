@@ -1,10 +1,10 @@
 /**
- * Snapshots of large collections: what was folded of a long history, kept in a file so that it need not be folded again.
- * Files of this machine, which anybody may delete at any time: the log is the truth, and a snapshot that is damaged, of
- * another log or of other code is passed over. In: a collection. Out: the same one, in the time it takes to read a file.
+ * Snapshots of large collections: the folded state in a file, so that a hydration need not replay a long history. The
+ * files are a cache of this machine and may be deleted at any time. The log stays the truth: a snapshot that is
+ * damaged, or comes from another log or other code, is ignored.
  *
- * A file is the JSON of all facts, the arrays, and at its end the JSON of a header in `HEAD_BYTES`. Each of them is padded
- * to eight bytes, so that arrays are used where they lie.
+ * A file is the JSON of all facts, then the arrays, then the JSON of a header in the last `HEAD_BYTES`. Each part is
+ * padded to eight bytes, so that arrays are used in place.
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -20,25 +20,25 @@ import { Reader, Writer } from "./keep.ts";
 
 const HEAD_BYTES = 512;
 const SUFFIX = ".snapshot";
-/** What was begun and not touched for so long was left by a process that is gone. */
+/** A temporary file older than this belongs to a process that is gone. */
 const ABANDONED_MS = 3_600_000;
-/** Bytes hashed, or handed to the file, in one go. */
+/** Bytes hashed or written per slice. */
 const SLICE_BYTES = 4 * 1024 * 1024;
 
 interface Header {
-  /** Of the code that wrote it. */
+  /** Hash of the code that wrote the file. */
   readonly code: string;
   readonly stream: StreamName;
   readonly version: number;
-  /** Of the event of that version, its place and time. */
+  /** Checksum of the event with that version. */
   readonly event: number;
-  /** Of the facts, without what they are padded with. */
+  /** Bytes of the facts, without padding. */
   readonly factsBytes: number;
-  /** xxHash3 of facts and arrays, each seeded with the one before. */
+  /** xxHash3 of facts and arrays, each seeded with the hash before. */
   readonly hash: string;
 }
 
-/** What is said beside the arrays. */
+/** The parts of a snapshot that are not arrays. */
 interface Facts {
   readonly collection: Omit<Collection, "ledger">;
   /** Words of each array. */
@@ -47,9 +47,9 @@ interface Facts {
 }
 
 export interface SnapshotOptions {
-  /** Made when the first snapshot is written. */
+  /** Created with the first snapshot. */
   readonly folder: string;
-  /** Of all files together; the oldest go first. */
+  /** Bytes of all files together; the oldest files are deleted first. */
   readonly maxBytes: number;
   readonly log: EventLog;
   readonly logger: Logger;
@@ -64,9 +64,8 @@ export class Snapshots {
   }
 
   /**
-   * Writes a collection down, slice by slice: what it is made of is put into arrays, those into a file. False when it changed
-   * meanwhile, and nothing was written.
-   * @param isOver whether to leave it half-way
+   * Writes a collection to its file, in slices. Returns false, and writes nothing, if the collection changed meanwhile.
+   * @param isOver returns true to abandon the write
    */
   async save(stream: StreamName, collection: Collection, isOver: () => boolean): Promise<boolean> {
     const { version, ledger } = collection;
@@ -78,7 +77,7 @@ export class Snapshots {
     const writer = new Writer();
     for (const _slice of ledger.keeping(writer)) {
       await otherWork();
-      // Nothing more is handed on once it has changed: what was before would be of another state.
+      // Stop at a change: the parts collected so far are of another state.
       if (!isSame()) return false;
     }
     const { said, arrays } = writer;
@@ -86,13 +85,13 @@ export class Snapshots {
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
     mkdirSync(this.#options.folder, { recursive: true });
     const path = this.#pathOf(stream);
-    // Containers that share a folder may all be process 1.
+    // Process ids are no unique names: in containers that share a folder, every process may be number 1.
     const temporary = `${path}.${randomUUID()}`;
     try {
       const head = (hash: string) =>
         headOf({ code: this.#code, stream, version, event, factsBytes: json.length, hash });
       if (!(await writeParts(temporary, [json, ...arrays.map(bytesOf)], isSame, head))) return false;
-      // Not on this thread, nor is any other file deleted there: to free the blocks of a large one takes its time.
+      // Rename and delete files asynchronously: freeing the blocks of a large file takes long.
       await rename(temporary, path);
     } finally {
       await rm(temporary, { force: true });
@@ -101,7 +100,7 @@ export class Snapshots {
     return true;
   }
 
-  /** The collection as a snapshot has it; undefined where there is none that can be believed. */
+  /** Reads a collection from its snapshot; undefined if there is none, or none that is valid. */
   async load(stream: StreamName): Promise<Collection | undefined> {
     try {
       const file = Bun.file(this.#pathOf(stream));
@@ -112,12 +111,15 @@ export class Snapshots {
       if (header.event !== (await this.#markOf(stream, header.version))) return undefined;
       return await restore(await file.slice(0, end).arrayBuffer(), header);
     } catch (error) {
-      this.#options.logger.warn({ err: error, stream }, "a snapshot is damaged: the collection is read from the log");
+      this.#options.logger.warn(
+        { err: error, stream },
+        "a snapshot is damaged; the collection is replayed from the log",
+      );
       return undefined;
     }
   }
 
-  /** Read when a snapshot is first asked for: a start has no need of it. */
+  /** Computed at the first use, because a start doesn't need it. */
   get #code(): string {
     this.#codeHash ??= codeHash();
     return this.#codeHash;
@@ -127,7 +129,7 @@ export class Snapshots {
     return join(this.#options.folder, `${stream.replaceAll("/", "-")}${SUFFIX}`);
   }
 
-  /** Tells the event of a version from any other that could stand there; undefined where there is none. */
+  /** A checksum of the event with this version, to detect another log. Undefined if there is no such event. */
   async #markOf(stream: StreamName, version: number): Promise<number | undefined> {
     if (version === 0) return undefined;
     const [recorded] = await this.#options.log.read(stream, { from: version, limit: 1 });
@@ -136,12 +138,12 @@ export class Snapshots {
     return checksum(stream, version, event.type, time, encodeEvent(event));
   }
 
-  /** Deletes the oldest files beyond the bound, never the one just written, and what a crash left half-written. */
+  /** Deletes the oldest files above the bound, except the one just written, and temporary files that a crash left. */
   async #prune(written: string): Promise<void> {
     const { folder, maxBytes } = this.#options;
     const files = readdirSync(folder).flatMap((name) => {
       const path = join(folder, name);
-      // Another process may be deleting, too.
+      // Another process may delete the file first.
       const stat = name.includes(SUFFIX) ? statSync(path, { throwIfNoEntry: false }) : undefined;
       return stat === undefined ? [] : [{ path, size: stat.size, ms: stat.mtimeMs }];
     });
@@ -169,14 +171,14 @@ function headOf(header: Header): Uint8Array {
   return encoder.encode(JSON.stringify(header).padEnd(HEAD_BYTES));
 }
 
-/** Writes all parts and what is made of their hash; false when that was left. */
+/** Writes all parts, and a header made from their hash. Returns false if `isSame` became false. */
 async function writeParts(
   path: string,
   parts: readonly Uint8Array<ArrayBuffer>[],
   isSame: () => boolean,
   head: (hash: string) => Uint8Array,
 ): Promise<boolean> {
-  // Not the runtime's own writer of files: what goes wrong there, a full disk, is told to nobody and ends the process.
+  // Not Bun's own file writer: an error there, like a full disk, rejects no promise and ends the process.
   const file = await open(path, "w");
   try {
     let hash = 0n;
@@ -207,7 +209,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten;
 }
 
-/** The collection in the bytes of a file. @throws Error when they are not what was written */
+/** Restores the collection from the bytes of a file. @throws Error if they are not as written */
 async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promise<Collection> {
   const json = new Uint8Array(bytes, 0, factsBytes);
   const facts = JSON.parse(decoder.decode(json)) as Facts;
@@ -231,17 +233,17 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
     pending = 0;
     await otherWork();
   }
-  if (String(found) !== hash || at !== bytes.byteLength) throw new Error("its hash is another");
+  if (String(found) !== hash || at !== bytes.byteLength) throw new Error("the snapshot's hash does not match");
   const reader = new Reader(arrays, facts.said);
   const collection: Collection = { ...initialState(), ...facts.collection };
   for (const _ of collection.ledger.keeping(reader)) await otherWork();
-  if (!reader.isDone) throw new Error("it has more than a collection is made of");
+  if (!reader.isDone) throw new Error("the snapshot has more parts than a collection");
   return collection;
 }
 
-/** Of the sources that a snapshot depends on: whoever changes them makes snapshots of his own. */
+/** Hash of the sources that a snapshot depends on, so that a change of them makes old snapshots invalid. */
 function codeHash(): string {
-  // The places of an index are by a hash from core.
+  // The core folder has the hash function of the indexes.
   const folders = [import.meta.dir, join(import.meta.dir, "../events"), join(import.meta.dir, "../core")];
   let hash = 0n;
   for (const folder of folders) {

@@ -1,7 +1,7 @@
 /**
  * The tokens of a collection: one slot per (kind, id) that has a history of its own. Ids that fit 64 bits cost 8 bytes;
- * larger ones live in a side table. Slots are found by arithmetic where ids came in order (see `runs.ts`), and by a hash
- * index elsewhere.
+ * larger ones are in a side table. Slots of ids that came in order are computed (see `runs.ts`); a hash index has the
+ * rest.
  */
 import type { TransferKind, WordColumn } from "../events/columns.ts";
 import type { Amount } from "./amount.ts";
@@ -11,11 +11,11 @@ import type { Keeper } from "./keep.ts";
 import { IdRuns } from "./runs.ts";
 import { WordTable } from "./word-table.ts";
 
-/** Set on a slot's kind when its id is in the side table. */
+/** Bit of a slot's mark: its id is in the side table. */
 const LARGE = 4;
 const WORDS = 8;
 
-/** An id as eight u32 words, lowest first; reused by the caller. */
+/** An id as eight u32 words, lowest first. The caller reuses the array. */
 export type IdWords = Uint32Array;
 
 /** Writes the id at `index` of a column into `target`. */
@@ -48,9 +48,9 @@ function isLarge(words: IdWords): boolean {
 }
 
 export class TokenTable {
-  /** Low and high word of the id, signed; of a large one its row in the side table. */
+  /** Low and high word of the id, signed. For a large id, the low word is its row in the side table. */
   readonly ids = new WordTable(2);
-  /** Eight slots a word, four bits each. */
+  /** Marks: eight slots per word, four bits each. */
   readonly kinds = new WordTable(1);
   readonly runs = new IdRuns();
   readonly index = new HashIndex();
@@ -66,7 +66,7 @@ export class TokenTable {
     return this.ids.bytes + this.kinds.bytes + this.runs.bytes + this.index.bytes + this.#large.bytes;
   }
 
-  /** Its kind, and whether its id is in the side table. */
+  /** The slot's kind, with the bit `LARGE` if its id is in the side table. */
   mark(slot: number): number {
     return markOf(this.kinds, slot);
   }
@@ -82,12 +82,12 @@ export class TokenTable {
     return high === 0 ? BigInt(low) : (BigInt(high) << 32n) | BigInt(low);
   }
 
-  /** The id, without a bigint where it is an exact number. */
+  /** The id, as a number if that is exact. */
   idAmount(slot: number): Amount {
     const low = this.ids.get(slot, 0) >>> 0;
     const high = this.ids.get(slot, 1) >>> 0;
     if ((this.mark(slot) & LARGE) !== 0 || high >= 0x20_0000) return this.id(slot);
-    // Apart, since a product is a double to the engine, and so is then all that is done with it.
+    // Keep the multiplication out of the common case: the engine treats its result, and all later results, as doubles.
     return high === 0 ? low : high * 2 ** 32 + low;
   }
 
@@ -109,20 +109,20 @@ export class TokenTable {
     return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(this.index.seed, kind, words));
   }
 
-  /** As `find`, for an id as `idAmount` gives it, or any other. */
+  /** Like `find`, for an id from `idAmount` or any other. */
   findId(kind: TransferKind, id: Amount): number {
     if (typeof id === "number") return this.findSmall(kind, id | 0, Math.floor(id / 2 ** 32));
     bigIntToId(id, this.#sought);
     return this.find(kind, this.#sought);
   }
 
-  /** As `find`, for an id of two words, signed. */
+  /** Like `find`, for an id of two signed words. */
   findSmall(kind: TransferKind, low: number, high: number): number {
     const slot = this.runs.find(kind, low, high);
     return slot >= 0 ? slot : findStored(this, kind, low, high);
   }
 
-  /** A new slot for (kind, id), which must not have one. */
+  /** Adds a slot for (kind, id), which must not have one yet. */
   add(kind: TransferKind, words: IdWords): number {
     if (!isLarge(words)) return this.addSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
     const row = this.#large.add();
@@ -132,7 +132,7 @@ export class TokenTable {
     return slot;
   }
 
-  /** As `add`, for an id of two words, signed. */
+  /** Like `add`, for an id of two signed words. */
   addSmall(kind: TransferKind, low: number, high: number): number {
     const slot = this.#add(kind, low, high);
     if (!this.runs.add(kind, low, high, slot)) {
@@ -147,13 +147,13 @@ export class TokenTable {
     this.ids.set(slot, 1, high);
     const row = slot >>> 3;
     const shift = (slot & 7) * 4;
-    // What an earlier slot of this number left is overwritten.
+    // Overwrite the bits: a reverted slot of the same number may have left its mark there.
     if (shift === 0) this.kinds.set(this.kinds.add(), 0, mark);
     else this.kinds.set(row, 0, (this.kinds.get(row, 0) & ~(15 << shift)) | (mark << shift));
     return slot;
   }
 
-  /** Forgets the newest slots: a reorg took the blocks they first appeared in. */
+  /** Removes the slots from `count` on, after a reorg removed their blocks. */
   truncate(count: number): void {
     for (let slot = this.count - 1; slot >= count; slot--) {
       const isLargeId = (this.mark(slot) & LARGE) !== 0;
@@ -164,12 +164,12 @@ export class TokenTable {
     this.kinds.count = (count + 7) >>> 3;
   }
 
-  /** Hands on all tokens, or takes them over. */
+  /** Saves all tokens through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     for (const part of [this.ids, this.kinds, this.runs, this.index, this.#large]) part.keep(keeper);
   }
 
-  /** Gives back what growth left over. */
+  /** Releases unused capacity. */
   trim(): void {
     for (const table of [this.ids, this.kinds, this.#large]) table.trim();
   }

@@ -1,16 +1,15 @@
 /**
- * Looks at the entries that a page will need before it needs them. They lie anywhere in a history of any length: read one
- * after the other, each miss of the processor's cache is waited for while a record is being made; read by a loop that does
- * nothing else, the misses overlap. A file of its own since it is nothing but that loop.
+ * Prefetches the history entries that a page needs. They are scattered over a long history. If the page read them one
+ * by one, each cache miss would delay the record being written; in a loop that does nothing else, the misses overlap.
  */
 import type { TokenLinks } from "./links.ts";
 import type { WordTable } from "./word-table.ts";
 import { CHUNK_BITS, CHUNK_MASK } from "./word-table.ts";
 
-/** What was seen last: a result that nobody uses would be left out by the compiler, and the reads with it. */
+/** Result of the last loop. Without a use of it the compiler would remove the reads. */
 export let seen = 0;
 
-/** Touches the newest entry of each of `count` slots from `slot` on; the tail of another kind's token is none of these. */
+/** Reads the newest entry of each of `count` slots from `slot` on. Skips tails that are not entries of this table. */
 export function touchTails(links: TokenLinks, entries: WordTable, slot: number, count: number): void {
   const { chunks: linkChunks } = links.table;
   const { chunks, width, count: known } = entries;

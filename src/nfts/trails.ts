@@ -1,38 +1,37 @@
 /**
- * Ways back through long histories. Entries lead to the one before only, so what a token was long ago is a walk over all
- * that happened since: for one that moved a million times, tens of milliseconds of the request thread. Such a walk leaves a
- * mark every so many entries, by which the next one jumps; and it is made in parts, between which others may have their
- * turn. Lists that are walked to their ends in a moment have no marks and cost nothing.
+ * Shortcuts through long histories. An entry links only to the one before, so an old state is a walk over all entries
+ * since: tens of milliseconds of the request thread for a token that moved a million times. Such a walk runs in slices
+ * and leaves a mark every `STRIDE` entries; the next walk jumps by them. Short lists have no marks and cost nothing.
  *
- * Marks are left by readers, so no fold pays for them, and no snapshot has them.
+ * Readers leave the marks, so a fold pays nothing for them, and a snapshot doesn't contain them.
  */
 
 /** Steps of a walk that needs no marks. */
 export const NEAR = 512;
-/** Entries from one mark to the next: 8 bytes for so many. */
+/** Entries from one mark to the next, which costs 8 bytes. */
 const STRIDE = 256;
-/** Steps of a walk in one go: half a millisecond. */
+/** Steps of a walk per slice: half a millisecond. */
 export const FAR = 16_384;
-/** In an entry's place: the walk is not at its end, to be asked for again. No id range has this code. */
+/** In place of an entry: the walk is not finished, call again. No id range has this code. */
 export const PAUSED = -(2 ** 31);
-/** Of a map's entry and a list, in JavaScriptCore. */
+/** Memory of a map entry and its list, in JavaScriptCore. */
 const TRAIL_BYTES = 160;
 
-/** How far was walked in all: what slices are measured by. */
+/** Steps walked in total. Callers measure their slices by it. */
 export interface Steps {
   count: number;
 }
 
 export interface Lists {
   block(entry: number): number;
-  /** The entry before, which has a lower index; below 0 at the list's end. */
+  /** The previous entry of the list, which has a lower index; below 0 at the list's end. */
   before(entry: number): number;
 }
 
 export class Trails {
   readonly #lists: Lists;
   readonly #steps: Steps;
-  /** By list: marks from its newest entries to its oldest, as far as was walked, none further from the next than a stride. */
+  /** By list: marks from the newest to the oldest entry walked, at most `STRIDE` entries apart. */
   readonly #marks = new Map<number, number[]>();
   #count = 0;
 
@@ -46,12 +45,12 @@ export class Trails {
   }
 
   /**
-   * The newest entry at or before `block` of the list that ends with `tail`; what stands below 0 at its end where there is
-   * none; `PAUSED` when that takes longer than a walk may in one go.
+   * The newest entry at or before `block` of the list that ends with `tail`, or `PAUSED` after one slice of steps. If
+   * there is none, the value below 0 at the list's end.
    */
   find(list: number, tail: number, block: number): number {
     const marks = this.#from(list, tail);
-    // The last mark above the block: none is when the first entry from the tail on may be it.
+    // The last mark above the block. With none, the walk starts at the tail.
     let low = 0;
     let high = marks.length;
     while (low < high) {
@@ -63,7 +62,7 @@ export class Trails {
     return this.#walk(start, block, low === marks.length ? marks : undefined);
   }
 
-  /** Walks back from `start`; `marks` are to be gone on with, since nobody walked there before. */
+  /** Walks back from `start`. Adds to `marks`, if given: no earlier walk went past the last of them. */
   #walk(start: number, block: number, marks: number[] | undefined): number {
     const lists = this.#lists;
     let entry = start;
@@ -83,7 +82,7 @@ export class Trails {
     return entry;
   }
 
-  /** The marks of a list, from its tail on. */
+  /** The marks of a list, extended to its tail. */
   #from(list: number, tail: number): number[] {
     const lists = this.#lists;
     const marks = this.#marks.get(list);
@@ -103,14 +102,14 @@ export class Trails {
       }
       return marks;
     }
-    // Nobody looked for long, or ever: it is walked anew, from here.
+    // The list has no marks, or grew too much since the last walk: start anew at the tail.
     const anew = [tail];
     this.#marks.set(list, anew);
     this.#count += 1 - (marks?.length ?? 0);
     return anew;
   }
 
-  /** Entries from `count` on are no more: their indexes will be those of others. */
+  /** Drops marks from entry `count` on: new entries will reuse their indexes. */
   cut(count: number): void {
     for (const [list, marks] of this.#marks) {
       const left = marks.findIndex((entry) => entry < count);

@@ -1,13 +1,13 @@
 /**
- * Rows of a few 32-bit words each, in chunks of a fixed number of rows: growth copies no more than a chunk, slack is less
- * than one, and a row's words lie together, so that reaching it costs one miss of the processor's cache. Hot loops read
- * `chunks` themselves; everybody else goes by `get` and `set`. Words are signed: an unsigned one above 2^31 is a double to
- * the engine, which costs a call each time its bits are wanted.
+ * Rows of a few 32-bit words, in chunks of a fixed number of rows. Growth copies at most one chunk, slack is less than
+ * one chunk, and a row costs one cache miss because its words are adjacent. Hot loops read `chunks` directly; other
+ * code uses `get` and `set`. Words are signed, because the engine makes an unsigned one above 2^31 a double, and each
+ * bit operation on a double costs a call.
  */
 import { type Keeper, keepList } from "./keep.ts";
 
 export const CHUNK_BITS = 14;
-/** Rows of a full chunk: 256 KiB at four words a row. */
+/** Rows of a full chunk: 256 KiB at four words per row. */
 export const CHUNK_ROWS = 1 << CHUNK_BITS;
 export const CHUNK_MASK = CHUNK_ROWS - 1;
 const FIRST_ROWS = 64;
@@ -15,7 +15,7 @@ const FIRST_ROWS = 64;
 export class WordTable {
   /** Rows in use. */
   count = 0;
-  /** All are full but the last. */
+  /** All chunks but the last are full. */
   readonly chunks: Int32Array<ArrayBuffer>[] = [];
   readonly width: number;
   #bytes = 0;
@@ -36,28 +36,30 @@ export class WordTable {
     (this.chunks[row >>> CHUNK_BITS] as Int32Array)[(row & CHUNK_MASK) * this.width + word] = value;
   }
 
-  /** The chunk of `row`, which is at most the one after the last, made or grown to hold it. */
+  /** Returns the chunk of `row`, after adding or growing it if needed. `row` is at most in the chunk after the last. */
   room(row: number): Int32Array<ArrayBuffer> {
     const number = row >>> CHUNK_BITS;
     const chunk = this.chunks[number];
     const rows = (row & CHUNK_MASK) + 1;
     if (chunk !== undefined && rows * this.width <= chunk.length) return chunk;
-    // Those of a large table start full: it will fill them.
+    // Chunks after the first start at full size: a large table will fill them.
     if (chunk === undefined) return this.#resize(number, number === 0 ? FIRST_ROWS : CHUNK_ROWS);
     return this.#resize(number, Math.min(CHUNK_ROWS, Math.max(rows, Math.ceil((chunk.length / this.width) * 1.5))));
   }
 
-  /** A new row, not written yet. */
+  /** Adds a row. Its words are not initialised. */
   add(): number {
     this.room(this.count);
     return this.count++;
   }
 
-  /** Index of the first row whose `word`, which never falls, is above `value`; both are unsigned. */
+  /**
+   * Index of the first row with `word` above `value`, both unsigned. The word must never decrease from row to row.
+   */
   upperBound(word: number, value: number): number {
     let low = 0;
     let high = this.count;
-    // Most are asked for the newest block.
+    // Fast path: most calls ask for the newest block.
     if (high > 0 && this.get(high - 1, word) >>> 0 <= value) return high;
     while (low < high) {
       const middle = (low + high) >>> 1;
@@ -67,7 +69,7 @@ export class WordTable {
     return low;
   }
 
-  /** Hands on all rows, and those to spare, or takes them over. */
+  /** Saves all rows and the spare capacity through the keeper, or restores them. */
   keep(keeper: Keeper): void {
     this.count = keeper.facts(this.count);
     const kept = keepList(keeper, this.chunks) as Int32Array<ArrayBuffer>[];
@@ -75,7 +77,7 @@ export class WordTable {
     this.#bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
-  /** Gives back what rows in use do not need: at the end of a hydration. */
+  /** Releases capacity that the rows in use don't need, at the end of a hydration. */
   trim(): void {
     const full = this.count >>> CHUNK_BITS;
     const rest = this.count & CHUNK_MASK;

@@ -1,7 +1,8 @@
 /**
  * The twelve chains of the contract: identity, coins, stablecoins, timing and default endpoints. Pure data with
- * selectors; every address is lower case. Sources: the package data named beside each fact in the project's chain
- * table (viem, @uniswap/sdk-core, @uniswap/default-token-list, @pancakeswap/*); none was read from a live node.
+ * selectors. Every address is lower case. The sources are packages (viem, @uniswap/sdk-core,
+ * @uniswap/default-token-list, @pancakeswap/*), named beside each fact in the project's chain table; no fact was read
+ * from a live node.
  */
 import { type Address, toAddress } from "../core/hex.ts";
 
@@ -20,7 +21,7 @@ export type ChainName =
   | "arbitrum";
 
 export interface Coin {
-  /** As price answers name it. */
+  /** The coin's name in price answers. */
   readonly name: string;
   readonly symbol: string;
   readonly decimals: number;
@@ -29,7 +30,7 @@ export interface Coin {
 export interface ChainToken {
   readonly symbol: string;
   readonly address: Address;
-  /** What the issuer says; the contract's own word wins where it was asked. */
+  /** The issuer's data. The contract's own answer wins if it was read. */
   readonly decimals: number;
 }
 
@@ -40,13 +41,13 @@ export interface Stablecoin extends ChainToken {
 
 export interface Chain {
   readonly name: ChainName;
-  /** The chain id in hex, lower case. */
+  /** Chain id in hex, lower case. */
   readonly code: string;
   readonly chainId: number;
   readonly network: string;
   readonly native: Coin;
   readonly wrappedNative: ChainToken;
-  /** In the order in which they stand for the dollar when nothing else decides. */
+  /** In the order of preference as the dollar, when depth doesn't decide. */
   readonly stablecoins: readonly Stablecoin[];
   readonly multicall3: {
     readonly address: Address /** First block that has it, where known. */;
@@ -54,11 +55,11 @@ export interface Chain {
   };
   /** Seconds between blocks, now or when the chain last moved. */
   readonly blockSeconds: number;
-  /** Blocks after which a block counts as final where the node's `finalized` tag does not say. */
+  /** Blocks after which a block is final if the node has no `finalized` tag. */
   readonly finalityDepth: number;
-  /** Public endpoints as published; an operator replaces them by `RPC_URL_<CHAIN>`. */
+  /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
   readonly rpc: { readonly http: readonly string[]; readonly webSocket: readonly string[] };
-  /** Whether the hosted service had prices there. Ours answers wherever an exchange and a stablecoin exist. */
+  /** True if the hosted service had prices on the chain. This service has them wherever an exchange and a stablecoin exist. */
   readonly prices: boolean;
 }
 
@@ -299,17 +300,17 @@ const BY_SELECTOR: ReadonlyMap<string, Chain> = new Map(
 );
 const BY_ID: ReadonlyMap<number, Chain> = new Map(CHAINS.map((chain) => [chain.chainId, chain]));
 
-/** The chain of a name (`eth`, `bsc testnet`) or a code (`0x1`, `0xA86A`), any case; undefined when it is neither. */
+/** The chain with this name (`eth`, `bsc testnet`) or code (`0x1`, `0xA86A`), in any case; else undefined. */
 export function parseChain(text: string): Chain | undefined {
   return BY_SELECTOR.get(text.toLowerCase());
 }
 
-/** The chain of an id; undefined when it is none of the twelve. */
+/** The chain with this id; undefined if it is none of the twelve. */
 export function chainById(chainId: number): Chain | undefined {
   return BY_ID.get(chainId);
 }
 
-/** What follows the underscore in a chain's environment variables: `ETH`, `BSC_TESTNET`. */
+/** The suffix of a chain's environment variables: `ETH`, `BSC_TESTNET`. */
 export function envSuffix(chain: Chain): string {
   return chain.name.toUpperCase().replaceAll(" ", "_");
 }

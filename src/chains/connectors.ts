@@ -1,11 +1,11 @@
 /**
- * Connectors: the tokens through which one without a direct pool is priced, beside the stablecoins. On each chain wrapped
- * bitcoin and ether, the exchanges' own coins, and the tokens most used as quote. Pure data, in the order in which they
- * are tried. An address stands here only if two makers publish it; the test holds decimals against each of them.
+ * Connectors: the tokens through which a token without a direct pool is priced, besides the stablecoins. Each chain has
+ * wrapped bitcoin and ether, the exchanges' own coins, and the tokens most used as quote, in the order of trial. Pure
+ * data. An address is listed only if two publishers have it, and a test checks the decimals against each of them.
  */
 import type { ChainName } from "./chains.ts";
 
-/** Where addresses and decimals are from. Sepolia, Mumbai, Palm and BSC testnet have no candidate that two publish. */
+/** Sources of addresses and decimals. Sepolia, Mumbai, Palm and BSC testnet have no candidate with two publishers. */
 export const CONNECTOR_SOURCES = {
   uniswap: "npm @uniswap/default-token-list 22.21.0",
   sushi: "npm @sushiswap/default-token-list 43.3.0",

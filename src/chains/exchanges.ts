@@ -1,7 +1,7 @@
 /**
- * The twelve values of the `exchange` parameter and where each is deployed. The contract's neutral stand-ins map to
- * real names (the hosted service's parameter list of May 2023, one by one); factories and init code hashes are package
- * data, and those with a pool in `test/fixtures` were reproduced by CREATE2.
+ * The twelve values of the `exchange` parameter and where each is deployed. The contract's neutral stand-ins map one to
+ * one to real names (the hosted service's parameter list of May 2023). Factories and init code hashes come from packages;
+ * those with a pool in `test/fixtures` were verified by CREATE2.
  */
 import { type Address, type Hash, parseAddress, toAddress, toHash } from "../core/hex.ts";
 import type { Chain, ChainName } from "./chains.ts";
@@ -14,7 +14,7 @@ export interface Exchange {
   /** The hosted service's own value, e.g. `uniswapv2`. */
   readonly realName: string;
   readonly displayName: string;
-  /** Place in the contract's list; decides ties. */
+  /** Place in the contract's list, which breaks ties. */
   readonly rank: number;
 }
 
@@ -25,11 +25,11 @@ export interface Deployment {
   readonly factory: Address;
   /** Keccak-256 of the pool's creation code, for CREATE2. */
   readonly initCodeHash: Hash;
-  /** v3: the tiers; v2: the one swap fee. In hundredths of a basis point; empty where every pair sets its own. */
+  /** v3: the fee tiers. v2: the one swap fee. In hundredths of a basis point; empty if each pair sets its own. */
   readonly fees: readonly number[];
 }
 
-/** What an `exchange` parameter may name. */
+/** An exchange or a factory, as the `exchange` parameter names it. */
 export type ExchangeChoice =
   | { readonly kind: "listed"; readonly exchange: Exchange }
   | { readonly kind: "factory"; readonly factory: Address };
@@ -57,7 +57,7 @@ export const EXCHANGES: readonly Exchange[] = NAMES.map(([standin, realName, dis
   rank,
 }));
 
-/** Tiers every v3 factory of the list has. */
+/** The fee tiers that every v3 factory of the list has. */
 const V3_TIERS = [100, 500, 3000, 10_000] as const;
 
 type Row = readonly [chain: ChainName, factory: string];
@@ -160,16 +160,16 @@ const BY_ALIAS: ReadonlyMap<string, Exchange> = new Map([
   ...EXCHANGES.flatMap((exchange): [string, Exchange][] => [
     [squeeze(exchange.standin), exchange],
     [exchange.realName, exchange],
-    // As answers name it.
+    // The display name in answers.
     [squeeze(exchange.displayName), exchange],
   ]),
-  // 2022 documents wrote it without the version.
+  // Documents of 2022 wrote the name without the version.
   ["sushiswap", EXCHANGES.find((exchange) => exchange.realName === "sushiswapv2")!] as const,
 ]);
 
 /**
- * What a value of `exchange` names: a stand-in, a real name or that of answers (any case; `-`, `_` and spaces ignored),
- * or a factory's address (EIP-55 checked when mixed case). Undefined when it is none of these.
+ * Resolves a value of `exchange`: a stand-in, a real or display name (any case; `-`, `_` and spaces ignored), or a
+ * factory's address (EIP-55 checked if in mixed case). Undefined if it is none of these.
  */
 export function parseExchange(text: string): ExchangeChoice | undefined {
   const factory = parseAddress(text);
@@ -178,15 +178,15 @@ export function parseExchange(text: string): ExchangeChoice | undefined {
   return exchange === undefined ? undefined : { kind: "listed", exchange };
 }
 
-/** The real names, for messages. */
+/** The real names, for error messages. */
 export const KNOWN_EXCHANGES: readonly string[] = EXCHANGES.map((exchange) => exchange.realName);
 
-/** An exchange's deployment on a chain; undefined where there is none. */
+/** An exchange's deployment on a chain; undefined if there is none. */
 export function deploymentOf(exchange: Exchange, chain: Chain): Deployment | undefined {
   return DEPLOYMENTS.find((entry) => entry.exchange === exchange && entry.chain === chain.name);
 }
 
-/** A chain's deployments, one per factory (the first stand-in that has it), in the contract's order. */
+/** A chain's deployments in the contract's order, one per factory: the first stand-in with that factory. */
 export function exchangesOf(chain: Chain): readonly Deployment[] {
   const seen = new Set<Address>();
   return DEPLOYMENTS.filter((entry) => {

@@ -1,6 +1,6 @@
 /**
- * Names, symbols and logos by chain and address, from the installed `@uniswap/default-token-list`. Only what price
- * answers show is kept; the package's JSON is read once, when this module is loaded.
+ * Names, symbols and logos by chain and address, from the installed package `@uniswap/default-token-list`. Keeps only
+ * the fields of price answers. The package's JSON is read once, when this module loads.
  */
 import tokenList from "@uniswap/default-token-list";
 import type { Address } from "../core/hex.ts";
@@ -8,7 +8,7 @@ import type { Address } from "../core/hex.ts";
 export interface ListedToken {
   readonly name: string;
   readonly symbol: string;
-  /** A URL (https or ipfs), or "" where the list has none. */
+  /** A URL (https or ipfs), or "" if the list has none. */
   readonly logo: string;
 }
 
@@ -29,7 +29,7 @@ const BY_KEY: ReadonlyMap<string, ListedToken> = new Map(
   ]),
 );
 
-/** What the list says of a token; undefined when it is not in it. */
+/** The list's entry of a token, if there is one. */
 export function listedToken(chainId: number, address: Address): ListedToken | undefined {
   return BY_KEY.get(key(chainId, address));
 }

@@ -1,4 +1,4 @@
-/** The tokens that may stand on the quote side of a pool, by chain. What they are, is in `chains.ts` and `connectors.ts`. */
+/** The tokens that may be the quote side of a pool, by chain. Their data is in `chains.ts` and `connectors.ts`. */
 import { type Address, toAddress } from "../core/hex.ts";
 import type { Chain, ChainName, ChainToken } from "./chains.ts";
 import { CONNECTORS } from "./connectors.ts";
@@ -10,10 +10,10 @@ const BY_CHAIN = new Map<ChainName, readonly ChainToken[]>(
   ]),
 );
 
-/** The connectors of a chain beside its wrapped native and its stablecoins, in the order in which they are tried. */
+/** The connectors of a chain besides its wrapped native coin and its stablecoins, in the order of trial. */
 export const connectorsOf = (chain: Chain): readonly ChainToken[] => BY_CHAIN.get(chain.name) ?? [];
 
-/** Wrapped native, stablecoins, connectors: every token that may stand on the quote side of a pool. */
+/** Wrapped native coin, stablecoins and connectors: every token that may be the quote side of a pool. */
 export function referenceTokens(chain: Chain): readonly ChainToken[] {
   return [chain.wrappedNative, ...chain.stablecoins, ...connectorsOf(chain)];
 }
@@ -34,12 +34,12 @@ function setsOf(chain: Chain): TokenSets {
   return sets;
 }
 
-/** Whether a token is the wrapped native or a stablecoin: a price ends in one of these. */
+/** True if a token is the wrapped native coin or a stablecoin: every price route ends in one of these. */
 export const isMoney = (chain: Chain, address: Address): boolean => setsOf(chain).money.has(address);
 
-/** Whether a token belongs to the chain's reference tokens. */
+/** True if a token belongs to the chain's reference tokens. */
 export const isReference = (chain: Chain, address: Address): boolean => setsOf(chain).references.has(address);
 
-/** Whether two tokens are reference tokens whose pools lead to the dollar: one of them is the native or a stablecoin. */
+/** True if both are reference tokens and one of them is the native coin or a stablecoin, so that the pool leads to the dollar. */
 export const isReferencePair = (chain: Chain, a: Address, b: Address): boolean =>
   isReference(chain, a) && isReference(chain, b) && (isMoney(chain, a) || isMoney(chain, b));

@@ -106,7 +106,7 @@ export class Finality {
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
     try {
-      // Failover is off. The only endpoint that knows the tag may be benched because it is on a branch that lost.
+      // Failover is off. The only endpoint that knows the tag may be benched because it is on an orphaned branch.
       return await this.#pool.run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;

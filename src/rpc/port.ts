@@ -102,7 +102,7 @@ export interface ChainReader {
 
   /**
    * True if any endpoint has this block on its branch. Then benches the endpoints that have another block in its place:
-   * they are on a branch that lost.
+   * they are on an orphaned branch.
    */
   anyHolds(block: BlockRef): Promise<boolean>;
 

@@ -1,10 +1,10 @@
 /**
- * Text put together as bytes, for answers that are made of thousands of short pieces: joined strings would be flattened
- * and encoded anew. Short loops on primitives; one buffer serves all texts, since none is made while another is.
+ * Builds text as bytes, for answers of thousands of short pieces. Joined strings would have to be flattened and encoded
+ * again. Short loops on primitives. One buffer serves all texts, because only one text is built at a time.
  */
 
 const FIRST_BYTES = 64 * 1024;
-/** A buffer that one large text made larger than this is not kept for the next. */
+/** A buffer that one large text made larger than this is dropped afterwards. */
 const KEPT_BYTES = 1024 * 1024;
 const encoder = new TextEncoder();
 /** The two hex digits of each byte, as one big-endian number. */
@@ -13,20 +13,20 @@ const DIGITS = Uint16Array.from({ length: 256 }, (_, byte) => {
   return (digits.charCodeAt(0) << 8) | digits.charCodeAt(1);
 });
 
-/** The two decimal digits of each number below 100, likewise. */
+/** The two decimal digits of each number below 100, as one big-endian number. */
 const DECIMAL = Uint16Array.from({ length: 100 }, (_, number) => {
   const digits = number.toString().padStart(2, "0");
   return (digits.charCodeAt(0) << 8) | digits.charCodeAt(1);
 });
 const MAX_INT32 = 2 ** 31 - 1;
 
-/** From so many bytes on, one call that copies a piece beats writing it four bytes at a time. */
+/** From this many bytes on, one copy is faster than writing four bytes at a time. */
 const LONG_PIECE = 64;
 
-/** A text that is the same every time. */
+/** A constant text, encoded once. */
 export interface Piece {
   readonly bytes: Uint8Array;
-  /** The same as big-endian words, the last filled up with zeros; empty for a long one. */
+  /** The bytes as big-endian words, the last one padded with zeros. Empty for a long piece. */
   readonly words: Int32Array;
 }
 
@@ -42,7 +42,7 @@ export function piece(text: string): Piece {
   return { bytes, words };
 }
 
-/** Decimal digits of a whole number below 2^31. */
+/** Returns the number of decimal digits of a whole number below 2^31. */
 function digitsOf(value: number): number {
   if (value < 10_000) return value < 100 ? (value < 10 ? 1 : 2) : value < 1_000 ? 3 : 4;
   if (value < 100_000_000) return value < 1_000_000 ? (value < 100_000 ? 5 : 6) : value < 10_000_000 ? 7 : 8;
@@ -54,7 +54,7 @@ export class ByteText {
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
 
-  /** Bytes of the text so far. */
+  /** Length of the text so far, in bytes. */
   get length(): number {
     return this.#length;
   }
@@ -73,7 +73,7 @@ export class ByteText {
     this.#view = new DataView(bytes.buffer);
   }
 
-  /** Adds a ready piece. */
+  /** Adds a prepared piece. */
   add({ bytes, words }: Piece): void {
     const { length } = bytes;
     this.#reserve(length + 3);
@@ -84,7 +84,7 @@ export class ByteText {
       return;
     }
     const view = this.#view;
-    // What the last word is filled up with is written over by what comes next.
+    // The next write overwrites the padding of the last word.
     for (let i = 0; i < words.length; i++) view.setInt32(start + i * 4, words[i] as number);
   }
 
@@ -101,17 +101,17 @@ export class ByteText {
     this.#length = at;
     let rest = value;
     while (rest >= 10) {
-      // Exact: what a quotient has behind the point is 0 or at least 0.01, far more than the product is off.
+      // Exact: a quotient's fraction is 0 or at least 0.01, far more than the error of the product.
       const next = (rest * 0.01) | 0;
       at -= 2;
       view.setUint16(at, DECIMAL[rest - next * 100] as number);
       rest = next;
     }
-    // Of an odd number of digits one is left; of an even one all are there, and nothing is.
+    // With an odd number of digits, one is left. With an even number, all are written.
     if (at > this.#length - digits) view.setUint8(at - 1, 0x30 + rest);
   }
 
-  /** Adds a short text of ASCII characters. */
+  /** Adds a short ASCII text. */
   ascii(text: string): void {
     this.#reserve(text.length);
     const bytes = this.#bytes;
@@ -127,7 +127,7 @@ export class ByteText {
     this.#length += encoder.encodeInto(text, this.#bytes.subarray(this.#length)).written;
   }
 
-  /** Adds `count` bytes from `from` on as digits of hex, in lower case. */
+  /** Adds `count` bytes from index `from` on as lower-case hex. */
   hex(source: Uint8Array, from: number, count: number): void {
     this.#reserve(count * 2);
     const view = this.#view;
@@ -136,7 +136,7 @@ export class ByteText {
     this.#length = start + count * 2;
   }
 
-  /** Adds `count` words from `from` on as digits of hex; the bytes of a word are in the order they lie in memory. */
+  /** Adds `count` words from index `from` on as hex. The bytes of a word are in memory order (little-endian). */
   hexWords(source: Int32Array, from: number, count: number): void {
     this.#reserve(count * 8);
     const view = this.#view;
@@ -160,18 +160,18 @@ export class ByteText {
     for (let i = 0; i < count; i++) target[to + i] = bytes[from + i] as number;
   }
 
-  /** Puts a short text of ASCII characters in the place of all that was added after the first `length` bytes. */
+  /** Replaces everything after the first `length` bytes with a short ASCII text. */
   replaceEnd(length: number, text: string): void {
     this.#length = length;
     this.ascii(text);
   }
 
-  /** Starts a text; what was left of one that failed half-way is gone. */
+  /** Starts a new text. Discards the rest of a text that failed half-way. */
   start(): void {
     this.#length = 0;
   }
 
-  /** The text, in memory that the next one is written to: who keeps it makes a copy before that is begun. */
+  /** Returns the text in memory that the next text reuses. Copy it before the next `start`, to keep it. */
   view(): Uint8Array<ArrayBuffer> {
     const text = this.#bytes.subarray(0, this.#length);
     if (this.#bytes.length > KEPT_BYTES) this.#hold(new Uint8Array(FIRST_BYTES));

@@ -1,18 +1,18 @@
 /**
- * The one owner of time and chance. Everything that must repeat in a simulation (back-off, leases, polling, sampling)
- * asks a `Clock`; only `systemClock` touches the real timers and the real random source.
+ * The only source of time and randomness. Code that must repeat in a simulation (backoff, leases, polling, sampling)
+ * uses a `Clock`. Only `systemClock` uses the real timers and the real random source.
  */
 
 export interface Clock {
   /** Milliseconds since 1970-01-01T00:00:00Z. */
   now(): number;
-  /** Milliseconds on a scale that never goes backwards; for measuring spans. */
+  /** Milliseconds on a scale that never goes backwards, for measuring durations. */
   monotonic(): number;
   /** A number in [0, 1), for jitter and sampling; never for secrets. */
   random(): number;
-  /** Resolves after `ms` milliseconds; rejects with the signal's reason when aborted. */
+  /** Resolves after `ms` milliseconds. Rejects with the signal's reason on abort. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls back once after `ms` milliseconds; the returned function cancels. */
+  /** Calls back once after `ms` milliseconds. The returned function cancels that. */
   after(ms: number, callback: () => void): () => void;
 }
 

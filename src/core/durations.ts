@@ -1,13 +1,13 @@
 /**
- * A histogram of durations for a path that is taken a hundred thousand times a second: prom-client checks every label and
- * walks every bucket at each observation, which costs more than many an answer. Counted here in plain arrays; read by the
- * registry as any other metric.
+ * A histogram of durations for a path that runs a hundred thousand times per second. prom-client checks each label and
+ * walks all buckets per observation, which costs more than many an answer. This counts in plain arrays; the registry
+ * reads it like any other metric.
  */
 import type { Metric, MetricValueWithName, Registry } from "prom-client";
 
 interface Series {
   readonly labels: { readonly route: string; readonly status: string };
-  /** Observations within each bound and above the one before; the last are above all. */
+  /** Observations per bucket, not cumulative. The last entry is above all bounds. */
   readonly counts: Float64Array;
   sum: number;
 }
@@ -21,7 +21,7 @@ export interface DurationsOptions {
 }
 
 export class Durations {
-  /** Of the metric, as the registry knows it. */
+  /** The metric's name in the registry. */
   readonly name: string;
   readonly #help: string;
   readonly #bounds: readonly number[];
@@ -31,7 +31,7 @@ export class Durations {
     this.name = name;
     this.#help = help;
     this.#bounds = bounds;
-    // The registry takes whatever has a name and can be got; its types know its own classes only.
+    // At run time the registry accepts any object with `name` and `get`. Its types only know prom-client's classes.
     registry.registerMetric(this as unknown as Metric);
   }
 
@@ -54,7 +54,7 @@ export class Durations {
     return series;
   }
 
-  /** What a scrape shows. */
+  /** Returns the metric for a scrape, with cumulative buckets. */
   async get(): Promise<object> {
     const { name } = this;
     const values: MetricValueWithName<string>[] = [];

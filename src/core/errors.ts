@@ -1,7 +1,7 @@
 /**
- * Errors, classified by what the caller should do. Each has a `code`, says whether the same call may be tried again
- * (`retryable`), carries `meta` that locates the fault (chain, block range, attempt) and redacts itself: endpoint URLs
- * carry keys, so no message or meta of an `AppError` can hold one.
+ * Errors, classified by what the caller should do. Each has a `code`, a `retryable` flag for the same call, and `meta`
+ * that locates the fault (chain, block range, attempt). Endpoint URLs carry keys, so an `AppError` redacts its message
+ * and meta itself.
  */
 
 export type ErrorMeta = Readonly<Record<string, string | number | boolean | null | undefined>>;
@@ -13,10 +13,10 @@ export interface AppErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Anything that looks like a URL: replaced, since paths and queries of RPC URLs are keys. */
+/** Matches URLs. The whole URL is replaced, because paths and queries of RPC URLs are keys. */
 const URL_PATTERN = /\b(?:https?|wss?|postgres(?:ql)?):\/\/[^\s"'`<>)\]}]+/gi;
 
-/** Replaces every URL in `text` by its scheme alone; user names, hosts, paths and keys are gone. */
+/** Replaces every URL in `text` with its scheme. Removes user names, hosts, paths and keys. */
 export function redact(text: string): string {
   return text.replace(URL_PATTERN, (url) => `${url.slice(0, url.indexOf(":"))}://[redacted]`);
 }
@@ -39,7 +39,7 @@ export class AppError extends Error {
   }
 }
 
-/** The log's tail is not where the writer believed it is: somebody else appended first. */
+/** The stream is not at the version that the writer expects: another writer appended first. */
 export class ConcurrencyError extends AppError {
   readonly stream: string;
   readonly expectedVersion: number;
@@ -56,19 +56,19 @@ export class ConcurrencyError extends AppError {
   }
 }
 
-/** Something that must be true is not: a damaged record, a gap in versions, a range that does not connect. */
+/** A broken invariant: a damaged record, a gap in versions, a range that does not connect. */
 export class InvariantError extends AppError {
   constructor(message: string, meta: ErrorMeta = {}, cause?: unknown) {
     super(message, { code: "invariant", meta, cause });
   }
 }
 
-/** Throws `InvariantError` unless `condition` holds. */
+/** @throws InvariantError unless `condition` holds */
 export function invariant(condition: boolean, message: string, meta: ErrorMeta = {}): asserts condition {
   if (!condition) throw new InvariantError(message, meta);
 }
 
-/** The codes of answers other than 200. The OpenAPI document lists them. */
+/** Codes of HTTP answers other than 200. The OpenAPI document lists them. */
 export const ERROR_CODES = [
   "invalid_parameter",
   "chain_not_enabled",
@@ -94,7 +94,7 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
-/** An HTTP answer other than 200, as API.md's error table has it. */
+/** An HTTP answer other than 200, by the error table of API.md. */
 export class ApiError extends AppError {
   declare readonly code: ErrorCode;
   readonly status: number;
@@ -114,23 +114,23 @@ export class ApiError extends AppError {
   }
 }
 
-/** A 400 that names the parameter and what is allowed. */
+/** A 400 that names the parameter and the allowed values. */
 export function invalidParameter(parameter: string, allowed: string): ApiError {
   return new ApiError(400, "invalid_parameter", `${parameter}: ${allowed}`, { details: { parameter } });
 }
 
-/** The message of anything thrown, redacted, on one line. */
+/** Returns the message of any thrown value, redacted, on one line, of at most 500 characters. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return redact(text).replace(/\s+/g, " ").slice(0, 500);
 }
 
-/** Whether the same call may succeed later; unknown errors are taken to be final. */
+/** True if the same call may succeed later. Unknown errors count as final. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof AppError && error.retryable;
 }
 
-/** Whether the error is an abort of ours rather than a failure. */
+/** True if the error is an abort by this program, not a failure. */
 export function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }

@@ -1,6 +1,6 @@
 /**
- * Hex, addresses and hashes. Inside the program every address and hash is lower case with `0x`; the brands say that a
- * string has been through one of these functions.
+ * Hex, addresses and hashes. Inside the program every address and hash is lower case with `0x`. The branded types prove
+ * that a string has passed one of these functions.
  */
 import { getAddress } from "ethers";
 
@@ -14,7 +14,7 @@ export const ZERO_ADDRESS = `0x${"0".repeat(40)}` as Address;
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const HASH = /^0x[0-9a-fA-F]{64}$/;
 
-/** The lower-case address, or undefined when `text` is not one or is mixed case with a wrong EIP-55 checksum. */
+/** Returns the lower-case address. Undefined if `text` is not an address or has a wrong EIP-55 checksum. */
 export function parseAddress(text: string): Address | undefined {
   if (!ADDRESS.test(text)) return undefined;
   const digits = text.slice(2);
@@ -25,34 +25,34 @@ export function parseAddress(text: string): Address | undefined {
   return `0x${lower}` as Address;
 }
 
-/** For constants and node answers: lower-cases, asserts the shape, ignores checksums. */
+/** Lower-cases an address of a constant or a node's answer. Ignores checksums. @throws TypeError on another shape */
 export function toAddress(text: string): Address {
   if (!ADDRESS.test(text)) throw new TypeError("not a 20-byte hex address");
   return text.toLowerCase() as Address;
 }
 
-/** For node answers: lower-cases and asserts 32 bytes. */
+/** Lower-cases a hash of a node's answer. @throws TypeError unless it is 32 bytes of hex */
 export function toHash(text: string): Hash {
   if (!HASH.test(text)) throw new TypeError("not a 32-byte hex hash");
   return text.toLowerCase() as Hash;
 }
 
-/** Bytes of a hex string with 0x. */
+/** Returns the bytes of a hex string with 0x. */
 export function hexToBytes(hex: string): Uint8Array {
   return new Uint8Array(Buffer.from(hex.slice(2), "hex"));
 }
 
-/** Lower-case hex with 0x. */
+/** Returns lower-case hex with 0x. */
 export function bytesToHex(bytes: Uint8Array): `0x${string}` {
   return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}`;
 }
 
-/** JSON-RPC quantity of a non-negative integer. */
+/** Returns a non-negative integer as a JSON-RPC quantity. */
 export function quantity(value: number | bigint): string {
   return `0x${value.toString(16)}`;
 }
 
-/** A JSON-RPC quantity as a safe integer; throws on anything else. */
+/** Returns a JSON-RPC quantity as a safe integer. @throws TypeError on any other value */
 export function parseQuantity(value: unknown): number {
   if (typeof value !== "string" || !/^0x[0-9a-fA-F]{1,14}$/.test(value)) throw new TypeError("not a hex quantity");
   const number = Number(value);

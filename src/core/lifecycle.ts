@@ -1,18 +1,18 @@
 /**
- * Owns every background loop by name. A rejection is reported with that name and never lost; `stop` aborts all of them
- * and waits, then runs the closers in reverse order of registration. Nothing is waited for without a bound: what hangs on
- * a node or a log that does not answer is named in a warning and left behind.
+ * Owns every background loop by name and logs each failure with that name. `stop` aborts all loops, waits for them,
+ * then runs the closers in reverse order of registration. Each wait has a bound: a loop that hangs on a node or a log
+ * without an answer is named in a warning and left behind.
  */
 import { type Clock, systemClock } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import { within } from "./within.ts";
 
-/** A loop that is told to stop ends within this unless it waits for a node; then what it waits on is closed under it. */
+/** After an abort a loop ends within this, unless it waits for a node. Then its connections are closed. */
 const ENDING_MS = 1_500;
-/** The waits between the four attempts of a request that fails at once are at most 0.2 + 0.4 + 0.8 s. */
+/** Four attempts of a request that fails at once wait at most 0.2 + 0.4 + 0.8 s in between. */
 const CUT_OFF_MS = 2_000;
-/** Nearly all closers end at once; this is for one whose process or server does not answer. */
+/** Nearly all closers end at once. This bounds one whose process or server does not answer. */
 const CLOSING_MS = 2_000;
 
 interface Closer {
@@ -34,7 +34,7 @@ export class Lifecycle {
     this.#clock = clock;
   }
 
-  /** Aborted when the service stops; every loop ends when it sees it. */
+  /** Aborted when the service stops. Every loop must then end. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -43,7 +43,7 @@ export class Lifecycle {
     return this.#controller.signal.aborted;
   }
 
-  /** Starts a loop or a task under a name; its failure is logged, never thrown into the void. */
+  /** Starts a named loop or task and logs its failure. The returned promise never rejects. */
   run(name: string, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const running = this.#guard(name, task).finally(() => this.#running.delete(running));
     this.#running.set(running, name);
@@ -55,26 +55,26 @@ export class Lifecycle {
       if (!this.stopping) await task(this.signal);
     } catch (error) {
       if (this.stopping && (isAbort(error) || error === this.signal.reason)) return;
-      // What it stands on was closed under it: the failure is of our making, and the next start does it again.
+      // The stop closed a resource that the task uses. Not a fault: the next start repeats the work.
       if (this.stopping && isRetryable(error)) this.#logger.debug({ task: name, err: error }, "ended by stopping");
       else this.#logger.error({ task: name, err: error }, "background task failed");
     }
   }
 
-  /** Registers something to close when stopping, after the loops have ended; last registered closes first. */
+  /** Registers a closer that runs when the loops have ended. The last one registered runs first. */
   onStop(name: string, close: () => Promise<void> | void): void {
     this.#closers.push({ name, close });
   }
 
   /**
-   * As `onStop`, for what a loop needs to end in order, such as the log it gives its lease back to: closed after all else,
-   * when a loop that hung on something else has had the time to end.
+   * Like `onStop`, for a resource that loops need until their end, such as the log to which they return their leases.
+   * Closes after all other closers, when loops that hung on those had time to end.
    */
   onEnd(name: string, close: () => Promise<void> | void): void {
     this.#lastClosers.push({ name, close });
   }
 
-  /** Ends all loops, then closes in reverse order, within a bounded time. Safe to call twice. */
+  /** Ends all loops, then runs the closers in reverse order, within a bounded time. A second call has no effect. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -91,7 +91,7 @@ export class Lifecycle {
     await this.#close(this.#lastClosers);
   }
 
-  /** Whether all loops ended within so many milliseconds. */
+  /** Returns true if all loops ended within `ms` ms. */
   async #ended(ms: number): Promise<boolean> {
     return (await within(this.#clock, ms, Promise.all(this.#running.keys()))) !== undefined;
   }
@@ -101,7 +101,7 @@ export class Lifecycle {
       const { name, close } = closer;
       try {
         const closing = close();
-        // Most are done when they return, and some return other than they say.
+        // Most closers are synchronous, and some return other values than their type says.
         if (!(closing instanceof Promise)) continue;
         if ((await within(this.#clock, CLOSING_MS, closing)) !== undefined) continue;
         this.#logger.warn({ task: name }, "closing did not end in time");

@@ -1,6 +1,6 @@
 /**
- * Structured logs by pino, JSON lines on standard error. Redaction sits in the serializers and the message hook, so
- * that no line can carry an endpoint URL or a key whatever a caller passes.
+ * Structured logs by pino, JSON lines on standard error. The serializers and the message hook redact, so that no line
+ * contains an endpoint URL or a key, whatever a caller passes.
  */
 import pino from "pino";
 import { AppError, redact } from "./errors.ts";
@@ -26,7 +26,7 @@ function serializeError(error: unknown, depth = 0): unknown {
   };
 }
 
-/** A logger writing to standard error, or to `destination` in tests. */
+/** Creates a logger to standard error, or to `destination` in tests. */
 export function createLogger(level: LogLevel, destination?: { write(line: string): void }): Logger {
   const stream = destination ?? pino.destination({ fd: 2, sync: true });
   return pino(

@@ -1,4 +1,4 @@
-/** Every metric of the service, in one registry of its own; served at `/metrics` in Prometheus' text format. */
+/** All metrics of the service, in one registry. Served at `/metrics` in Prometheus' text format. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { Durations } from "./durations.ts";
 
@@ -31,56 +31,56 @@ export class Metrics {
   });
   readonly rpcSeconds = new Histogram({
     name: "rpc_request_duration_seconds",
-    help: "Time an endpoint took, by endpoint label",
+    help: "Time until an endpoint's answer, by endpoint label",
     labelNames: ["endpoint"],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers: [this.registry],
   });
   readonly rpcHedges = new Counter({
     name: "rpc_hedged_requests_total",
-    help: "Requests that took so long that a second endpoint was asked as well",
+    help: "Slow requests that were also sent to a second endpoint",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly rpcLaggards = new Counter({
     name: "rpc_passed_over_total",
-    help: "Times an endpoint was passed over for a while because others had newer blocks",
+    help: "Times an endpoint was benched because another one had newer blocks",
     labelNames: ["endpoint"],
     registers: [this.registry],
   });
   readonly rpcLies = new Counter({
     name: "rpc_lies_total",
-    help: "Answers that contradicted themselves or what is known, by endpoint label",
+    help: "Answers that contradicted themselves or known facts, by endpoint label",
     labelNames: ["endpoint"],
     registers: [this.registry],
   });
   readonly missedLogs = new Counter({
     name: "rpc_missed_logs_total",
-    help: "Logs that an endpoint had left out, found by receipts or a second endpoint before anything was appended",
+    help: "Logs that an endpoint omitted, found by receipts or a second endpoint before any append",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly blocksSettled = new Counter({
     name: "rpc_doubtful_blocks_total",
-    help: "Blocks whose bloom spoke of a contract without a log, by what settled the doubt",
+    help: "Blocks whose bloom named a contract without a log, by the source that settled the doubt",
     labelNames: ["chain", "by"],
     registers: [this.registry],
   });
   readonly blocksBehind = new Gauge({
     name: "chain_blocks_behind_head",
-    help: "Blocks the node's head is ahead of the followed one",
+    help: "Blocks between the node's head and the followed head",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly nodeHead = new Gauge({
     name: "chain_node_head",
-    help: "Newest block that the node showed at the last poll of this process's follower; below chain_followed_head it went back",
+    help: "Newest block that the node showed at the last poll of this process's follower; if lower than chain_followed_head, the node went back",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly headAge = new Gauge({
     name: "chain_head_age_seconds",
-    help: "Age of the newest block that answers show, by its own time",
+    help: "Age of the newest block that answers show, by the block's timestamp",
     labelNames: ["chain"],
     registers: [this.registry],
   });
@@ -98,7 +98,7 @@ export class Metrics {
   });
   readonly halted = new Gauge({
     name: "chain_halted",
-    help: "1 when a fork deeper than finality stopped the chain's follower",
+    help: "1 while a fork deeper than finality stops the chain's follower",
     labelNames: ["chain"],
     registers: [this.registry],
   });
@@ -116,30 +116,30 @@ export class Metrics {
   });
   readonly anomalies = new Gauge({
     name: "transfer_anomalies",
-    help: "Transfers of hot collections that their contracts should not have been able to make",
+    help: "Transfers in hot collections that contradict earlier transfers",
     registers: [this.registry],
   });
   readonly auditedHoldings = new Counter({
     name: "audit_holdings_checked_total",
-    help: "Holdings that the self-audit asked the chain about",
+    help: "Holdings that the self-audit compared with the chain",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly auditDrift = new Counter({
     name: "audit_drift_total",
-    help: "Holdings that the chain answered otherwise than they are served, at the same block",
+    help: "Holdings that differ from the chain's answer at the same block",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly auditUnexplained = new Counter({
     name: "audit_unexplained_holders_total",
-    help: "Tokens that a contract gave an owner to when the self-audit asked, and that no log tells of; again at each find",
+    help: "Tokens that have an owner by the contract but no log, found by the self-audit; counted at each find",
     labelNames: ["chain"],
     registers: [this.registry],
   });
   readonly malformedLogs = new Counter({
     name: "malformed_logs_total",
-    help: "Logs under a known topic whose data do not fit it",
+    help: "Logs under a known topic whose data do not fit the event",
     labelNames: ["chain"],
     registers: [this.registry],
   });
@@ -166,19 +166,19 @@ export class Metrics {
   });
   readonly metadataOutcomes = new Counter({
     name: "metadata_outcomes_total",
-    help: "Tokens whose metadata was asked for, by outcome: resolved (repaired: those of them with text that was not JSON to the letter), or the reason of the failure",
+    help: "Tokens whose metadata was requested, by outcome: resolved (repaired: the resolved ones with text that was not strict JSON), or the reason of the failure",
     labelNames: ["chain", "outcome"],
     registers: [this.registry],
   });
   readonly mediaOutcomes = new Counter({
     name: "media_outcomes_total",
-    help: "Pictures, sounds and films looked at, by status",
+    help: "Media files (images, audio, video) that were examined, by status",
     labelNames: ["chain", "status"],
     registers: [this.registry],
   });
   readonly metadataInFlight = new Gauge({
     name: "metadata_tokens_in_flight",
-    help: "Tokens whose metadata is being asked for by this process",
+    help: "Tokens whose metadata this process is fetching",
     labelNames: ["chain"],
     registers: [this.registry],
   });
@@ -189,23 +189,23 @@ export class Metrics {
   });
   readonly answerCacheBytes = new Gauge({
     name: "answer_cache_bytes",
-    help: "Bytes of answers that are ready to be sent again",
+    help: "Bytes of cached answers that are ready to send",
     registers: [this.registry],
   });
   readonly residentBytes = new Gauge({
     name: "process_resident_memory_bytes",
-    help: "Memory of the process",
+    help: "Resident memory of the process",
     registers: [this.registry],
   });
 
   readonly #measures: (() => void)[] = [];
 
-  /** Has `measure` called before each scrape, to set what is cheaper to ask than to follow. */
+  /** Calls `measure` before each scrape, for gauges that are cheaper to read than to maintain. */
   onScrape(measure: () => void): void {
     this.#measures.push(measure);
   }
 
-  /** The text of a scrape. */
+  /** Returns the text of a scrape. */
   async text(): Promise<string> {
     this.residentBytes.set(process.memoryUsage.rss());
     for (const measure of this.#measures) measure();

@@ -1,30 +1,30 @@
-/** Who works in the background must not keep requests waiting: for a core, or for their turn on this thread. */
+/** Keeps background work from delaying requests: lowers the priority of threads, and yields this thread's turns. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 
-/** Nice value of background threads: with as many of them as cores, the request thread still gets its own at once. */
+/** Nice value of background threads. Even with one per core, the thread that serves requests gets a core at once. */
 const BACKGROUND = 10;
-/** The engine's compilers, by the names they give their threads: a backfill that has just begun keeps them busy. */
+/** Prefix of the engine's compiler threads. A backfill keeps them busy when it begins. */
 const COMPILERS = "JITWorker";
 
-/** Lowers the calling thread's priority where the system knows threads by number (Linux); elsewhere nothing changes. */
+/** Lowers the calling thread's priority on Linux, where threads have ids. Has no effect on other systems. */
 export function yieldToRequests(): void {
   try {
-    // `<pid>/task/<tid>`: to Linux a thread is what `setPriority` calls a process.
+    // The link is `<pid>/task/<tid>`. Linux accepts a thread id where `setPriority` expects a process id.
     lower(Number(readlinkSync("/proc/thread-self").split("/").at(-1)));
   } catch {
-    // Another system, or a sandbox without /proc: the threads stay equals.
+    // Another system, or a sandbox without /proc: the priorities stay equal.
   }
 }
 
-/** As `yieldToRequests`, for the engine's compilers: to be called before work that they will be busy with. */
+/** Like `yieldToRequests`, for the engine's compilers. Call it before work that keeps them busy. */
 export function haveCompilersYield(): void {
   try {
     for (const thread of readdirSync("/proc/self/task")) {
       if (readFileSync(`/proc/self/task/${thread}/comm`, "latin1").startsWith(COMPILERS)) lower(Number(thread));
     }
   } catch {
-    // As above; or one of them has just ended.
+    // Another system, as above, or a thread that has just ended.
   }
 }
 
@@ -35,8 +35,8 @@ function lower(thread: number): void {
 const turns: (() => void)[] = [];
 
 /**
- * Resolves after what else the event loop has to do: requests, above all. One of all that wait goes on at a time: a
- * hundred slices of a millisecond in one go are a tenth of a second for everybody else.
+ * Resolves after the other work of the event loop, above all requests. Resumes one caller per turn: a hundred slices of
+ * a millisecond in one turn would delay all requests by a tenth of a second.
  */
 export function otherWork(): Promise<void> {
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** A bound on what runs at once: whoever comes when all slots are taken waits its turn. */
+/** Limits the work that runs at once. When all slots are taken, further work waits in order of arrival. */
 export class Slots {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -7,7 +7,7 @@ export class Slots {
     this.#free = count;
   }
 
-  /** @throws what `work` throws, and the signal's reason when it is aborted before the turn comes */
+  /** @throws any error of `work`, and the signal's reason if it aborts before the turn */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
@@ -21,7 +21,7 @@ export class Slots {
     }
   }
 
-  /** Resolves with a slot that another one passes on. */
+  /** Waits until another run passes its slot on. */
   #turn(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (end: () => void) => {

@@ -1,4 +1,4 @@
-/** Notices that a loop makes no progress: after a minute, and again after two, four and so on, up to an hour apart. */
+/** Detects a loop without progress. Reports after a minute, then at doubling intervals of up to an hour. */
 import type { Clock } from "./clock.ts";
 
 const FIRST_MS = 60_000;
@@ -10,14 +10,14 @@ export class StallWatch {
   #since = 0;
   #cancel: () => void = () => undefined;
 
-  /** @param onStall hears for how many ms nothing has moved */
+  /** @param onStall called with the ms since the last progress */
   constructor(clock: Clock, onStall: (ms: number) => void) {
     this.#clock = clock;
     this.#onStall = onStall;
     this.moved();
   }
 
-  /** The loop made progress. */
+  /** Records progress of the loop. */
   moved(): void {
     this.#since = this.#clock.monotonic();
     this.#wait(FIRST_MS);

@@ -1,9 +1,9 @@
-/** Waiting with a bound. */
+/** Waits for a promise, with a timeout. */
 import type { Clock } from "./clock.ts";
 
 /**
- * What a promise resolves with; undefined when it has not settled within so many milliseconds, and is not waited for any
- * longer. @throws what it rejects with by then
+ * Returns the promise's value. Undefined if it does not settle within `ms` ms; it is not cancelled.
+ * @throws the promise's rejection, if it comes in time
  */
 export async function within<T>(clock: Clock, ms: number, settling: Promise<T>): Promise<{ value: T } | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();

@@ -1,7 +1,7 @@
 /**
- * The self-audit: slowly, for ever, holdings that are served are asked of the contracts themselves at the same block.
- * What differs is drift, which is published and should be 0; contracts that lie about their owners in events cause some
- * of their own, so it says where. It also looks for tokens that a contract gives an owner to and no log tells of.
+ * The self-audit: compares served holdings with the contracts themselves at the same block, slowly and for ever. A
+ * difference is drift; it is published and should be 0. Contracts whose events contradict their own state also cause
+ * drift, so the log line names the contract. Also searches for tokens that have an owner but no log.
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
@@ -14,14 +14,14 @@ import type { BlockRef } from "../events/types.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./unexplained.ts";
 
-/** One round a minute of at most 50 calls in six requests: nothing to an endpoint. */
+/** One round per minute, of at most 50 calls in six requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
-/** The audit remembers so many collections that it has warned of. */
+/** Most collections remembered after a warning. */
 const MAX_WARNED = 10_000;
 
 const ABI = new Interface(["function balanceOf(address, uint256) view returns (uint256)"]);
 
-/** A holding as it is served. */
+/** A holding as the API serves it. */
 export interface AuditedHolding {
   readonly kind: TransferKind;
   readonly id: bigint;
@@ -29,21 +29,21 @@ export interface AuditedHolding {
   readonly amount: bigint;
 }
 
-/** Holdings of one collection, all true at one block. */
+/** Holdings of one collection, all valid at one block. */
 export interface AuditSample {
   readonly address: Address;
   readonly block: BlockRef;
   readonly holdings: readonly AuditedHolding[];
-  /** Tokens with one owner that the log tells of; undefined where the log tells of ERC-1155 tokens only. */
+  /** Tokens with one owner that the log knows. Undefined if the log has ERC-1155 tokens only. */
   readonly known: KnownTokens | undefined;
-  /** Says if the collection is still as it was drawn, so that a comparison is not with another block. */
+  /** True if the collection has not changed since the sample, so that the comparison is with the same block. */
   readonly isAsDrawn: () => boolean;
 }
 
 export interface AuditOutcome {
   readonly checked: number;
   readonly drifted: number;
-  /** Tokens found whose holder no log explains. */
+  /** Tokens with a holder that no log explains. */
   readonly unexplained: number;
 }
 
@@ -52,14 +52,14 @@ export interface AuditOptions {
   readonly reader: ChainReader;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What is served now of some collection in memory; undefined when there is none. */
+  /** Draws served holdings of some collection in memory. Undefined if there is none. */
   readonly sample: () => AuditSample | undefined;
   readonly onChecked: (outcome: AuditOutcome) => void;
-  /** Between rounds, in ms. */
+  /** Wait between rounds, in ms. */
   readonly roundMs?: number;
 }
 
-/** Audits until stopped. */
+/** Audits until the signal aborts. */
 export async function runAudit(options: AuditOptions, signal: AbortSignal): Promise<void> {
   const { clock, logger, chain, roundMs = ROUND_MS } = options;
   const warned = new LRUCache<Address, true>({ max: MAX_WARNED });
@@ -69,14 +69,14 @@ export async function runAudit(options: AuditOptions, signal: AbortSignal): Prom
     try {
       await auditOnce(options, warned);
     } catch (error) {
-      // Not every node has the state, and not at every moment: then there is nothing to say this time.
+      // Not every node has the state at every moment. Then this round has no result.
       if (!(error instanceof AppError)) throw error;
-      logger.debug({ err: error, chain }, "a round of the self-audit was left out");
+      logger.debug({ err: error, chain }, "the self-audit skipped a round");
     }
   }
 }
 
-/** One round. */
+/** Runs one round. */
 async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>): Promise<void> {
   const { reader, chain, clock, logger, onChecked } = options;
   const drawn = options.sample();
@@ -89,7 +89,7 @@ async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>)
   const random = () => clock.random();
   const asked = { reader, address, block: block.number, random };
   const found = known === undefined ? undefined : await findUnexplained(asked, known);
-  // The answers are of that very block only if it was not replaced meanwhile.
+  // If the block was replaced meanwhile, the answers may be of its successor.
   const header = await reader.header(block.number);
   if (header?.hash !== block.hash) return;
   const { checked, drifted } = compare(options, drawn, held);
@@ -105,7 +105,7 @@ async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>)
   );
 }
 
-/** Counts holdings that the contract answered about, and those it answered otherwise. */
+/** Counts the holdings that the contract answered about, and those that differ. */
 function compare(
   { logger, chain }: AuditOptions,
   { address, block, holdings }: AuditSample,
@@ -130,7 +130,7 @@ function callOf(to: Address, { kind, id, owner }: AuditedHolding): Call {
   return ownerCall(to, kind, id);
 }
 
-/** What the chain says the owner holds of the token; undefined when the contract does not say. */
+/** Returns the amount that the owner holds on chain. Undefined if the contract does not answer. */
 function heldBy({ kind, owner }: AuditedHolding, result: CallResult | undefined): bigint | undefined {
   if (result?.ok !== true || result.data.length !== 66) return undefined;
   if (kind === TransferKind.erc1155) return BigInt(result.data);

@@ -1,4 +1,4 @@
-/** What a backfill is given: which blocks of which contract, from whom, and how hard the answers are checked. */
+/** Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked. */
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
@@ -6,8 +6,8 @@ import type { Endpoint } from "../rpc/endpoint.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 
 /**
- * How hard logs are checked: 1 % of ranges against a second endpoint; every block without a log against its header's
- * bloom; every block the bloom speaks of against its receipts.
+ * How strictly logs are checked. `sample`: 1 % of ranges against a second endpoint. `headers`: every block without a
+ * log against its header's bloom. `receipts`: every block that the bloom names against its receipts.
  */
 export type Verify = "sample" | "headers" | "receipts";
 
@@ -18,9 +18,9 @@ export interface BackfillTask {
   readonly address: Address;
   readonly forms: readonly TransferForm[];
   readonly fromBlock: number;
-  /** The last block to read: final, so that nothing read can be reverted. */
+  /** The last block to read. It is final, so that no block of the history can be reverted. */
   readonly final: BlockRef;
-  /** Who has shown that block already. */
+  /** The endpoint that has already shown that block. */
   readonly shownBy?: Endpoint | undefined;
   readonly signal: AbortSignal;
   readonly onMalformed: (count: number) => void;

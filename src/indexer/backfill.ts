@@ -1,7 +1,7 @@
 /**
- * Reads a collection's history: ranges of raw logs, several in flight, decoded off this thread, yielded in order, as many
- * together as are there. What is yielded is verified and contiguous; the caller appends it, and its slowness slows the
- * reading down. How hard the answers are checked is the operator's choice (`VERIFY`).
+ * Reads a collection's history: several ranges of raw logs in flight, decoded off this thread, yielded in order.
+ * Yielded ranges are verified and contiguous. The caller appends them; a slow caller slows the reading (back-pressure).
+ * The operator chooses how strictly answers are checked (`VERIFY`).
  */
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
@@ -19,32 +19,32 @@ import { compareWithSecond, readChecked } from "./checked.ts";
 import { ReadAhead } from "./read-ahead.ts";
 
 /**
- * Ranges read ahead for one collection, and kept until they are appended: some megabytes. How many requests an endpoint
- * takes at once is the pool's to know.
+ * Ranges read ahead for one collection and kept until they are appended: some megabytes. The pool limits the requests
+ * per endpoint.
  */
 const READ_AHEAD = 8;
-/** As long as nothing has come: how dense the logs lie is not known then, and eight too large answers are half a gigabyte. */
+/** Ranges ahead before the first answer: their density is unknown, and eight huge answers are half a gigabyte. */
 const FIRST_AHEAD = 3;
 /** Share of ranges compared with a second endpoint by `VERIFY=sample`. */
 const SAMPLE = 0.01;
-/** An answer in doubt is asked for again this often before the job fails and is retried with backoff. */
+/** Attempts for an answer in doubt, before the job fails and is retried with backoff. */
 const ATTEMPTS = 4;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 5_000;
-/** Blocks below the final one that a node on a losing branch may have other ones for. */
+/** Distance below the final block within which a node on an orphaned branch may have other blocks. */
 const NEAR_FINAL = 512;
-/** Blocks whose headers are read along, to a piece of history that is checked by them. */
+/** Blocks per range if the range is checked by headers: their headers are read as well. */
 const CHECKED_SPAN = 500;
 
-/** A backfill under way. */
+/** A running backfill. */
 interface Reading extends BackfillTask {
-  /** Who has shown the final block, or is being asked for it. */
+  /** Per endpoint, the check that it has the final block. */
   readonly sure: Map<Endpoint, Promise<void>>;
 }
 
-/** The history of [fromBlock, toBlock] as lists of events, in order and without a gap. @throws RpcError, AppError */
+/** Yields the history up to `final` as lists of events, in order, without a gap. @throws RpcError, AppError */
 export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCommitted[]> {
-  // Requests are abandoned together when one of them fails for good or the consumer stops.
+  // Cancels all requests together when one fails for good or the consumer stops.
   const abandon = new AbortController();
   const signal = AbortSignal.any([task.signal, abandon.signal]);
   const { shownBy, reader, verify, fromBlock, final } = task;
@@ -68,7 +68,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   }
 }
 
-/** The first blocks of a range as an event; a single block that is refused is put together from parts. */
+/** Reads the first blocks of a range as an event. A single block that is refused is read in parts. */
 async function readEvent(task: Reading, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
   try {
     const { decoded, toBlock, toHash } = await readPart(task, fromBlock, rangeEnd);
@@ -81,7 +81,7 @@ async function readEvent(task: Reading, fromBlock: number, rangeEnd: number): Pr
   }
 }
 
-/** The first blocks of a range, as many as the endpoint takes, decoded; a sample of them compared with a second's. */
+/** Reads and decodes as many blocks as the endpoint takes. Compares a sample of the ranges with a second endpoint. */
 async function readPart(
   task: Reading,
   fromBlock: number,
@@ -111,14 +111,14 @@ interface CheckedRange {
   readonly toHash: Hash;
 }
 
-/** Logs and headers by requests of their own, side by side. */
+/** Reads logs and headers in parallel requests. */
 async function readApart(task: Reading, answer: TransfersAnswer): Promise<CheckedRange> {
   await assertSure(task, answer.endpoint);
   const [decoded, toHash] = await Promise.all([answer.ask(), hashOfRange(task, answer.endpoint, answer.toBlock)]);
   return { decoded, toHash };
 }
 
-/** Logs and headers in one request, which one node answers: the final block first, the last of the ranges' blocks last. */
+/** Reads logs and headers in one request, so that one node answers both. */
 async function readTogether({ final }: Reading, answer: TransfersAnswer): Promise<CheckedRange> {
   const numbers = numbersToShow(final, answer.toBlock);
   const { decoded, headers } = await (answer.askInParts as NonNullable<typeof answer.askInParts>)(numbers);
@@ -126,8 +126,8 @@ async function readTogether({ final }: Reading, answer: TransfersAnswer): Promis
 }
 
 /**
- * Asserts that an endpoint has the final block before it is asked for anything: one that leaves a losing branch while it
- * answers would give logs and hash of that, and then the final block.
+ * Asserts once per endpoint that it has the final block, before any other request. An endpoint that leaves an orphaned
+ * branch during its answer would give the orphaned logs and hash, and then the right final block.
  */
 async function assertSure(task: Reading, endpoint: Endpoint): Promise<void> {
   const { sure, final } = task;
@@ -141,23 +141,23 @@ async function assertSure(task: Reading, endpoint: Endpoint): Promise<void> {
 }
 
 /**
- * The hash of a range's last block by who gave its logs, which must have that block and the final one: a node that lags
- * answers with fewer logs, and one on a losing branch with other ones, and neither says so.
+ * Returns the hash of a range's last block from the endpoint that gave the logs. It must have that block and the final
+ * block: a node that is behind omits logs, and one on an orphaned branch gives other ones, both without an error.
  */
 async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, toBlock: number): Promise<Hash> {
   return hashIn(await reader.headersOf(endpoint, numbersToShow(final, toBlock)), final, toBlock);
 }
 
 /**
- * The blocks that an endpoint must show for its logs up to `toBlock` to count: that one, and near the final block that one,
- * too. Further down a branch that lost has long ended; `assertSure` has asked for the final block once.
+ * Returns the blocks that an endpoint must show so that its logs up to `toBlock` count: that block, and near the final
+ * block also the final one. Further below no orphaned branch survives, and `assertSure` has checked the final block.
  */
 function numbersToShow(final: BlockRef, toBlock: number): number[] {
   const isNear = toBlock < final.number && toBlock > final.number - NEAR_FINAL;
   return isNear ? [final.number, toBlock] : [toBlock];
 }
 
-/** The last header's hash. @throws RpcError `transient` when a header is missing, or the first is not the final block's */
+/** Returns the last header's hash. @throws RpcError `transient` if a header is missing or the final block is another */
 function hashIn(headers: readonly (BlockHeader | undefined)[], final: BlockRef, toBlock: number): Hash {
   const [top, last] = [headers[0], headers.at(-1)];
   if (last === undefined || top === undefined) {
@@ -169,11 +169,11 @@ function hashIn(headers: readonly (BlockHeader | undefined)[], final: BlockRef, 
   return last.hash;
 }
 
-/** A range whose every block is checked by its header, and by its receipts where that leaves a doubt. */
+/** Reads a range and checks each block by its header, and by its receipts where the header leaves a doubt. */
 function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {
   const { clock, signal, reader, address, verify, final } = task;
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
-  // Near the end the headers reach on to the final block: it says which branch they are of.
+  // Near the final block, the headers are read up to it. It proves their branch.
   const linkedTo = toBlock > final.number - NEAR_FINAL ? final : undefined;
   const read = async () => {
     signal.throwIfAborted();
@@ -194,7 +194,7 @@ function eventOf(
   return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
 }
 
-/** Asserts that a range continues where the stream stands; a wrong log is worse than a stopped job. */
+/** Asserts that a range continues the stream without a gap. A wrong log is worse than a stopped job. */
 export function assertContiguous(event: TransfersCommitted, next: number): void {
   if (event.fromBlock !== next) {
     throw new InvariantError("the backfill left a gap", { fromBlock: event.fromBlock, expected: next });

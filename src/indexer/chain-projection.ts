@@ -1,6 +1,6 @@
 /**
- * The chain as this process's readers see it: folds the chain's stream, written here or elsewhere. A new head is shown
- * only after everybody who answers "as of the head" has caught up with what was appended before it.
+ * The chain as this process's readers see it: folds the chain's stream, which this or another process writes. Shows a
+ * new head only after all readers that answer "as of the head" have processed the events appended before it.
  */
 
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
@@ -8,16 +8,16 @@ import type { EventLog } from "../log/port.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./chain-state.ts";
 import type { ChainView } from "./consumer.ts";
 
-/** The change that the view has just folded. */
+/** The change that the projection has just folded. */
 export type ChainChange =
   | { readonly type: "advanced"; readonly head: HeaderRef }
   | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] }
-  /** The head is the one of before; the version is not. */
+  /** The head stays the same; only the version moves. */
   | { readonly type: "noted" };
 
 const PAGE = 256;
 
-/** The state of a chain's stream, read from its newest checkpoint on. */
+/** Returns the state of a chain's stream, read from its newest checkpoint on. */
 export async function loadChainState(log: EventLog, stream: StreamName): Promise<ChainState> {
   const state = initialChainState();
   let before: number | undefined;
@@ -34,7 +34,7 @@ export async function loadChainState(log: EventLog, stream: StreamName): Promise
   return state;
 }
 
-/** Folds everything from version `from` on; returns the events. */
+/** Folds all events from version `from` on and returns them. */
 async function foldFrom(log: EventLog, stream: StreamName, state: ChainState, from: number): Promise<ChainEvent[]> {
   const events: ChainEvent[] = [];
   for (let next = from; ; ) {
@@ -57,14 +57,14 @@ export class ChainProjection implements ChainView {
   #catching: Promise<void> | undefined;
   #wanted = 0;
 
-  /** @param settle resolves once all who answer as of the head have caught up with the log */
+  /** @param settle resolves when all readers that answer as of the head have caught up with the log */
   constructor(log: EventLog, chainId: number, settle: () => Promise<void>) {
     this.#log = log;
     this.#stream = chainStream(chainId);
     this.#settle = settle;
   }
 
-  /** Version of the chain's stream that is shown. */
+  /** Version of the chain's stream that readers see. */
   get version(): number {
     return this.#state.version;
   }
@@ -85,7 +85,7 @@ export class ChainProjection implements ChainView {
     return this.#state.finalized;
   }
 
-  /** The finalised block that the node's chain was found not to hold: what is shown is what was known until then. */
+  /** The final block that the node's chain lacks. While it is set, readers see the state from before the halt. */
   halted(): BlockRef | undefined {
     return this.#state.halted;
   }
@@ -103,11 +103,11 @@ export class ChainProjection implements ChainView {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Folds what the stream has beyond what is shown. Resolves when `version` is shown, or all there is. */
+  /** Folds new events of the stream. Resolves when `version` is shown, or the stream has no more events. */
   async catchUp(version: number): Promise<void> {
     this.#wanted = Math.max(this.#wanted, version);
     while (this.#state.version < version) {
-      // One that is under way may be past the point where it would have seen what is wanted now: then another follows.
+      // The running pass may have read its last page already. Then another pass follows.
       if (this.#catching !== undefined) await this.#catching;
       else {
         const before = this.#state.version;

@@ -1,25 +1,25 @@
 /**
- * The fold of a chain's stream: the unfinalised headers, what is final, what was orphaned. Every process folds it; the
- * one that holds the lease writes it.
+ * The fold of a chain's stream: unfinalised headers, the final block, orphaned blocks. Every process folds it; only the
+ * process that holds the lease writes the stream.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { BlockRef, ChainEvent, HeaderRef } from "../events/types.ts";
 
-/** Orphaned blocks remembered: a cursor on an older one has long been answered. */
+/** Most orphaned blocks that are kept. A cursor on an older one has long been answered. */
 const MAX_ORPHANED = 4_096;
 
 export interface ChainState {
   version: number;
   head: HeaderRef | undefined;
   finalized: BlockRef | undefined;
-  /** Headers above (and at) the finalised block, by number. */
+  /** Headers of the final block and all blocks above it, by number. */
   readonly headers: Map<number, HeaderRef>;
-  /** Orphaned hashes, oldest first. */
+  /** Orphaned block hashes with their numbers, oldest first. */
   readonly orphaned: Map<Hash, number>;
-  /** The finalised block that the node's chain was found not to hold; undefined while all is well. */
+  /** The final block that the node's chain lacks. Undefined in normal operation. */
   halted: BlockRef | undefined;
-  /** Who follows, as far as was said since the last checkpoint. */
+  /** The holder that follows, if an event since the last checkpoint says so. */
   follower: string | undefined;
   /** Events since the last checkpoint. */
   sinceCheckpoint: number;
@@ -57,7 +57,7 @@ function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
   }
 }
 
-/** Folds one event, in place. `from` marks where a reader starts in mid-stream: at a checkpoint. */
+/** Folds one event in place. Only a checkpoint may follow a gap: a reader starts there in mid-stream. */
 export function evolveChain(state: ChainState, event: ChainEvent, version: number): void {
   if (version <= state.version) return;
   const checkpoint = event.type === "ChainCheckpointed";
@@ -102,7 +102,7 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
   }
 }
 
-/** The event that sums the state up; undefined where it could not: it has no word for a chain that is halted. */
+/** Returns the checkpoint of a state. Undefined for a halted chain, which a checkpoint cannot express. */
 export function checkpointOf(state: ChainState): ChainEvent | undefined {
   if (state.finalized === undefined || state.head === undefined || state.halted !== undefined) return undefined;
   return {
@@ -113,7 +113,7 @@ export function checkpointOf(state: ChainState): ChainEvent | undefined {
   };
 }
 
-/** Whether the block is, as far as is known, on the canonical chain. */
+/** True if the block is on the canonical chain, as far as the state knows. */
 export function isCanonical(state: ChainState, block: BlockRef): boolean {
   const held = state.headers.get(block.number);
   if (held !== undefined) return held.hash === block.hash;

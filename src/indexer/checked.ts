@@ -1,6 +1,6 @@
 /**
- * What the backfill does when one endpoint's word is not enough: history read along with its headers and receipts, and
- * a second endpoint's answer to the same question. An answer in doubt is never returned; who gave it is benched.
+ * Stricter reads for the backfill: history checked against headers and receipts, and a range compared with a second
+ * endpoint's answer. Never returns an answer in doubt, and benches its endpoint.
  */
 import type { Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
@@ -17,9 +17,9 @@ import { firstUnlinked } from "./branch.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
 /**
- * Logs of final blocks, each block checked against its header.
- * @param linkedTo a later block that the headers must lead to, and are read up to
- * @throws RpcError when header and logs do not agree
+ * Reads logs of final blocks and checks each block against its header.
+ * @param linkedTo a later block; headers are read up to it and must link to it
+ * @throws RpcError if headers and logs contradict each other
  */
 export async function readChecked(
   reader: RpcChainReader,
@@ -40,7 +40,7 @@ export async function readChecked(
   const logs = await reader.completeLogs(filter, headers, { strict });
   for (const { blockNumber, blockHash } of logs) {
     if (headers[blockNumber - fromBlock]?.hash !== blockHash) {
-      throw new RpcError("transient", "a log lies in another block than the headers have", {
+      throw new RpcError("transient", "the block hash of a log differs from the header's", {
         meta: { block: blockNumber },
       });
     }
@@ -49,9 +49,9 @@ export async function readChecked(
 }
 
 /**
- * A decoded answer, compared with what a second endpoint says to the same question. Where they differ, the receipts of
- * the blocks concerned decide; the one they speak against is benched.
- * @throws RpcError `transient` when neither is what the receipts say
+ * Compares a decoded answer with a second endpoint's answer for the same range. If they differ, the receipts of the
+ * affected blocks decide, and the endpoint that they contradict is benched.
+ * @throws RpcError `transient` if the receipts contradict both
  */
 export async function compareWithSecond(
   task: BackfillTask,
@@ -70,14 +70,14 @@ export async function compareWithSecond(
   reader.doubt(wrong.endpoint);
   if (!sameBytes(transfers, right.decoded.transfers)) {
     reader.doubt(right.endpoint);
-    throw new RpcError("transient", "two endpoints disagree, and their receipts with both", {
+    throw new RpcError("transient", "two endpoints disagree, and the receipts contradict both", {
       meta: { fromBlock, toBlock },
     });
   }
   return right.decoded;
 }
 
-/** A second endpoint's decoded answer; undefined when there is no second one, or it does not answer this. */
+/** Returns a second endpoint's decoded answer. Undefined if there is no second endpoint, or it refuses. */
 async function secondOpinion(
   task: BackfillTask,
   filter: TransferFilter,
@@ -87,7 +87,7 @@ async function secondOpinion(
   try {
     return await task.reader.secondTransfers(filter, than, signal);
   } catch (error) {
-    // A sample that cannot be taken is no reason to stop: the second endpoint may refuse a range the first one takes.
+    // A missing sample must not stop the backfill: the second endpoint may refuse ranges that the first one takes.
     if (error instanceof RpcError) return undefined;
     throw error;
   }
@@ -97,7 +97,7 @@ function blocksThatDiffer(a: Uint8Array, b: Uint8Array): number[] {
   const [counts, others] = [countsByBlock(a), countsByBlock(b)];
   const blocks = new Set([...counts.keys(), ...others.keys()]);
   const differing = [...blocks].filter((block) => counts.get(block) !== others.get(block));
-  // As many transfers in each block and yet not the same: any block may be it.
+  // Equal counts in each block but different bytes: any block may be wrong.
   return (differing.length > 0 ? differing : [...blocks]).sort((x, y) => x - y);
 }
 

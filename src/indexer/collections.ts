@@ -1,6 +1,6 @@
 /**
- * The followed collections of one chain, as a consumer of the follower: takes over those that have joined, writes the
- * transfers of new blocks to their streams, reverts them at a reorg. Only streams a block touched are written.
+ * The followed collections of one chain, as a consumer of the follower: accepts joined collections, writes the
+ * transfers of new blocks to their streams, reverts them at a reorg. Writes only the streams that a block touches.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
@@ -36,10 +36,10 @@ export interface CollectionsOptions {
 }
 
 const PAGE = 1_000;
-/** Collections whose blocks wait to be looked at, and ms between two looks at one. */
+/** Most collections with blocks in doubt, and ms between two checks of one collection. */
 const MAX_IN_DOUBT = 100;
 const RECHECK_MS = 600_000;
-/** Collections of an older release whose words are judged anew in one poll. */
+/** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
 
 export class FollowedCollections implements BlockConsumer {
@@ -50,7 +50,7 @@ export class FollowedCollections implements BlockConsumer {
   readonly #followed = new Map<Address, Followed>();
   readonly #joining: JoiningCollections;
   readonly #inDoubt = new Map<Address, BlocksInDoubt>();
-  /** When a collection's blocks were looked at last, on the monotonic clock. */
+  /** Monotonic time of a collection's last check for omitted logs. */
   readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
   constructor(options: CollectionsOptions) {
@@ -77,7 +77,7 @@ export class FollowedCollections implements BlockConsumer {
     });
   }
 
-  /** Version of the chain's stream that what is written next goes by. */
+  /** Version of the chain's stream that guards the next writes. */
   set chainVersion(version: number) {
     this.#streams.chainVersion = version;
   }
@@ -90,7 +90,7 @@ export class FollowedCollections implements BlockConsumer {
     return [...this.#followed.keys()];
   }
 
-  /** Reads which collections are followed or wait to be, from the streams' headlines. */
+  /** Reads the followed and the joining collections from the streams' headlines. */
   async load(): Promise<void> {
     this.#followed.clear();
     this.#joining.clear();
@@ -104,7 +104,7 @@ export class FollowedCollections implements BlockConsumer {
     }
   }
 
-  /** Takes note of a stream whose headline says that it is followed or ready to be. */
+  /** Accepts a stream if its headline says that it is followed or ready to join. */
   offer(head: StreamHead): void {
     const parsed = parseStream(head.stream);
     if (parsed.kind !== "nft" || this.#followed.has(parsed.address)) return;
@@ -114,28 +114,28 @@ export class FollowedCollections implements BlockConsumer {
     else if (state.status === "following") this.#followed.set(parsed.address, followed);
   }
 
-  /** As `offer`, of a collection that will be ready with an append that is under way. */
+  /** Like `offer`, for a collection that becomes ready with a pending append. */
   expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
     if (!this.#followed.has(address)) this.#joining.expect(address, state, appended);
   }
 
   /**
-   * Completes those that wait, at the followed head; the unfinalised headers are what their logs must agree with. False
-   * where that head is not enough for all of them.
+   * Completes the collections that wait to join, at the followed head. Their logs must agree with the unfinalised
+   * headers of `headerOf`. Returns false if one of them needs a newer head.
    */
   join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     return this.#joining.join(head, headerOf);
   }
 
-  /** A followed block shows that a transfer of the collection is missing between two blocks. */
+  /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
   doubt(address: Address, blocks: BlocksInDoubt): void {
     if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
   }
 
   /**
-   * Looks at the receipts of one collection's blocks in doubt. Where an endpoint left logs out, the collection is read anew
-   * from the block before, by receipts. A collection is looked at once in ten minutes: some contracts announce transfers
-   * that they did not make.
+   * Checks one collection's blocks in doubt against their receipts. If an endpoint omitted logs, the collection is
+   * re-read by receipts from the block before. At most once per collection in ten minutes: some contracts announce
+   * transfers that never happened.
    */
   async recheck(): Promise<void> {
     const { chain, log, reader, clock, logger, observer } = this.#options;
@@ -152,13 +152,13 @@ export class FollowedCollections implements BlockConsumer {
     try {
       ancestor = await lastCompleteBlock({ reader, log, chainId, address, forms: followed.state.forms }, blocks);
     } catch (error) {
-      logger.debug({ err: error, chain: chain.name, address, ...blocks }, "blocks in doubt could not be looked at");
+      logger.debug({ err: error, chain: chain.name, address, ...blocks }, "the check of blocks in doubt failed");
       return;
     }
     if (ancestor === undefined) return;
     logger.warn(
       { chain: chain.name, address, block: ancestor.number + 1 },
-      "an endpoint left out logs: they are read anew",
+      "an endpoint omitted logs: the collection is re-read from this block",
     );
     observer.omitted(chainId);
     this.#rechecked.delete(address);
@@ -166,27 +166,27 @@ export class FollowedCollections implements BlockConsumer {
       await this.#revertEach([followed], ancestor, true);
     } catch (error) {
       if (error instanceof ConcurrencyError) throw error;
-      // Perhaps it was written and only the answer got lost: the log says.
-      throw new AppError("a collection's revert was interrupted", { code: "write_interrupted", cause: error });
+      // The append may have succeeded although its answer was lost. The follower must reload from the log.
+      throw new AppError("the revert of a collection was interrupted", { code: "write_interrupted", cause: error });
     }
     this.#followed.delete(address);
     this.#joining.add({ ...followed, byReceipts: true });
   }
 
-  /** Tells the subscribers of those that wait to join why they wait so long. */
+  /** Tells the subscribers of joining collections the reason for the delay. */
   stalled(reason: string): void {
     const { logger, chain } = this.#options;
     this.#joining.stalled(reason).catch((error: unknown) => {
-      logger.debug({ err: error, chain: chain.name }, "a stalled collection's subscribers could not be told");
+      logger.debug({ err: error, chain: chain.name }, "the stall of a joining collection could not be recorded");
     });
   }
 
-  /** The follower was given these, and follows them. */
+  /** Remembers headers that the follower has read and follows. */
   saw(headers: readonly BlockHeader[]): void {
     this.#joining.saw(headers);
   }
 
-  /** Writes the flags that the rules and lists of now give, where they are not what the stream says. */
+  /** Writes flags that differ from the stream's, by the current rules and lists. */
   async flag(): Promise<void> {
     const { flags } = this.#options;
     let rejudged = 0;
@@ -213,7 +213,7 @@ export class FollowedCollections implements BlockConsumer {
     const counts: { readonly address: Address; readonly count: number }[] = [];
     for (const [address, logs] of byAddress) {
       const followed = this.#followed.get(address);
-      // After a crash the batch is seen again by streams that had it: what they have is passed over.
+      // After a crash a stream may see a batch again. Skip the blocks that it already has.
       if (followed === undefined || followed.state.end >= batch.to.number) continue;
       const fresh = logs.filter((log) => log.blockNumber > followed.state.end);
       if (fresh.length === 0) continue;
@@ -226,7 +226,7 @@ export class FollowedCollections implements BlockConsumer {
     for (const { address, count } of counts) this.#options.flags.moved(address, count);
   }
 
-  /** Those that wait to join hold final blocks only, perhaps of after the fork: there is nothing to take back. */
+  /** Reverts to the ancestor. Joining collections hold final blocks only and have none to revert. */
   async revert(ancestor: BlockRef): Promise<void> {
     const above = [...this.#followed.values()].filter(({ state }) => state.end > ancestor.number);
     await this.#revertEach(above, ancestor);
@@ -244,8 +244,8 @@ export class FollowedCollections implements BlockConsumer {
   }
 
   /**
-   * Makes up for a crash in mid-poll. A stream that got ahead of the chain's head is reverted to it. One that ends on a
-   * block that was orphaned is reverted to the finalised block, which all branches share, and joins again from there.
+   * Repairs streams after a crash in the middle of a poll. A stream ahead of the chain's head is reverted to the head.
+   * A stream that ends on an orphaned block is reverted to the final block, which all branches share, and joins again.
    */
   async reconcile(head: BlockRef, finalized: BlockRef, isCanonical: (block: BlockRef) => boolean): Promise<void> {
     const astray: Followed[] = [];

@@ -1,33 +1,32 @@
 /**
- * What the chain's one follower offers to those who want blocks: collections and prices both consume batches of new
- * blocks with the logs of the addresses they named, and hear of reverts. The follower asks the node once per poll for
- * all consumers together.
+ * The interface between a chain's follower and its consumers, collections and prices. Each consumer gets batches of new
+ * blocks with the logs of its addresses, and reverts. The follower asks the node once per poll for all consumers.
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { ChainLog } from "../rpc/port.ts";
 
-/** New canonical blocks, and in them all logs of the consumer's addresses with the consumer's topics, in order. */
+/** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
 export interface FollowBatch {
   readonly fromBlock: number;
   /** The new head. */
   readonly to: HeaderRef;
-  /** Headers of the unfinalised blocks of the batch, the last being `to`; after a long gap the older ones are left out. */
+  /** Headers of the batch's unfinalised blocks, the last one being `to`. After a long gap older ones are left out. */
   readonly headers: readonly HeaderRef[];
   readonly logs: readonly ChainLog[];
-  /** Version of the chain's stream that the follower stands at: what is written goes by it. */
+  /** Version of the chain's stream at the follower. It guards the consumer's writes. */
   readonly chainVersion: number;
 }
 
 export interface BlockConsumer {
   readonly name: string;
-  /** First topics of the events wanted. */
+  /** First topics of the requested events. */
   readonly topics: readonly Hash[];
-  /** Contracts whose logs are wanted now; asked at each poll. */
+  /** Contracts whose logs the consumer needs; read at each poll. */
   addresses(): readonly Address[];
-  /** Called in chain order; the follower's head moves after it has resolved. May see a batch again after a crash. */
+  /** Called in chain order. The follower's head moves after it resolves. May get a batch again after a crash. */
   apply(batch: FollowBatch): Promise<void>;
-  /** Everything above the ancestor is gone; called before the blocks that replace it. */
+  /** Called when all blocks above the ancestor are orphaned, before the blocks that replace them. */
   revert(ancestor: BlockRef, orphaned: readonly BlockRef[], chainVersion: number): Promise<void>;
 }
 
@@ -36,8 +35,8 @@ export interface ChainView {
   /** The followed head; undefined while the chain is not followed. */
   head(): HeaderRef | undefined;
   finalized(): BlockRef | undefined;
-  /** The header of a recent unfinalised block the follower holds. */
+  /** The header of a recent unfinalised block, if the follower has it. */
   header(number: number): HeaderRef | undefined;
-  /** False when the block is known to have left the canonical chain. */
+  /** False if the block is known to be orphaned. */
   isCanonical(block: BlockRef): boolean;
 }

@@ -1,4 +1,4 @@
-/** What a failed or stalled attempt at a collection becomes: a fact of its stream, and the time of the next one. */
+/** Turns a failed or stalled attempt into a fact of the collection's stream, and schedules the next attempt. */
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { backoffMs } from "../core/retry.ts";
@@ -10,18 +10,18 @@ const RETRY_MAX_MS = 3_600_000;
 
 export interface Failure {
   readonly event: IndexingFailed;
-  /** To the collection's headline. */
+  /** Change of the collection's headline. */
   readonly change: Pick<IndexState, "attempt" | "retryAt">;
   readonly waitMs: number;
 }
 
-/** What is told of work that has not moved for so many ms. @param failure of the newest request that failed meanwhile */
+/** Describes work without progress for `ms` ms. @param failure message of the newest request that failed meanwhile */
 export function stallReason(doing: string, ms: number, failure: string | undefined): string {
   const cause = failure === undefined ? "no answer came yet" : `the last request failed: ${failure}`;
   return `${doing}, without progress for ${Math.round(ms / 1_000)} s; ${cause}`;
 }
 
-/** @param state as it was when the attempt began */
+/** @param state the state at the start of the attempt */
 export function failureOf(error: unknown, state: IndexState, clock: Clock): Failure {
   const attempt = state.attempt + 1;
   const waitMs = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));

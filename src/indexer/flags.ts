@@ -1,7 +1,7 @@
 /**
- * Spam and verification flags of one chain's collections, as facts of their streams. In: what the rules and the
- * operator's lists say. Out: `FlagsChanged` events for whoever writes the stream at the time (the job that identifies
- * and backfills it, then the follower), so that no two processes write them; the rules themselves are in `nfts/flags`.
+ * Spam and verification flags of one chain's collections, as facts of their streams. In: the rules and the operator's
+ * lists. Out: `FlagsChanged` events for the stream's current writer (the indexing job, later the follower), so that no
+ * two processes write them. The rules themselves are in `nfts/flags`.
  */
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -13,7 +13,7 @@ import { AIRDROP_SHAPE } from "../nfts/airdrop.ts";
 import { type FlagLists, judge, RULES_VERSION, ruleOfWords } from "../nfts/flags.ts";
 import type { IndexState } from "./headline.ts";
 
-/** The shape is looked at again after so many transfers, and after a tenth of what there was. */
+/** The history's shape is judged again after this many transfers, and after a tenth of the previous count. */
 const RESHAPE_AFTER = 100;
 
 export interface FlagsOptions {
@@ -22,16 +22,16 @@ export interface FlagsOptions {
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
   readonly lists: () => FlagLists;
-  /** Undefined: nothing is judged by history. */
+  /** Judges a collection's history. Undefined: no flag depends on history. */
   readonly shapeOf: ShapeOf | undefined;
-  /** Called when something was found that the follower should write soon. */
+  /** Called after a finding that the follower should write soon. */
   readonly onFound: () => void;
 }
 
-/** Whether a collection's history has an airdrop's shape, and how many transfers it has. */
+/** Returns the number of a collection's transfers, and true for `airdrop` if they have an airdrop's shape. */
 export type ShapeOf = (address: Address) => Promise<{ readonly airdrop: boolean; readonly transfers: number }>;
 
-/** What the headline keeps of a collection's flags. */
+/** The part of the headline that is about flags. */
 type FlagState = Pick<IndexState, "rulesVersion" | "wordRule" | "shapeRule" | "spam" | "verified" | "flagRule">;
 
 export interface FlagChange {
@@ -43,23 +43,23 @@ const NOTHING: FlagChange = { events: [], state: {} };
 
 export class CollectionFlags {
   readonly #options: FlagsOptions;
-  /** Shapes found since, by collection. */
+  /** Shapes found since the start, by collection. */
   readonly #shapes = new Map<Address, string>();
-  /** Transfers until the shape is looked at again. */
+  /** Transfers left until the shape is judged again. */
   readonly #untilShape = new Map<Address, number>();
 
   constructor(options: FlagsOptions) {
     this.#options = options;
   }
 
-  /** What must be written with the contract's identification. */
+  /** Returns the change to write together with the contract's identification. */
   identified(address: Address, state: IndexState, { kind, name, symbol }: ContractIdentified): FlagChange {
-    // A contract without rows has nothing to flag.
+    // A contract without holdings has nothing to flag.
     if (kind !== "nft") return NOTHING;
     return this.#changeOf(address, { ...state, rulesVersion: RULES_VERSION, wordRule: ruleOfWords({ name, symbol }) });
   }
 
-  /** What must be written now to a collection whose stream stands at `state`; mostly nothing. */
+  /** Returns the change that is due for a collection at `state`, mostly none. */
   due(address: Address, state: IndexState): FlagChange {
     const shape = this.#shapes.get(address);
     return this.#changeOf(address, shape === undefined ? state : { ...state, shapeRule: shape });
@@ -84,7 +84,7 @@ export class CollectionFlags {
     };
   }
 
-  /** As `due`, for a collection whose words were judged by other rules than today's: they are read from the log. */
+  /** Like `due`, for a collection whose name was judged by other rules than today's. Reads the name from the log. */
   async rejudged(address: Address, state: IndexState): Promise<FlagChange> {
     const identified = await this.#identification(address);
     if (identified === undefined) return { events: [], state: { rulesVersion: RULES_VERSION } };
@@ -92,7 +92,7 @@ export class CollectionFlags {
     return this.identified(address, shape === undefined ? state : { ...state, shapeRule: shape }, identified);
   }
 
-  /** The stream's identification as an NFT: among its first events, and read one by one since what follows is large. */
+  /** Finds the stream's identification as an NFT, among the first events. Reads one by one: later events are large. */
   async #identification(address: Address): Promise<ContractIdentified | undefined> {
     const stream = nftStream(this.#options.chainId, address);
     for (let from = 1; ; from++) {
@@ -103,12 +103,12 @@ export class CollectionFlags {
     }
   }
 
-  /** A collection is complete: its shape is looked at, beside everything else. */
+  /** Judges the shape of a completed collection, in the background. */
   joined(address: Address): void {
     this.#look(address);
   }
 
-  /** So many transfers came in. */
+  /** Counts new transfers, and judges the shape again after enough of them. */
   moved(address: Address, count: number): void {
     const left = (this.#untilShape.get(address) ?? RESHAPE_AFTER) - count;
     this.#untilShape.set(address, left);
@@ -130,7 +130,7 @@ export class CollectionFlags {
       } catch (error) {
         this.#untilShape.set(address, RESHAPE_AFTER);
         if (!isAbort(error))
-          logger.warn({ err: error, chainId, address }, "a collection's shape could not be looked at");
+          logger.warn({ err: error, chainId, address }, "the shape of a collection's history could not be judged");
       }
     });
   }

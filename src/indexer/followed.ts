@@ -1,6 +1,6 @@
 /**
- * How the streams of a chain's collections are written by its follower: each from the version and the headline it stands
- * at, and only while nobody else has taken the chain over.
+ * Writes the streams of a chain's collections for the follower. Each append expects the stream's version, and is
+ * guarded by the chain stream's version: it fails once another process has taken the chain over.
  */
 import { ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -18,21 +18,21 @@ import type { ChainLog } from "../rpc/port.ts";
 import { fromHeadline, type IndexState, toHeadline } from "./headline.ts";
 import type { IndexingObserver } from "./observer.ts";
 
-/** A collection as the follower holds it: what it takes to write the next range. */
+/** A collection as the follower holds it: the data needed to write the next range. */
 export interface Followed {
   readonly address: Address;
   version: number;
   state: IndexState;
 }
 
-/** What one collection's stream is to be written, and how it stands then. */
+/** Events for one collection's stream, and its state after them. */
 export interface Change {
   readonly followed: Followed;
   readonly events: readonly NftEvent[];
   readonly state: IndexState;
 }
 
-/** An append is tried so often when facts of another kind come between. */
+/** Attempts of an append when events of other writers come in between. */
 const ATTEMPTS = 6;
 
 export interface FollowedStreamsOptions {
@@ -44,7 +44,7 @@ export interface FollowedStreamsOptions {
 export class FollowedStreams {
   readonly #options: FollowedStreamsOptions;
   readonly chainStream: StreamName;
-  /** Version of the chain's stream that what is written next goes by. */
+  /** Version of the chain's stream that guards the next writes. */
   chainVersion = 0;
 
   constructor(options: FollowedStreamsOptions) {
@@ -52,7 +52,7 @@ export class FollowedStreams {
     this.chainStream = chainStream(options.chainId);
   }
 
-  /** Only who follows the chain may write: one that was paused meanwhile is behind its stream. */
+  /** Only the chain's current follower may write. One that was paused meanwhile has an old version. */
   get #guard(): NonNullable<Append["guard"]> {
     return { stream: this.chainStream, version: this.chainVersion };
   }
@@ -61,7 +61,7 @@ export class FollowedStreams {
     return nftStream(this.#options.chainId, address);
   }
 
-  /** The transfers of the blocks from `fromBlock` to `to` as an event. */
+  /** Returns the event for the transfers of the blocks from `fromBlock` to `to`. */
   committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
     const { transfers, count, malformed } = decodeTransferLogs(logs, state.forms);
     if (malformed > 0) this.#options.observer.malformed(this.#options.chainId, malformed);
@@ -78,7 +78,7 @@ export class FollowedStreams {
   }
 
   #appendOf({ followed, events, state }: Change): Append {
-    // A change of status alone rides on the one event that says nothing new.
+    // An append needs an event. For a change of status alone, this one adds no information.
     const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
     return {
       stream: this.nameOf(followed.address),
@@ -89,7 +89,7 @@ export class FollowedStreams {
     };
   }
 
-  /** Writes one collection's stream. @throws ConcurrencyError when it, or the chain, was moved on by somebody else */
+  /** Writes one collection's stream. @throws ConcurrencyError if another writer moved it, or the chain's stream */
   async append(change: Change): Promise<void> {
     const { followed, state } = change;
     followed.version = await this.#options.log.append(this.#appendOf(change));
@@ -97,8 +97,8 @@ export class FollowedStreams {
   }
 
   /**
-   * Writes the streams of several. A fact of another kind that came between is passed over.
-   * @throws ConcurrencyError when an end moved that is not ours to move
+   * Writes the streams of several collections. Retries after events of other writers that did not move the end.
+   * @throws ConcurrencyError if another writer moved the end
    */
   async appendAll(changes: readonly Change[]): Promise<void> {
     const { log } = this.#options;
@@ -117,7 +117,7 @@ export class FollowedStreams {
         const stream = this.nameOf(followed.address);
         const isOwn = outcome.error instanceof ConcurrencyError && outcome.error.stream === stream;
         if (!isOwn || attempt === ATTEMPTS) throw outcome.error;
-        // Flags, say. When the end moved, somebody else is following.
+        // Another writer added flags, for example. If the end moved, another follower is active.
         const head = await log.head(stream);
         if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
         followed.version = head.version;

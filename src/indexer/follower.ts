@@ -1,7 +1,7 @@
 /**
- * The one follower of a chain: polls the head, checks that new blocks link to the known ones, reads the logs of all
- * followed contracts in one request, hands them to the consumers and then moves the chain stream's head. A fork is
- * resolved to its common ancestor first. Runs only where the chain's lease is held.
+ * The single follower of a chain: polls the head, checks that new blocks link to known ones, reads the logs of all
+ * followed contracts in one request, passes them to the consumers, then moves the chain stream's head. Resolves a fork
+ * to its common ancestor first. Runs only in the process that holds the chain's lease.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
@@ -28,19 +28,19 @@ import { Looks } from "./looks.ts";
 import type { IndexingObserver } from "./observer.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
-/** Blocks kept revertible at most when finality stalls; beyond it following waits. */
+/** Most revertible blocks if finality stalls. Beyond it the follower waits. */
 const MAX_UNFINALIZED = 4_096;
-/** Newest blocks of a gap that are checked by their headers in any case: an hour and a half of Ethereum. */
+/** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
 const ALWAYS_CHECKED = 512;
-/** Share of followed blocks whose logs are compared with their receipts, where the endpoint has some. */
+/** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
 const RECEIPTS_SAMPLE = 0.05;
-/** Blocks followed at once after a long gap: what is read of them is in memory until it is written. */
+/** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
 const MAX_STEP = 2_000;
-/** Events of a chain stream between two checkpoints: what a reader replays at most. */
+/** Events of a chain stream between two checkpoints: the most that a reader replays. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
-/** A halted chain is looked at again this often: its node may come back from the wrong fork. */
+/** Poll interval of a halted chain: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
 
 export interface FollowerOptions {
@@ -65,9 +65,9 @@ export class Follower {
   readonly #options: FollowerOptions;
   readonly #stream: StreamName;
   readonly #looks: Looks;
-  /** Between the first and the last append of a poll: what fails there leaves memory and log apart. */
+  /** True between the first and the last append of a poll. A failure then leaves memory and log out of step. */
   #writing = false;
-  /** Whether something that was to be written may land in the log yet, though it was given up. */
+  /** True if an append that this process gave up may still reach the log. */
   #isUnanswered = false;
   readonly #heads: HeadWatch;
   readonly #violations: ViolationWatch;
@@ -81,26 +81,26 @@ export class Follower {
     this.#violations = new ViolationWatch(reader, clock);
   }
 
-  /** Polls now instead of when the next block is due. */
+  /** Polls at once instead of when the next block is due. */
   nudge(): void {
     this.#looks.want();
   }
 
   /**
-   * Somebody is ready to join. Who asked for a collection may know of any block up to then: one that was `seen` since is
-   * new enough to join at, and needs no other look at the chain.
+   * A collection is ready to join. Its requester may know any block up to the request. A followed head of at least
+   * `seen` is new enough and needs no poll; without `seen`, the follower polls.
    */
   readied(seen: number | undefined): void {
     if (seen === undefined) this.#looks.want();
     else this.#looks.readied(seen);
   }
 
-  /** A node announced a block: polls soon, but no more often than the least wait allows. */
+  /** A node announced a block: polls soon, but within the minimum poll interval. */
   headSeen(): void {
     this.#looks.headSeen();
   }
 
-  /** Follows whenever the lease can be had, until stopped or until finality is violated. */
+  /** Follows whenever it can get the lease, until the signal aborts. Halts while finality is violated. */
   async run(signal: AbortSignal): Promise<void> {
     const { log, clock, logger, holder, chain } = this.#options;
     const name = `follow/${chain.chainId}`;
@@ -128,8 +128,8 @@ export class Follower {
   async #follow(lease: Lease): Promise<void> {
     const { log, collections, holder } = this.#options;
     const state = await loadChainState(log, this.#stream);
-    // From here on nobody else's writes go by this stream's version, nor what is on its way of this one's; only then is
-    // there a last word on what to follow.
+    // This event moves the stream's version, which fences late writes of another process and pending ones of this
+    // process. Only then is the log's list of collections final.
     const isSaid = state.follower === holder && !this.#isUnanswered;
     if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
     this.#isUnanswered = false;
@@ -147,7 +147,7 @@ export class Follower {
     }
   }
 
-  /** Says what the follower tries when no poll has succeeded for so long. */
+  /** Reports the current work after too long without a successful poll. */
   #stalled({ head }: ChainState, ms: number): void {
     const { logger, chain, reader, collections } = this.#options;
     const reason = stallReason(`following from block ${head?.number ?? "?"}`, ms, reader.failureWithin(ms));
@@ -155,7 +155,7 @@ export class Follower {
     if (!this.#writing) collections.stalled(reason);
   }
 
-  /** Polls until the lease is lost, or something fails that another poll alone would not mend. */
+  /** Polls until the lease is lost, or an error occurs that another poll cannot fix. */
   async #poll(state: ChainState, lease: Lease, moved: () => void): Promise<never> {
     const { clock } = this.#options;
     for (let failures = 0; ; ) {
@@ -169,7 +169,7 @@ export class Follower {
         failures = 0;
         moved();
       } catch (error) {
-        // What only asks for another look keeps the lease; all else gives it up and starts from the log.
+        // Errors that only need another poll keep the lease. All other ones give it up and reload from the log.
         const passing =
           !this.#writing &&
           (error instanceof ForkedAnswersError ||
@@ -179,7 +179,7 @@ export class Follower {
         if (!passing || lease.signal.aborted) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
-        // Who answers from another branch may be stuck on it, and the quickest to answer the next time, too.
+        // The endpoint on the other branch may be stuck there, and may be the quickest next time, too.
         if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
         wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#heads.longestWait(state)));
       }
@@ -187,7 +187,7 @@ export class Follower {
     }
   }
 
-  /** Looks at the chain, follows it, and has join who waits; returns in how many ms to look again. */
+  /** Polls the chain, follows it, and completes the joining collections. Returns the ms until the next poll. */
   async #look(state: ChainState, lease: Lease): Promise<number> {
     this.#looks.begin();
     await this.#flag();
@@ -206,19 +206,19 @@ export class Follower {
     return this.#options.minPollMs ?? MIN_POLL_MS;
   }
 
-  /** Needs no node: what the operator lists is shown while none answers, too. */
+  /** Writes due flags. Needs no node, so that the operator's lists apply even if no endpoint answers. */
   async #flag(): Promise<void> {
     this.#writing = true;
     await this.#options.collections.flag();
     this.#writing = false;
   }
 
-  /** Has join who waits; whether the followed head was enough for all of them. */
+  /** Completes the collections that wait to join. Returns false if one needs a newer head. */
   async #join({ head, headers }: ChainState): Promise<boolean> {
     return head === undefined || this.#options.collections.join(head, (number) => headers.get(number));
   }
 
-  /** As `#join`, without a look before: the chain may have gone elsewhere meanwhile, which is for a look to say. */
+  /** Like `#join`, without a poll before. If the followed branch is orphaned by now, the next poll resolves it. */
   async #joinAsHeld(state: ChainState): Promise<boolean> {
     try {
       return await this.#join(state);
@@ -229,8 +229,8 @@ export class Follower {
   }
 
   /**
-   * Moves the followed head towards the node's; where there was a reorg, back to the ancestor and on from there.
-   * @param hasGoneBack in this look already: a node that changes its mind again is looked at again
+   * Moves the followed head towards the node's head; after a reorg, first back to the common ancestor.
+   * @param hasGoneBack true if this poll has already reverted: a second fork waits for the next poll
    */
   async #advance(state: ChainState, tips: Tips, lease: Lease, hasGoneBack = false): Promise<void> {
     const { observer, chain } = this.#options;
@@ -239,14 +239,14 @@ export class Follower {
       await this.#begin(state, nodeHead, finalized);
       return;
     }
-    // A finalised tag that goes back is not believed: what was final stays final.
+    // The final block never moves back, even if the node's tag does.
     const final = finalized.number > state.finalized.number ? finalized : state.finalized;
     const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + MAX_STEP);
     const isStep = nodeHead.number > bound;
     const target = isStep ? await this.#headerAt(bound) : nodeHead;
     observer.halted(chain.chainId, false);
     if (target.number <= state.head.number) {
-      // The same hash: the node lags or nothing is new. Below what is held: it lags by more than the window.
+      // Same hash, or a block below the kept headers: the node is behind or has no news.
       if (isHeld(target, (number) => state.headers.get(number))) return;
       await this.#goOver(state, tips, { from: target.number, hasGoneBack }, lease);
       return;
@@ -257,21 +257,21 @@ export class Follower {
       await this.#goOver(state, tips, { from: Math.min(state.head.number, target.number), hasGoneBack }, lease);
       return;
     }
-    // Nodes may be of two minds: what one calls final must be on the branch that is followed.
+    // Nodes may disagree: one node's final block must be on the followed branch.
     const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
     if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedAnswersError(final.number);
     await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
     if (isStep) this.#looks.want();
   }
 
-  /** The first block whose header is read on the way to `target`: final ones need not be, unless all are checked. */
+  /** Returns the first block whose header must be read up to `target`. Skips final blocks, unless all are checked. */
   #firstRead(next: number, target: BlockRef, { final, isStep }: { final: BlockRef; isStep: boolean }): number {
     if (this.#options.verify !== "sample") return next;
     if (isStep && target.number <= final.number) return target.number;
     return Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
   }
 
-  /** Back to the common ancestor, and on to the head in the same look; a second fork in one look waits for the next. */
+  /** Reverts to the common ancestor and follows on to the head. A second fork in one poll waits for the next poll. */
   async #goOver(
     state: ChainState,
     tips: Tips,
@@ -289,7 +289,7 @@ export class Follower {
     return header as BlockHeader;
   }
 
-  /** The first look at a chain: the unfinalised headers, linked. */
+  /** Starts following a chain: records its unfinalised headers, linked. */
   async #begin(state: ChainState, head: BlockHeader, finalized: BlockHeader): Promise<void> {
     const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
@@ -309,8 +309,8 @@ export class Follower {
   }
 
   /**
-   * Headers from `from` to the target, linked to each other and to the followed head; undefined when they are not: a
-   * fork. After a long gap `from` lies above the head + 1: then the head itself is asked for again.
+   * Returns the headers from `from` to the target, linked to each other and to the followed head. Undefined if they do
+   * not link: a fork. After a long gap `from` is above head + 1; then the followed head itself is checked again.
    */
   async #linkedHeaders(state: ChainState, from: number, target: BlockHeader): Promise<BlockHeader[] | undefined> {
     const tip = state.head as HeaderRef;
@@ -325,7 +325,7 @@ export class Follower {
     return headers;
   }
 
-  /** Reads the logs of the new blocks for all consumers, lets them write, then moves the head. */
+  /** Reads the logs of the new blocks for all consumers, lets the consumers write, then moves the head. */
   async #apply(state: ChainState, headers: readonly BlockHeader[], final: BlockRef, lease: Lease): Promise<void> {
     const { consumers } = this.#options;
     const tip = state.head as HeaderRef;
@@ -334,7 +334,7 @@ export class Follower {
     const byNumber = new Map(headers.map((header) => [header.number, header]));
     const logs = await this.#logs(headers, fromBlock, to);
     assertOnChain(logs, (number) => byNumber.get(number));
-    // Logs say nothing of a block without any: the head's hash, asked for after them, does.
+    // A block without logs leaves no hash to check. So read the head's hash again, after the logs.
     const again = await this.#headerAt(to.number);
     if (again.hash !== to.hash) throw new ForkedAnswersError(to.number);
     lease.assertHeld();
@@ -373,7 +373,7 @@ export class Follower {
     return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
   }
 
-  /** Finds the common ancestor and reverts to it; false when it is the head. @throws FinalityViolation */
+  /** Finds the common ancestor and reverts to it. Returns false if it is the head. @throws FinalityViolation */
   async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<boolean> {
     const { reader, consumers, logger, chain, observer } = this.#options;
     const parting = await findParting(reader, state, from);
@@ -392,7 +392,7 @@ export class Follower {
     return true;
   }
 
-  /** The node has another block in the place of the final one: another look, or, when that is believed, a halt. */
+  /** The node has another block in the final one's place. @throws RpcError until that is certain; FinalityViolation */
   async #violated(state: ChainState, found: BlockRef): Promise<never> {
     const finalized = state.finalized as BlockRef;
     if (!(await this.#violations.isSure(finalized, this.#minPoll))) {
@@ -400,7 +400,7 @@ export class Follower {
         meta: { block: finalized.number },
       });
     }
-    // Before answers say so: who reads both is not told two things.
+    // The metric moves before the stream, so that a reader of both sees no contradiction.
     this.#options.observer.halted(this.#options.chain.chainId, true);
     if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
     throw new FinalityViolation(this.#options.chain.name, finalized, found);
@@ -417,7 +417,7 @@ export class Follower {
     if (checkpoint === undefined) return;
     const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
     evolveChain(state, checkpoint, next);
-    // By an older one all that is written next would be refused.
+    // The collections' appends are guarded by this version. An older one would be refused.
     this.#options.collections.chainVersion = next;
   }
 }

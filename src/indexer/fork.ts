@@ -1,6 +1,6 @@
 /**
- * Where the followed branch and the node's part, and when a fork is deeper than finality allows. Looks at headers only;
- * what follows from it is the follower's to do.
+ * Finds the common ancestor of the followed branch and the node's branch, and detects a fork below finality. Reads
+ * headers only; the follower decides the consequences.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
@@ -9,13 +9,13 @@ import type { ChainReader } from "../rpc/port.ts";
 import type { ChainState } from "./chain-state.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
-/** Headers asked for at first; twice as many at each further step down. */
+/** Headers in the first request. Doubles with each further step down. */
 const FIRST_STEP = 8;
-/** How often, and over how many least waits, the final block must be missed before the chain is taken to be halted. */
+/** Polls without the final block, and minimum poll intervals between the first and the last, before the chain halts. */
 const VIOLATION_LOOKS = 3;
 const VIOLATION_POLLS = 30;
 
-/** A fork reaches below the finalised block: the chain's rule was broken, and following would guess. */
+/** A fork reaches below the final block. The chain broke its finality, and any further block would be a guess. */
 export class FinalityViolation extends AppError {
   readonly finalized: BlockRef;
   readonly found: BlockRef;
@@ -31,10 +31,10 @@ export class FinalityViolation extends AppError {
   }
 }
 
-/** Either the newest block that both have, or what the node has in the place of the final one. */
+/** Either the newest common block, or the node's block in the place of the final one. */
 export type Parting = { readonly ancestor: HeaderRef } | { readonly found: BlockRef };
 
-/** Searches from `from`, a number that both have, down to the final block. @throws RpcError `transient` */
+/** Searches from `from`, a number that both branches have, down to the final block. @throws RpcError `transient` */
 export async function findParting(reader: ChainReader, state: ChainState, from: number): Promise<Parting> {
   const finalized = state.finalized as BlockRef;
   for (let high = from, step = FIRST_STEP; ; step *= 2) {
@@ -51,7 +51,7 @@ export async function findParting(reader: ChainReader, state: ChainState, from: 
   }
 }
 
-/** The blocks of the followed branch above `ancestor`, the lowest first. */
+/** Returns the blocks of the followed branch above `ancestor`, lowest first. */
 export function orphanedAbove(state: ChainState, ancestor: number): BlockRef[] {
   const orphaned: BlockRef[] = [];
   for (let number = ancestor + 1; number <= (state.head?.number ?? -1); number++) {
@@ -62,13 +62,13 @@ export function orphanedAbove(state: ChainState, ancestor: number): BlockRef[] {
 }
 
 /**
- * Looks at a chain without its final block. A node that has another one there is mostly one that is behind, on a branch
- * that lost: that the chain broke its rule is believed when nobody has the block, at each of several looks over a while.
+ * Confirms a finality violation. A node with another block in the final one's place is mostly just behind, on an
+ * orphaned branch. So the violation counts only if no endpoint has the final block, in several polls over a while.
  */
 export class ViolationWatch {
   readonly #reader: ChainReader;
   readonly #clock: Clock;
-  /** Looks in a row at which nobody had the final block, and when the first was, on the monotonic clock. */
+  /** Polls in a row in which no endpoint had the final block, and the monotonic time of the first one. */
   #seen: { readonly since: number; readonly looks: number } | undefined;
 
   constructor(reader: ChainReader, clock: Clock) {
@@ -76,7 +76,7 @@ export class ViolationWatch {
     this.#clock = clock;
   }
 
-  /** One more look, at least `leastWaitMs` apart from others: whether it is believed now. */
+  /** Polls once more. True if the violation is certain. @param leastWaitMs the minimum poll interval */
   async isSure(finalized: BlockRef, leastWaitMs: number): Promise<boolean> {
     const isHeld = await this.#reader.anyHolds(finalized);
     const now = this.#clock.monotonic();
@@ -86,7 +86,7 @@ export class ViolationWatch {
     return !isHeld && seen.looks >= VIOLATION_LOOKS && now - seen.since >= leastWaitMs * VIOLATION_POLLS;
   }
 
-  /** The final block was seen. */
+  /** Resets the count: the final block was seen. */
   clear(): void {
     this.#seen = undefined;
   }

@@ -1,7 +1,7 @@
 /**
- * The chain's newest block as it is to be followed, and when the next one is to be looked for. One endpoint is asked; when
- * what it shows is not beyond what is followed, and blocks are due, it may be behind: then everybody is asked, and those
- * that are behind rest. Otherwise the quickest of several nodes, once stuck, would be asked for good.
+ * Finds the newest block to follow, and the time of the next poll. Asks one endpoint. If its head is not above the
+ * followed head although blocks are due, it may be behind: then asks all endpoints and benches those that are behind.
+ * Else the quickest endpoint, once stuck, would be asked for ever.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
@@ -12,13 +12,13 @@ import type { ChainReader, Tips } from "../rpc/port.ts";
 import { isHeld } from "./branch.ts";
 import type { ChainState } from "./chain-state.ts";
 
-/** Newest block times whose median is taken. */
+/** Number of newest block times for the median. */
 const GAPS_LOOKED_AT = 8;
-/** Without a new block for so many block times, and so many least waits, one node's word is not enough. */
+/** One endpoint is no longer trusted after this many block times, and minimum poll intervals, without a new block. */
 const OVERDUE_BLOCKS = 2;
 const OVERDUE_POLLS = 10;
 
-/** A node that shows a head so far below the followed one has gone back; one that is closer may only lag, for a while. */
+/** A node this far below the followed head went back. One closer to it may only lag for a while. */
 const FAR_BELOW = 64;
 const LAG_MS = 60_000;
 
@@ -27,30 +27,30 @@ export interface HeadWatchOptions {
   readonly reader: ChainReader;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Least wait between polls in ms. */
+  /** Minimum poll interval in ms. */
   readonly minPollMs: number;
 }
 
 export class HeadWatch {
   readonly #options: HeadWatchOptions;
-  /** The followed head when last looked at, and since when it has been that, or everybody was asked, on the monotonic clock. */
+  /** The followed head at the last poll, and the monotonic time since when it is unchanged or all were asked. */
   #followed: { readonly hash: string; since: number } | undefined;
 
-  /** Since when the node has shown an older head than the followed one, on the monotonic clock, and whether that was said. */
+  /** Monotonic time since when the node has shown an older head than the followed one; `isSaid` if that was logged. */
   #below: { readonly since: number; isSaid: boolean } | undefined;
 
   constructor(options: HeadWatchOptions) {
     this.#options = options;
   }
 
-  /** The newest and the final block; of an endpoint that is not known to be behind. */
+  /** Returns the newest and the final block, from an endpoint that is not known to be behind. */
   async tips(state: ChainState): Promise<Tips> {
     const tips = await this.#shown(state);
     this.#compare(state, tips.head);
     return tips;
   }
 
-  /** Says when the node goes back on the followed branch, and when it has caught up: no block tells of either. */
+  /** Logs when the node goes back on the followed branch, and when it catches up. Neither moves the followed head. */
   #compare({ head, headers }: ChainState, shown: HeaderRef): void {
     const { chain, clock, logger } = this.#options;
     const isBelow = head !== undefined && shown.number < head.number && isHeld(shown, (number) => headers.get(number));
@@ -64,7 +64,7 @@ export class HeadWatch {
     if (this.#below.isSaid || !(isLong || head.number - shown.number >= FAR_BELOW)) return;
     this.#below.isSaid = true;
     const facts = { chain: chain.name, head: head.number, nodeHead: shown.number };
-    logger.warn(facts, "the node went back: what was followed is still shown, and nothing older is told as of now");
+    logger.warn(facts, "the node went back: the followed blocks stay, and no older state is served as the newest");
   }
 
   async #shown(state: ChainState): Promise<Tips> {
@@ -74,21 +74,21 @@ export class HeadWatch {
     if (head === undefined || !this.#isDoubtful(state, head, tips.head)) return tips;
     if (!(await reader.passOverLaggards(head))) return tips;
     const others = await reader.tips();
-    // Nobody goes back for those that are behind, even if no other endpoint is to be had for now.
+    // Don't revert to the branch of endpoints that are behind, even if no other endpoint answers at the moment.
     if (others.head.number < head.number && !isHeld(others.head, (number) => state.headers.get(number))) {
-      throw new RpcError("transient", "the endpoint is behind, on a branch that lost", {
+      throw new RpcError("transient", "the endpoint is behind, on an orphaned branch", {
         meta: { block: others.head.number },
       });
     }
     return others;
   }
 
-  /** Has those rest that are behind, as far as they say so. */
+  /** Benches endpoints that are behind, by their own heads. */
   async passOverLaggards({ head }: ChainState): Promise<void> {
     if (head !== undefined) await this.#options.reader.passOverLaggards(head);
   }
 
-  /** Whether what is shown may be an older state of the chain than what is followed, or is no newer for too long. */
+  /** True if `shown` may be an older state of the chain than `followed`, or has not moved for too long. */
   #isDoubtful(state: ChainState, followed: HeaderRef, shown: HeaderRef): boolean {
     const now = this.#options.clock.monotonic();
     if (this.#followed?.hash !== followed.hash) this.#followed = { hash: followed.hash, since: now };
@@ -101,7 +101,7 @@ export class HeadWatch {
     return true;
   }
 
-  /** Ms until the next block is due; once it is overdue, the least wait. */
+  /** Returns the ms until the next block is due; the minimum poll interval once it is overdue. */
   waitAfter(state: ChainState, head: HeaderRef): number {
     const { clock, minPollMs } = this.#options;
     const blockMs = this.#blockMs(state, head);
@@ -109,12 +109,12 @@ export class HeadWatch {
     return Math.min(Math.max(due, minPollMs), Math.max(blockMs, minPollMs));
   }
 
-  /** Ms between two looks at most: a look that failed must not make the head later than a block or so. */
+  /** Returns the most ms between two polls. A failed poll must not delay the head by more than about a block. */
   longestWait(state: ChainState): number {
     return Math.max(state.head === undefined ? 0 : this.#blockMs(state, state.head), this.#options.minPollMs);
   }
 
-  /** The chain's own block time, or what the newest headers show when that is less: local chains make blocks when they like. */
+  /** Returns the chain's block time, or the recent headers' median if that is less: local chains vary it freely. */
   #blockMs(state: ChainState, head: HeaderRef): number {
     const { blockSeconds } = this.#options.chain;
     const gaps: number[] = [];

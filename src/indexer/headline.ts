@@ -1,17 +1,17 @@
 /**
- * The headline of an NFT stream: what a worker must know to go on, derived from the stream's events and kept on its row,
- * so that starting with thousands of collections reads one row each and replays nothing.
+ * The headline of an NFT stream: the state that a worker needs to go on. Derived from the stream's events and kept on
+ * its row, so that a start with thousands of collections reads one row per collection and replays no events.
  */
 import type { Hash } from "../core/hex.ts";
 import type { TransferForm } from "../events/types.ts";
 import type { Headline } from "../log/port.ts";
 
 export type IndexStatus =
-  /** Asked for, nothing known yet. */
+  /** Requested, not identified yet. */
   | "requested"
-  /** Identified; history is being read. */
+  /** Identified; the history is being read. */
   | "backfilling"
-  /** History is read to a final block; the chain's follower is to take over. */
+  /** The history is read up to a final block, and the chain's follower is due to take over. */
   | "joining"
   | "following"
   | "not_nft"
@@ -21,20 +21,20 @@ export interface IndexState {
   readonly status: IndexStatus;
   readonly forms: readonly TransferForm[];
   readonly startBlock: number;
-  /** Newest block that is in, -1 for none. */
+  /** Newest block that is stored, -1 for none. */
   readonly end: number;
   readonly endHash: Hash | "";
   /** Failures in a row. */
   readonly attempt: number;
-  /** When to try again, ms since the epoch; 0 for now. */
+  /** Time of the next attempt, ms since the epoch; 0 for at once. */
   readonly retryAt: number;
-  /** When the contract was identified, ms since the epoch. */
+  /** Time of the identification, ms since the epoch. */
   readonly identifiedAt: number;
-  /** The rules that judged the collection's words, 0 for none yet, and those that fired on words and on history. */
+  /** Version of the rules that judged the name, 0 for none yet; the rules that matched the name and the history. */
   readonly rulesVersion: number;
   readonly wordRule: string;
   readonly shapeRule: string;
-  /** The flags as the stream has them, and the rule it names. */
+  /** The flags in the stream, and the rule that they name. */
   readonly spam: boolean;
   readonly verified: boolean;
   readonly flagRule: string;
@@ -61,7 +61,7 @@ export function toHeadline(state: IndexState): Headline {
   return { ...state, forms: state.forms.join(",") };
 }
 
-/** The state in a headline; a stream without one was only asked for. */
+/** Reads the state from a headline. A stream without one was only requested. */
 export function fromHeadline(headline: Headline | undefined): IndexState {
   if (headline === undefined) return REQUESTED;
   const forms = String(headline["forms"] ?? "");
@@ -74,7 +74,7 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
     attempt: Number(headline["attempt"]),
     retryAt: Number(headline["retryAt"]),
     identifiedAt: Number(headline["identifiedAt"]),
-    // A log of before there were flags has none of these.
+    // Headlines from before the flags lack these fields.
     rulesVersion: Number(headline["rulesVersion"] ?? 0),
     wordRule: String(headline["wordRule"] ?? ""),
     shapeRule: String(headline["shapeRule"] ?? ""),
@@ -84,5 +84,5 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
   };
 }
 
-/** First block a worker has to read next. */
+/** The first block that a worker has to read next. */
 export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.startBlock : state.end + 1);

@@ -1,6 +1,6 @@
 /**
- * What kind of NFT a contract is, told by its answers and the shape of its events, never by a list of addresses. In: an
- * address. Out: the `ContractIdentified` event, with the forms in which its transfers are to be read and the first
+ * Identifies the kind of an NFT contract by its answers and the shape of its events, never by a list of addresses.
+ * In: an address. Out: the `ContractIdentified` event, with the forms in which to read its transfers and the first
  * block that can hold one.
  */
 import { Interface } from "ethers";
@@ -33,33 +33,33 @@ const ABI = new Interface([
   "function ownerOf(uint256) view returns (address)",
   "function punkIndexToAddress(uint256) view returns (address)",
 ]);
-/** ERC-165's own id, the id nobody may support, ERC-721, ERC-1155; and ERC-821, as the package `erc821` has it. */
+/** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155; ERC-821 as in package `erc821`. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
 const ERC821 = "0x7c0633c6";
 /**
- * A contract of any standard may use the events of all of them: some are two kinds at once, and a proxy
- * may have had logic that was written to a draft.
+ * A contract of any standard may use the events of all of them. Some contracts are two kinds at once, and a proxy may
+ * have had a logic that followed a draft.
  */
 const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
-/** Ids whose owner is asked for before a `Transfer` without indexed id is believed to be of an NFT. */
+/** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
 const SAMPLES = 12;
-/** Parts into which a search for the deployment cuts what is left: 20 million blocks take nine round trips, not 25. */
+/** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
 const PARTS = 8;
-/** Blocks after the deployment in which most NFTs have a log, and the newest ones that are looked at for odd forms. */
+/** Blocks after the deployment in which most NFTs have a log; newest blocks that are searched for unusual forms. */
 const FIRST_BLOCKS = 7_000;
 const NEWEST_BLOCKS = 1_000;
-/** Blocks of one answer while looking for a first log: it is read on the request thread. */
+/** Most blocks per answer in the search for a first log. The answer is parsed on the thread that serves requests. */
 const MAX_WINDOW = 200_000;
-/** What an account that delegates to a contract (EIP-7702) has instead of code, before the 20 bytes of the address. */
+/** Prefix of the code of an account that delegates to a contract (EIP-7702), before the 20 bytes of the address. */
 const DELEGATION = "0xef0100";
 
 type Identity = Omit<ContractIdentified, "type">;
 
 /**
- * Asks the chain what `address` is.
- * @param reach how much of its history may be searched for a first log where its answers do not tell
- * @returns undefined when only the rest of its history can tell
- * @throws AppError when the chain does not answer; to be tried again
+ * Identifies a contract by calls, code and first logs.
+ * @param reach the part of the history that may be searched for a first log if the calls do not tell
+ * @returns undefined if only a search of the whole history can tell
+ * @throws AppError if the chain does not answer; the caller may retry
  */
 export async function identify(
   reader: RpcChainReader,
@@ -83,7 +83,7 @@ export async function identify(
   const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
     type: "ContractIdentified",
     ...fields,
-    // A reorg may bring a young contract, or its first log, into an earlier block; nothing moves across the final one.
+    // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
     startBlock: Math.min(fields.startBlock, final + 1),
     name,
     symbol,
@@ -93,9 +93,9 @@ export async function identify(
   if (!hasCode && (await isPlainAccount(reader, address))) {
     return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   }
-  // ERC-165 asks for false on 0xffffffff: who says yes to everything says nothing.
+  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
   const honest = erc165 === true && invalid !== true;
-  // Not the first log's block: a log that is left out of an answer here would be missed for ever.
+  // Don't start at the first log's block: a log that this answer omits would be missed for ever.
   const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
   const decimals = readDecimals(results[6]);
   if (honest && erc721 === true) {
@@ -104,7 +104,7 @@ export async function identify(
   }
   if (honest && erc1155 === true) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
   const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
-  // Divisible units are no NFTs, unless events say so that an ERC-20 cannot emit. CryptoPunks answers 0: no proof.
+  // Divisible tokens are no NFTs, unless they emit an event that no ERC-20 has. 0 (CryptoPunks) proves nothing.
   const divisible = decimals !== undefined && decimals > 0;
   const first = reach === "all" && !divisible ? head : Math.min(head, startBlock + FIRST_BLOCKS - 1);
   const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
@@ -117,7 +117,7 @@ export async function identify(
   return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
 }
 
-/** What a contract answers at the newest block, whether there is one, and the number of the final block. */
+/** Reads a contract's answers and code at the newest block, and the number of the final block. */
 async function lookAt(
   reader: ChainReader,
   address: Address,
@@ -133,7 +133,7 @@ async function lookAt(
     reader.finalized(header),
   ]);
   const hasCode = code !== undefined && code !== "0x" && code !== "" && !isDelegation(code);
-  // For an endpoint that is behind a young contract is not there yet; of its newest block others may have no state left.
+  // An endpoint that is behind lacks a young contract. The other endpoints may have dropped its newest block's state.
   const isDoubtful = !hasCode && !isAgain;
   if (isDoubtful && ((await reader.passOverLaggards(header)) || code === undefined)) {
     return lookAt(reader, address, questions, true);
@@ -144,8 +144,8 @@ async function lookAt(
 const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /**
- * Who claims ERC-721 may still emit it in an odd form. Three topics and a word of data are an id only where no decimals
- * say that there are amounts.
+ * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
+ * data are an id only if the contract has no decimals; otherwise the word may be an amount.
  */
 function formsOfClaim(decimals: number | undefined): TransferForm[] {
   const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
@@ -156,23 +156,23 @@ function isTrue(result: CallResult | undefined): boolean {
   return result?.ok === true && /^0x0{63}1$/.test(result.data);
 }
 
-/** A string answer; also bytes32, as early contracts have it; "" when there is none. What is no UTF-8 shows as U+FFFD. */
+/** Reads a string or bytes32 (as in early contracts); "" for no answer. Invalid UTF-8 becomes U+FFFD. */
 export function readText(result: CallResult | undefined): string {
   if (result?.ok !== true || result.data.length < 66) return "";
   try {
     if (result.data.length > 66) return clean(onlyBytes(result.data).toString("utf8"));
   } catch {
-    // Not a string: perhaps bytes32 followed by something.
+    // Not a string. It may be bytes32 followed by more data.
   }
   const bytes = Buffer.from(result.data.slice(2, 66), "hex");
   const end = bytes.indexOf(0);
   return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
 }
 
-/** Characters of a name that are read: a contract may call itself by megabytes of what is no character. */
+/** Most characters read of a name. A hostile name may have megabytes of control characters. */
 const MAX_READ = 4_096;
 
-/** Without control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
+/** Removes control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
 function clean(text: string): string {
   return text
     .slice(0, MAX_READ)
@@ -188,12 +188,12 @@ function readDecimals(result: CallResult | undefined): number | undefined {
   return value <= 255n ? Number(value) : undefined;
 }
 
-/** An account that has sent transactions and has no code was never a contract; a destroyed one starts from nonce 0. */
+/** True if the account has sent transactions. Without code it never was a contract: a destroyed one has nonce 0. */
 async function isPlainAccount(reader: ChainReader, address: Address): Promise<boolean> {
   return (await reader.transactionCount(address)) > 0;
 }
 
-/** The deployment by search of `eth_getCode`, several blocks to a round trip; 0 where the node does not hold old state. */
+/** Searches for the deployment by `eth_getCode`, several blocks per round trip. 0 if the node has no old state. */
 async function firstBlockWithCode(reader: ChainReader, address: Address, head: number): Promise<number> {
   let without = -1;
   let having = head;
@@ -212,13 +212,13 @@ async function firstBlockWithCode(reader: ChainReader, address: Address, head: n
   return having;
 }
 
-/** Blocks that cut what lies between two others into equal parts. */
+/** Returns the blocks that divide an interval into equal parts. */
 function between(low: number, high: number): number[] {
   const parts = Math.min(PARTS, high - low);
   return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
 }
 
-/** The logs that may be of an NFT out of the first blocks that have any. */
+/** Returns the possible NFT logs of the first blocks that have any. */
 async function firstLogs(
   reader: RpcChainReader,
   address: Address,
@@ -237,7 +237,7 @@ async function firstLogs(
   return undefined;
 }
 
-/** The forms that events prove by their shape alone; undefined when they could be of an ERC-20 as well. */
+/** Returns the forms that the events' shape alone proves. Undefined if an ERC-20 could have emitted them as well. */
 function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | undefined {
   const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
   const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
@@ -248,8 +248,8 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
 }
 
 /**
- * Says if all logs are CryptoPunks' `Assign` and the contract lacks CryptoPunks' view. CryptoCats announces first owners
- * like that, and sales by events of its own: read as CryptoPunks, it would be listed with sellers for owners.
+ * True if all logs are CryptoPunks' `Assign` and the contract lacks CryptoPunks' view. CryptoCats announces first
+ * owners by `Assign` and sales by its own events. Read as CryptoPunks, it would be listed with sellers as owners.
  */
 async function isUnknownMarket(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<boolean> {
   const assigned = logs.find((log) => log.topics[0] === ASSIGN && log.data.length === 66);
@@ -260,7 +260,7 @@ async function isUnknownMarket(reader: ChainReader, address: Address, logs: read
   return result?.ok !== true || result.data.length !== 66;
 }
 
-/** A form that an ERC-20 has too, when the contract knows owners of what would be the ids. */
+/** Returns a form that ERC-20 shares, if the contract names owners for the possible ids. */
 async function oddForm(
   reader: ChainReader,
   address: Address,
@@ -274,7 +274,7 @@ async function oddForm(
   return undefined;
 }
 
-/** As `oddForm` by the newest logs: all that was first minted may have been burned since. */
+/** Like `oddForm`, by the newest logs: the first tokens may all be burned by now. */
 async function oddFormNow(reader: ChainReader, address: Address, head: number): Promise<TransferForm | undefined> {
   const fromBlock = Math.max(0, head - NEWEST_BLOCKS + 1);
   return oddForm(
@@ -284,7 +284,7 @@ async function oddFormNow(reader: ChainReader, address: Address, head: number): 
   );
 }
 
-/** Whether `ownerOf` knows ids out of these logs: the same shape is an ERC-20's amount otherwise. */
+/** True if `ownerOf` knows an id of these logs. Otherwise the same shape is an ERC-20's amount. */
 async function idsHaveOwners(
   reader: ChainReader,
   address: Address,
@@ -292,7 +292,7 @@ async function idsHaveOwners(
   idAt: number,
 ): Promise<boolean> {
   const words = new Set(logs.map((log) => log.data.slice(2 + idAt, 2 + idAt + 64)));
-  // The newest logs: their tokens are the least likely to be burned by now.
+  // The newest logs: their tokens are the least likely to be burned.
   const ids = [...words].slice(-SAMPLES).map((word) => BigInt(`0x${word}`));
   const results = await reader.calls(
     ids.map((id) => ({ to: address, data: ABI.encodeFunctionData("ownerOf", [id]) })),

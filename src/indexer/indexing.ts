@@ -1,6 +1,6 @@
 /**
- * One chain's indexing, put together: the view that readers see, the follower, the jobs, and the routing of the log's
- * wake-ups to them. The work runs in the process that holds the leases; the view moves in every process.
+ * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
+ * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
@@ -31,19 +31,19 @@ export interface IndexingOptions {
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
   readonly observer: IndexingObserver;
-  /** Names this process as holder of leases. */
+  /** Identifies this process as holder of leases. */
   readonly holder: string;
-  /** How hard the logs of a backfill are checked. */
+  /** How strictly the logs of a backfill are checked. */
   readonly verify: Verify;
-  /** Resolves once all who answer as of the head have caught up with the log. */
+  /** Resolves when all readers that answer as of the head have caught up with the log. */
   readonly settle: () => Promise<void>;
-  /** What the operator lists as spam and as verified, at the moment. */
+  /** The operator's current lists of spam and of verified collections. */
   readonly lists?: () => FlagLists;
-  /** What a collection's history looks like; without it no flag goes by that. */
+  /** Judges the shape of a collection's history. Without it no flag depends on history. */
   readonly shapeOf?: ShapeOf;
-  /** True while a client of this process subscribes to anything on the chain: announced blocks are then followed at once. */
+  /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly isHeard?: () => boolean;
-  /** Least wait between polls in ms; tests poll faster. */
+  /** Minimum poll interval in ms; tests poll faster. */
   readonly minPollMs?: number;
 }
 
@@ -100,8 +100,8 @@ export class ChainIndexing {
   }
 
   /**
-   * Takes up what the log says: shows the head, goes on with open jobs, follows where there is anything to follow.
-   * @param restore readies the other consumers once the head is known, before anything is followed
+   * Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow.
+   * @param restore prepares the other consumers, after the head is known and before the follower starts
    */
   async start(restore: () => Promise<void>): Promise<void> {
     await this.view.load();
@@ -109,14 +109,14 @@ export class ChainIndexing {
     if (await this.#jobs.load()) this.follow();
   }
 
-  /** Starts the follower, once. */
+  /** Starts the follower, at most once. */
   follow(): void {
     if (this.#following) return;
     this.#following = true;
     this.#options.lifecycle.run(`follow ${this.#options.chain.name}`, (signal) => this.#follower.run(signal));
   }
 
-  /** A stream of this chain grew: the chain's own moves the view, a collection's may be work. */
+  /** A stream of this chain grew. The chain's own stream moves the projection; a collection's may be work. */
   async onWakeUp(stream: StreamName, version: number): Promise<void> {
     if (stream === this.view.stream) {
       await this.view.catchUp(version);
@@ -129,13 +129,13 @@ export class ChainIndexing {
     this.follow();
   }
 
-  /** A followed block shows that a transfer is missing between two blocks: the follower reads their receipts. */
+  /** A followed block shows that a transfer is missing between two blocks. The follower then reads their receipts. */
   doubt(address: Address, blocks: BlocksInDoubt): void {
     this.#collections.doubt(address, blocks);
     if (this.#following) this.#follower.nudge();
   }
 
-  /** The operator's lists changed: flags follow now instead of with the next block. */
+  /** The operator's lists changed: polls at once, so that flags don't wait for the next block. */
   listsChanged(): void {
     if (this.#following) this.#follower.nudge();
   }

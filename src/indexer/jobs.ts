@@ -1,7 +1,7 @@
 /**
- * Brings requested collections to where the follower takes over: identification, then backfill, each under the stream's
- * lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The queue is the log:
- * headlines say what is left to do, here or after a restart or on another machine.
+ * Brings requested collections to the point where the follower takes over: identification, then backfill, each under
+ * the stream's lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The log
+ * is the queue: headlines tell the work left, after a restart or on another machine.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
@@ -27,11 +27,11 @@ import { tryLease } from "./lease.ts";
 import type { IndexingObserver } from "./observer.ts";
 import { StreamWriter } from "./stream-writer.ts";
 
-/** Collections worked on at a time per chain: one large backfill must not keep small ones waiting. */
+/** Collections in parallel per chain: one large backfill must not delay small ones. */
 const PARALLEL = 4;
-/** Contracts at a time whose whole history is searched for what they are: thousands of requests, mostly for nothing. */
+/** Parallel identifications that search the whole history: thousands of requests each, mostly without a result. */
 const SEARCHES = 2;
-/** A lease held elsewhere is asked for again after this. */
+/** Wait before the next attempt for a lease that another process holds. */
 const LEASE_RETRY_MS = 1_000;
 const PAGE = 1_000;
 
@@ -48,13 +48,13 @@ export interface JobsOptions {
   readonly collections: FollowedCollections;
   readonly flags: CollectionFlags;
   readonly holder: string;
-  /** How hard the logs of a backfill are checked. */
+  /** How strictly the logs of a backfill are checked. */
   readonly verify: Verify;
 }
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
 
-/** Streams that wait for one kind of work, and those at it. */
+/** Streams that wait for one kind of work, and streams with a running job. */
 class Lane {
   readonly waiting = new Set<StreamName>();
   readonly running = new Set<StreamName>();
@@ -73,35 +73,35 @@ class Lane {
   }
 }
 
-/** Where a backfill ends, who has shown that, and the newest block that was shown with it. */
+/** The last block of a backfill, the endpoint that showed it, and the newest block that was shown with it. */
 interface FinalBlock extends BlockRef {
   readonly shownBy: Endpoint | undefined;
   readonly head: number;
 }
 
-/** How a collection goes on after a job: at once in some lane, or after a while. */
+/** The next step of a collection after a job: at once in some lane, or after a wait. */
 type Next = { readonly lane: Lane } | { readonly inMs: number };
 
 export class IndexingJobs {
   readonly #options: JobsOptions;
   readonly #work = new Lane(PARALLEL);
-  /** Apart, so that addresses nobody ever used do not keep collections waiting. */
+  /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
   readonly #searches = new Lane(SEARCHES);
-  /** Streams whose next attempt is set for later. */
+  /** Streams with a later attempt, and the function that cancels it. */
   readonly #delayed = new Map<StreamName, () => void>();
-  /** Streams that grew while a job of theirs was running, which may have looked before. */
+  /** Streams that grew during their job. The job may have read the stream before that. */
   readonly #grown = new Set<StreamName>();
 
   constructor(options: JobsOptions) {
     this.#options = options;
   }
 
-  /** Collections waited for or worked on. */
+  /** Number of collections that wait or have a running job. */
   get open(): number {
     return this.#work.size + this.#searches.size + this.#delayed.size;
   }
 
-  /** Takes up what the log says is left to do; returns whether the chain has any NFT stream at all. */
+  /** Queues the open work of the log. Returns true if the chain has any stream that may be an NFT's. */
   async load(): Promise<boolean> {
     const { log, chain } = this.#options;
     let any = false;
@@ -118,7 +118,7 @@ export class IndexingJobs {
     }
   }
 
-  /** Takes note of a stream of this chain: queues it when it has work left. */
+  /** Queues a stream of this chain if it has work left. */
   offer(head: StreamHead): void {
     const { status, retryAt } = fromHeadline(head.headline);
     if (!OPEN.includes(status)) return;
@@ -170,7 +170,7 @@ export class IndexingJobs {
     }
   }
 
-  /** Not before the job is over, its lease given back: until then its stream is taken. */
+  /** Queues the next step. Runs after the job has released its lease: until then the stream counts as taken. */
   async #goOn(stream: StreamName, next: Next | undefined): Promise<void> {
     if (next === undefined) {
       if (!this.#grown.has(stream)) return;
@@ -181,7 +181,7 @@ export class IndexingJobs {
     else this.#later(stream, next.inMs);
   }
 
-  /** Cancels what waits; what runs ends by the lifecycle's signal. */
+  /** Cancels waiting jobs. Running ones end by the lifecycle's signal. */
   stop(): void {
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
@@ -197,7 +197,7 @@ export class IndexingJobs {
       return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
     } catch (error) {
       if (signal.aborted || isAbort(error)) return undefined;
-      // Lost a lease or a race: the log knows how far it is.
+      // The job lost its lease, or a race for the stream. The log knows the progress.
       logger.debug({ err: error, stream }, "an indexing job was interrupted");
       return { inMs: LEASE_RETRY_MS };
     }
@@ -224,7 +224,7 @@ export class IndexingJobs {
       await writer.settled();
       return next && { lane: next };
     } catch (error) {
-      // Nothing is written beside it, nor after the lease is given up.
+      // Waits for the running append: a second one must not run beside it, nor after the lease is released.
       await writer.settled().catch(() => undefined);
       if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
       const { event, change, waitMs } = failureOf(error, writer.state, clock);
@@ -239,26 +239,25 @@ export class IndexingJobs {
     }
   }
 
-  /** Says what a job tries that has not moved for so long: in the process's log, and to subscribers by the event log. */
+  /** Reports the step of a job without progress: in the process's log, and to subscribers through the event log. */
   #stalled(writer: StreamWriter, address: Address, ms: number): void {
     const { chain, logger, reader } = this.#options;
     const { state } = writer;
-    const doing =
-      state.status === "requested" ? "finding out what the contract is" : `reading from block ${nextBlock(state)}`;
+    const doing = state.status === "requested" ? "identifying the contract" : `reading from block ${nextBlock(state)}`;
     const reason = stallReason(doing, ms, reader.failureWithin(ms));
     logger.warn({ chain: chain.name, address, seconds: Math.round(ms / 1_000), reason }, "indexing makes no progress");
     if (writer.isIdle) writer.append([{ type: "IndexingStalled", reason }], {});
   }
 
-  /** Where a collection goes on that `lane` has identified, or could not. */
+  /** Returns the lane in which a collection continues after `lane`. Undefined: in the same job. */
   #laneAfter(lane: Lane, status: IndexState["status"]): Lane | undefined {
     if (status === "requested") return this.#searches;
     return status === "backfilling" && lane === this.#searches ? this.#work : undefined;
   }
 
   /**
-   * Begins to say what the contract is, unless only a search can tell; returns the final block, where its history is to
-   * be read up to it.
+   * Identifies the contract and begins the append of the result. If only a search can tell, appends no event. Returns
+   * the final block if the history must be read up to it.
    */
   async #identify(
     writer: StreamWriter,
@@ -278,7 +277,7 @@ export class IndexingJobs {
       writer.append([identified], { ...common, status: kind });
       return undefined;
     }
-    // A contract younger than the final block has no final history to read: the follower reads all of it.
+    // A contract younger than the final block has no final history. The follower reads all of it.
     const final = await this.#finalBlock();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
@@ -287,7 +286,7 @@ export class IndexingJobs {
     return final;
   }
 
-  /** @param from a block that the chain had as final before: who shows less may be behind, and others are asked */
+  /** @param from the last known final block. An endpoint with a lower one may be behind; the pool asks another. */
   async #finalBlock(from = 0): Promise<FinalBlock> {
     const { reader } = this.#options;
     let tips = await reader.tips();
@@ -297,8 +296,8 @@ export class IndexingJobs {
   }
 
   /**
-   * Has the follower take over, which reads on while the last of the history is still being appended.
-   * @param seen the newest block that was shown since the collection was asked for; without it, whatever is newest
+   * Registers the collection with the follower, which reads on while the last append of the history is still running.
+   * @param seen the newest block known since the request; without it the follower polls first
    */
   #handOver(writer: StreamWriter, address: Address, seen?: number): void {
     this.#options.collections.expect(address, writer.state, writer.settled());
@@ -314,7 +313,7 @@ export class IndexingJobs {
     const { reader, chain, observer, clock, verify } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
-      // The node's final block is below what is in already: it lags. Asked again later.
+      // The node's final block is below the stored history: the node is behind. The job is retried later.
       throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
     }
     let transfers = 0;
@@ -331,7 +330,7 @@ export class IndexingJobs {
       onMalformed: (count) => observer.malformed(chain.chainId, count),
     });
     for await (const events of ranges) {
-      // One append at a time; the next ranges are asked for and decoded meanwhile.
+      // One append at a time. The next ranges are read and decoded meanwhile.
       await writer.settled();
       signal.throwIfAborted();
       let next = nextBlock(writer.state);

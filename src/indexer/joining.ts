@@ -1,6 +1,6 @@
 /**
- * The collections of one chain whose history is read: each reads what it misses up to the followed head, is declared
- * complete there, and is followed from then on.
+ * The collections of one chain whose history is read. Reads each one's missing blocks up to the followed head, declares
+ * it complete there, and passes it on to be followed.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
@@ -18,11 +18,11 @@ import { presentHeaders } from "./present-headers.ts";
 import { SeenHeaders } from "./seen-headers.ts";
 
 interface Joining extends Followed {
-  /** Of the append that leaves it ready to join, until that is known to be in. */
+  /** The append that makes the collection ready to join, while it is pending. */
   appended?: Promise<StreamHead> | undefined;
-  /** Its logs are taken from receipts: an endpoint has left some out before. */
+  /** True if logs must come from receipts, because an endpoint omitted some before. */
   byReceipts?: boolean;
-  /** Looks in a row at which it could not be read for now. */
+  /** Failed attempts in a row. */
   misses?: number;
 }
 
@@ -31,19 +31,19 @@ export interface JoiningOptions {
   readonly reader: ChainReader;
   readonly streams: FollowedStreams;
   readonly verify: Verify;
-  /** Takes over one that has joined. */
+  /** Takes over a collection that has joined. */
   readonly onJoined: (followed: Followed) => void;
-  /** Takes note of one that somebody else moved on. */
+  /** Called for a collection whose stream another writer moved on. */
   readonly onMovedOn: (address: Address) => Promise<void>;
-  /** Hears of one that cannot be read as things are, and for how many ms it is left alone. */
+  /** Called for a collection that could not be read, with the wait in ms before the next attempt. */
   readonly onFailed: (followed: Followed, error: unknown, waitMs: number) => void;
 }
 
-/** Blocks whose logs are checked against their headers when a collection joins: more than any chain leaves unfinalised. */
+/** Newest blocks whose logs are checked against headers at a join: more than any chain leaves unfinalised. */
 const MAX_CHECKED = 512;
-/** What may pass is waited for at so many looks; each that fails makes the chain's next one come later. */
+/** After this many temporary failures in a row, a collection waits alone: each failure delays the chain's next poll. */
 const MAX_MISSES = 3;
-/** A collection further behind than this goes back to the backfill, which decodes off this thread. */
+/** A collection further behind goes back to the backfill, which decodes off this thread. */
 const MAX_JOIN_GAP = 10_000;
 
 export class JoiningCollections {
@@ -63,20 +63,20 @@ export class JoiningCollections {
     this.#waiting.clear();
   }
 
-  /** One that will be ready with an append that is under way: what it misses is read meanwhile. */
+  /** Adds a collection that becomes ready with a pending append. Its missing blocks are read meanwhile. */
   expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
     const joining: Joining = { address, version: 0, state, appended };
     this.#waiting.set(address, joining);
-    // Who appends it goes on from what the log says.
+    // The job that appends goes on from the log's state.
     appended.catch(() => this.#remove(joining));
   }
 
-  /** Whether it still waited: it may have been given up meanwhile, or stand there anew. */
+  /** Removes a collection. Returns false if it was removed or replaced meanwhile. */
   #remove(joining: Joining): boolean {
     return this.#waiting.get(joining.address) === joining && this.#waiting.delete(joining.address);
   }
 
-  /** Writes to the streams of those that wait why they wait so long. */
+  /** Records the reason for the delay in the streams of the collections that wait. */
   async stalled(reason: string): Promise<void> {
     for (const joining of [...this.#waiting.values()]) {
       if (joining.appended !== undefined) continue;
@@ -85,37 +85,37 @@ export class JoiningCollections {
     }
   }
 
-  /** The follower was given these, and follows them. */
+  /** Remembers headers that the follower has read and follows. */
   saw(headers: readonly BlockHeader[]): void {
     this.#seen.add(headers);
   }
 
   /**
-   * Completes those that wait: reads from their end to the followed head and appends `IndexingCompleted`. `headerOf` gives
-   * the unfinalised headers, which the logs must agree with. False where that head is not enough for all of them.
+   * Completes the collections that wait: reads from their end to the followed head and appends `IndexingCompleted`.
+   * Their logs must agree with the unfinalised headers of `headerOf`. Returns false if one of them needs a newer head.
    */
   async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     const { streams, onMovedOn, clock } = this.#options;
     let isEnough = true;
     for (const joining of [...this.#waiting.values()]) {
       if (joining.state.retryAt > clock.now()) continue;
-      // Its final blocks are ahead of a follower that could not follow for a while.
+      // Its final blocks are above the head of a follower that was stopped for a while.
       if (nextBlock(joining.state) > head.number + 1) {
         isEnough = false;
         continue;
       }
       try {
         const isOver = await this.#joinOne(joining, head, headerOf);
-        // Whatever stands there meanwhile is of before: the append that left it ready has told of it, too.
+        // Deletes a newer entry as well: it comes from the wake-up of the same append and is out of date.
         if (isOver) this.#waiting.delete(joining.address);
       } catch (error) {
         const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
         if (!isOwn) {
-          // The others first, the next time: it may be this one alone that cannot be read.
+          // Move it to the end of the queue: perhaps only this collection cannot be read.
           if (this.#remove(joining)) this.#waiting.set(joining.address, joining);
           throw error;
         }
-        // Another worker moved it on: what the log says now decides.
+        // Another worker moved the stream on. Reload its state from the log.
         this.#remove(joining);
         await onMovedOn(joining.address);
       }
@@ -123,12 +123,12 @@ export class JoiningCollections {
     return isEnough;
   }
 
-  /** Whether it is done with: false when it could not be read, or was not ready after all. */
+  /** Joins one collection. Returns false if it could not be read, or its pending append failed. */
   async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     const { streams, onJoined } = this.#options;
     const { state } = joining;
     const from = nextBlock(state);
-    // The follower itself may be on a branch that lost, and not know it yet.
+    // The follower itself may be on an orphaned branch without knowing it yet.
     if (state.endHash !== "") assertHeld({ number: state.end, hash: state.endHash }, headerOf);
     if (head.number - from > MAX_JOIN_GAP) {
       if (!(await isIn(joining))) return false;
@@ -155,14 +155,14 @@ export class JoiningCollections {
       await streams.append({ followed: joining, events, state: complete });
     } catch (error) {
       if (error instanceof ConcurrencyError) throw error;
-      // Perhaps it was written and only the answer got lost: what the log says must be read before anything is reverted.
-      throw new AppError("a collection's joining was interrupted", { code: "write_interrupted", cause: error });
+      // The append may have succeeded although its answer was lost. Reload from the log before any revert.
+      throw new AppError("the join of a collection was interrupted", { code: "write_interrupted", cause: error });
     }
     onJoined(joining);
     return true;
   }
 
-  /** The logs of the blocks that a collection still has to read, which are on the followed branch. */
+  /** Reads the logs of the blocks that a collection lacks, and checks that they lie on the followed branch. */
   async #missed(
     { address, state, byReceipts = false }: Joining,
     head: HeaderRef,
@@ -180,10 +180,10 @@ export class JoiningCollections {
       headers,
       isCovered || state.end < 0 ? undefined : presentHeaders(reader, [state.end]),
     ]);
-    // What is in was final to who read it; on a chain of which it is no part nothing is put behind it.
+    // The stored history was final when it was read. Never append blocks of a chain that lacks its last block.
     const endHash = before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined);
     if (state.endHash !== "" && endHash !== undefined && endHash !== state.endHash) {
-      throw new AppError(`the history ends on a block ${state.end} that is not on the chain that is followed`, {
+      throw new AppError(`the stored history ends on block ${state.end}, which is not on the followed chain`, {
         code: "not_canonical",
         meta: { block: state.end, hash: state.endHash, found: endHash },
       });
@@ -194,8 +194,8 @@ export class JoiningCollections {
   }
 
   /**
-   * What nothing but other endpoints or settings would help, or does not pass, is this collection's own: the others do not
-   * wait for it.
+   * Records a failure that is final or repeated as this collection's own, with a later attempt. The chain's other
+   * collections don't wait for it.
    */
   async #failed(joining: Joining, error: unknown): Promise<void> {
     const { streams, clock, onFailed } = this.#options;
@@ -210,8 +210,8 @@ export class JoiningCollections {
   }
 
   /**
-   * Headers of the newest blocks that a collection still has to read, in order and linked to the head, to check its logs
-   * by: the head is asked for in any case, for a node that is behind or on another branch has none of that hash.
+   * Returns the headers of the newest missing blocks, in order and linked to the head, to check logs against. Always
+   * requests the head: a node that is behind or on another branch lacks its hash.
    * @throws ForkedAnswersError
    */
   async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
@@ -228,14 +228,14 @@ export class JoiningCollections {
     for (const header of asked) assertHeld(header, headerOf);
     headers.push(...asked);
     headers.sort((a, b) => a.number - b.number);
-    // Final blocks are held by nobody here: that they lead to the head is what tells whose they are.
+    // `headerOf` has no final blocks. Only the link to the head proves their branch.
     if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
     this.#seen.add(asked);
     return headers;
   }
 }
 
-/** Resolves once it is ready to join as the log has it; false when the append failed that was to make it so. */
+/** Waits for the pending append and takes over its version. Returns false if the append failed. */
 async function isIn(joining: Joining): Promise<boolean> {
   if (joining.appended === undefined) return true;
   try {

@@ -1,6 +1,6 @@
 /**
- * Work under a lease: taken, renewed while the work runs, given up when it ends. A holder that loses it is aborted; one
- * that was paused and does not know it yet is refused by the log's expected versions.
+ * Runs work under a lease: acquires it, renews it while the work runs, releases it at the end. A holder that loses the
+ * lease is aborted. One that was paused, and does not know it yet, is refused by the log's expected versions.
  */
 
 import type { Clock } from "../core/clock.ts";
@@ -8,7 +8,7 @@ import { AppError } from "../core/errors.ts";
 import { within } from "../core/within.ts";
 import type { EventLog } from "../log/port.ts";
 
-/** A dead holder's work is taken over after this. */
+/** Time to live. After it, another process takes over a dead holder's work. */
 const TTL_MS = 3_000;
 const RENEW_MS = 1_000;
 
@@ -27,7 +27,7 @@ export interface LeaseOptions {
   readonly signal: AbortSignal;
 }
 
-/** Waits for the lease, runs `work` while it is held, releases it. @throws AppError `lease_lost`, and what `work` throws */
+/** Waits for the lease and runs `work` while it is held. @throws AppError `lease_lost`, and any error of `work` */
 export async function withLease<T>(options: LeaseOptions, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { log, clock, name, holder, signal } = options;
   let asked = clock.monotonic();
@@ -38,7 +38,7 @@ export async function withLease<T>(options: LeaseOptions, work: (lease: Lease) =
   return holdLease(options, asked, work);
 }
 
-/** As `withLease`, but gives up at once when somebody else holds it: then undefined. */
+/** Like `withLease`, but does not wait. Undefined if another holder has the lease. */
 export async function tryLease<T>(
   options: LeaseOptions,
   work: (lease: Lease) => Promise<T>,
@@ -48,7 +48,7 @@ export async function tryLease<T>(
   return { result: await holdLease(options, asked, work) };
 }
 
-/** @param asked when the lease was asked for: it began to run then at the earliest */
+/** @param asked monotonic time of the request for the lease. Its time to live begins no earlier. */
 async function holdLease<T>(options: LeaseOptions, asked: number, work: (lease: Lease) => Promise<T>): Promise<T> {
   const { log, clock, name, holder } = options;
   const lost = new AbortController();
@@ -76,7 +76,7 @@ async function holdLease<T>(options: LeaseOptions, asked: number, work: (lease: 
       await clock.sleep(RENEW_MS, done.signal).catch(() => undefined);
       if (done.signal.aborted) return;
       const askedAgain = clock.monotonic();
-      // Who was held up for longer than that asks all the same: as a rule nobody took it meanwhile.
+      // Renew even after the time to live: usually no other process has taken the lease meanwhile.
       const isHeld = await renewed(Math.max(RENEW_MS, heldUntil - askedAgain));
       if (isHeld !== undefined) heldUntil = isHeld ? askedAgain + TTL_MS : 0;
       if (clock.monotonic() >= heldUntil) {
@@ -86,7 +86,7 @@ async function holdLease<T>(options: LeaseOptions, asked: number, work: (lease: 
     }
   }
 
-  /** What the log says by then; undefined when it says nothing: the lease still runs for what is left of it. */
+  /** Renews the lease. Undefined if the log does not answer in time: the lease stays valid until its time is over. */
   async function renewed(withinMs: number): Promise<boolean | undefined> {
     const answer = log.acquireLease(name, holder, TTL_MS).catch(() => undefined);
     return (await within(clock, withinMs, answer))?.value;

@@ -1,7 +1,7 @@
 /**
- * The operator's lists, read from their files and read again when those change. A file that cannot be used stops the
- * start; later it is warned of once and the list of before stays in force. Which collections a flag concerns is the
- * flags' business; names are looked up as pages are written.
+ * Reads the operator's lists from their files, and re-reads changed files. An unusable file stops the start; later it
+ * causes one warning, and the previous list stays in force. Does not apply the lists: `CollectionFlags` sets the flags,
+ * and names are looked up when a page is written.
  */
 import { readFile, stat } from "node:fs/promises";
 import type { Clock } from "../core/clock.ts";
@@ -13,7 +13,7 @@ import type { FlagLists } from "../nfts/flags.ts";
 import { knownName } from "../nfts/known-names.ts";
 import { type ContractNames, type NameList, parseNameList } from "../nfts/name-list.ts";
 
-/** A list's path and the setting that names it; undefined: no list. */
+/** A list's path, undefined for no list, and the setting that names it. */
 interface ListPlace {
   readonly key: string;
   readonly path: string | undefined;
@@ -52,12 +52,12 @@ export class ListFiles implements FlagLists {
     return this.#verified.list.has(chainId, address);
   }
 
-  /** What a contract that says nothing is called; the same object until the list is another one. */
+  /** Returns the names for a contract without its own. The same object until the list changes. */
   namesOf(chainId: number, address: Address): ContractNames | undefined {
     return this.#names.list.find(chainId, address) ?? knownName(chainId, address);
   }
 
-  /** Reads them for the first time; returns what is wrong with them, a sentence each. */
+  /** Reads all lists for the first time. Returns their problems, one sentence each. */
   async load(): Promise<string[]> {
     const problems: string[] = [];
     for (const file of this.#files) problems.push(...((await file.refresh())?.problems ?? []));
@@ -68,7 +68,7 @@ export class ListFiles implements FlagLists {
     return [this.#spam, this.#verified, this.#names].filter((file) => file.path !== undefined);
   }
 
-  /** Looks for changes until stopped. @param onChange called after a list was replaced */
+  /** Polls the files for changes until the signal aborts. @param onChange called after a list was replaced */
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
     const { clock, logger, pollMs } = this.#options;
     while (this.#files.length > 0) {
@@ -77,9 +77,9 @@ export class ListFiles implements FlagLists {
         const change = await file.refresh();
         if (change === undefined) continue;
         if (change.problems.length > 0) {
-          logger.warn({ problems: change.problems }, "a list cannot be used as it is now: the one of before stays");
+          logger.warn({ problems: change.problems }, "a list file is unusable: the previous list stays in force");
         } else {
-          logger.info({ setting: file.key, entries: file.list.size }, "a list was read again");
+          logger.info({ setting: file.key, entries: file.list.size }, "a list file changed and was read again");
           onChange();
         }
       }
@@ -95,13 +95,13 @@ interface ListFileOptions<List> extends ListPlace {
   readonly maxBytes: number;
 }
 
-/** One file and the list it held when it was last usable. */
+/** One file, and the list that it held when it was last usable. */
 class ListFile<List extends { readonly size: number }> {
   readonly key: string;
   readonly path: string | undefined;
   list: List;
   readonly #options: ListFileOptions<List>;
-  /** What the file looked like when it was last read, or why it could not be. */
+  /** Fingerprint of the file at the last read, or the reason why it could not be read. */
   #seen = "";
 
   constructor(options: ListFileOptions<List>) {
@@ -111,16 +111,16 @@ class ListFile<List extends { readonly size: number }> {
     this.#options = options;
   }
 
-  /** Reads the file when it is not as it was; undefined when it is. Problems leave the list as it was. */
+  /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
   async refresh(): Promise<{ problems: string[] } | undefined> {
     if (this.path === undefined) return undefined;
     const { parse, maxBytes } = this.#options;
     let text: string;
     try {
-      // Looked at before it is read: what is written meanwhile is a change.
+      // The fingerprint is taken before the read, so that a write in between counts as a change.
       const found = await stat(this.path);
-      // A pipe would keep the start waiting.
-      if (!found.isFile()) throw new Error("it is no regular file");
+      // Reading a pipe would block the start.
+      if (!found.isFile()) throw new Error("it is not a regular file");
       const { mtimeMs, ctimeMs, size, ino } = found;
       const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
       if (look === this.#seen) return undefined;

@@ -1,8 +1,8 @@
-/** When a follower looks at its chain: once the next block is due, or when somebody says that it is worth it. */
+/** Schedules a follower's polls: when the next block is due, or earlier on request. Makes no requests itself. */
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef } from "../events/types.ts";
 
-/** Least time between looks where clients wait: a chain with ten blocks a second costs five looks. */
+/** Minimum poll interval while clients subscribe: a chain with ten blocks per second costs five polls per second. */
 const HEARD_MS = 200;
 
 export class Looks {
@@ -10,19 +10,19 @@ export class Looks {
   readonly #minPollMs: number;
   readonly #isHeard: () => boolean;
   #wake: (() => void) | undefined;
-  /** Somebody wants another look. */
+  /** True if a poll is requested. */
   #isWanted = false;
-  /** Somebody is ready to join at the followed head, if that is this block or a later one. */
+  /** A collection can join at the followed head, if that is at least this block. */
   #readied: number | undefined;
-  /** Of the last look and of the next one, on the monotonic clock. */
+  /** Monotonic times of the last poll and of the next one. */
   #begunMs = 0;
   #dueMs = 0;
-  /** Cancels the look that an announced block has set for later. */
+  /** Cancels the poll that an announced block has scheduled. */
   #announced: (() => void) | undefined;
 
   /**
-   * @param minPollMs least time between two looks that only announced blocks ask for
-   * @param isHeard whether a client waits for the chain's blocks: then an announced one is looked at without that wait
+   * @param minPollMs minimum interval between two polls for announced blocks
+   * @param isHeard true while a client waits for the chain's blocks; the interval is then HEARD_MS
    */
   constructor(clock: Clock, minPollMs: number, isHeard: () => boolean = () => false) {
     this.#clock = clock;
@@ -30,13 +30,13 @@ export class Looks {
     this.#isHeard = isHeard;
   }
 
-  /** Has the follower look now instead of when the next block is due. */
+  /** Requests a poll now instead of when the next block is due. */
   want(): void {
     this.#isWanted = true;
     this.#wake?.();
   }
 
-  /** A node announced a block: a look soon, but no more often than the least wait allows. */
+  /** A node announced a block: polls soon, but within the minimum interval. */
   headSeen(): void {
     const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : this.#minPollMs;
     const wait = this.#begunMs + least - this.#clock.monotonic();
@@ -44,13 +44,13 @@ export class Looks {
     else this.#announced ??= this.#clock.after(wait, () => this.want());
   }
 
-  /** Somebody is ready to join, at block `seen` or any later one. */
+  /** A collection can join at block `seen` or later. */
   readied(seen: number): void {
     this.#readied = Math.max(this.#readied ?? 0, seen);
     this.#wake?.();
   }
 
-  /** Whether nothing is asked for but to join at the head that is held; asked once for each turn. */
+  /** True if the only request is a join, and the followed head is new enough for it. Call once per turn. */
   isOnlyToJoin(head: BlockRef | undefined): boolean {
     const readied = this.#readied;
     this.#readied = undefined;
@@ -58,7 +58,7 @@ export class Looks {
     return isNewEnough && !this.#isWanted && this.dueIn > 0;
   }
 
-  /** A look begins: what is announced or wanted from here on is another one's. */
+  /** Begins a poll. Requests and announcements after this count for the next poll. */
   begin(): void {
     this.#isWanted = false;
     this.#announced?.();
@@ -67,7 +67,7 @@ export class Looks {
     this.#dueMs = 0;
   }
 
-  /** The next look is due in so many ms. */
+  /** Sets the ms until the next poll is due. */
   set dueIn(ms: number) {
     this.#dueMs = this.#clock.monotonic() + ms;
   }
@@ -76,7 +76,7 @@ export class Looks {
     return Math.max(0, this.#dueMs - this.#clock.monotonic());
   }
 
-  /** Resolves after so many ms, or once there is something to do. @throws as aborted */
+  /** Resolves after `ms` ms, or earlier on a request. @throws the signal's reason */
   async pause(ms: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (!this.#isWanted && this.#readied === undefined) {

@@ -1,7 +1,7 @@
 /**
- * Followed blocks in which an endpoint may have left out some of a contract's logs. A bloom filter only tells that a block
- * has logs of the contract; a transfer out of an account that does not hold the token tells that one is missing before it.
- * Reads the receipts of the blocks between, and compares them with what the stream holds.
+ * Finds followed blocks in which an endpoint omitted logs of a contract. A bloom only says that a block has logs of the
+ * contract. A transfer from an account that does not hold the token shows that an earlier transfer is missing. Reads
+ * the receipts of the blocks in between, and compares them with the stream.
  */
 import type { Address } from "../core/hex.ts";
 import { decodeTransfers, type TransferColumns } from "../events/columns.ts";
@@ -21,9 +21,9 @@ import type { ChainReader } from "../rpc/port.ts";
 import { NFT_TOPICS } from "../rpc/topics.ts";
 import { numbersBetween, presentHeaders } from "./present-headers.ts";
 
-/** Blocks looked at, the newest ones: an hour and a half of Ethereum. */
+/** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
-/** Events read at once, backwards. */
+/** Events per page, read backwards. */
 const PAGE = 64;
 
 export interface MissingOptions {
@@ -35,8 +35,8 @@ export interface MissingOptions {
 }
 
 /**
- * The block before the first one whose transfers the stream does not hold as the receipts have them; undefined when all
- * are there. @throws AppError when the chain does not answer, or has no receipts
+ * Returns the block before the first one that is stored other than in the receipts. Undefined if all are equal.
+ * @throws AppError if the chain does not answer, or has no receipts
  */
 export async function lastCompleteBlock(
   { reader, log, chainId, address, forms }: MissingOptions,
@@ -60,7 +60,7 @@ export async function lastCompleteBlock(
   return last && { number: last.number, hash: last.hash };
 }
 
-/** Transfers of the stream's newest ranges, in order, back to a block. Reverted ones are left out. */
+/** Returns the transfers of the stream's newest ranges back to a block, in order, without reverted ones. */
 async function columnsSince(log: EventLog, stream: StreamName, block: number): Promise<TransferColumns[]> {
   const found: TransferColumns[] = [];
   let end = Number.POSITIVE_INFINITY;
@@ -77,7 +77,7 @@ async function columnsSince(log: EventLog, stream: StreamName, block: number): P
   }
 }
 
-/** Each block's transfers as text, to compare. */
+/** Returns each block's transfers as text, for comparison. */
 function linesByBlock(columns: TransferColumns): Map<number, string> {
   const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");

@@ -1,18 +1,18 @@
-/** What the indexer tells its surroundings beside the log: for metrics and progress, never for decisions. */
+/** Reports of the indexer for metrics and progress. No decision depends on them. */
 import type { Address } from "../core/hex.ts";
 
 export interface IndexingObserver {
-  /** Logs under a known topic that do not decode. */
+  /** Logs under a known topic that could not be decoded. */
   malformed(chainId: number, count: number): void;
-  /** Progress of a backfill: the block reached, out of the block it goes to. */
+  /** Progress of a backfill: the block reached, and the block where it ends. */
   progress(chainId: number, address: Address, at: { block: number; target: number; transfers: number }): void;
   completed(chainId: number, address: Address): void;
   failed(chainId: number, address: Address): void;
   /** The newest block that the node shows to the follower. */
   head(chainId: number, nodeHead: number): void;
-  /** Logs that an endpoint left out of a followed block, found by a transfer that they explain. */
+  /** An endpoint omitted logs of a followed block; a later transfer revealed it. */
   omitted(chainId: number): void;
   reorg(chainId: number, depth: number): void;
-  /** Whether a fork deeper than finality keeps the chain from being followed. */
+  /** `isHalted` is true while a fork deeper than finality stops the follower. */
   halted(chainId: number, isHalted: boolean): void;
 }

@@ -1,11 +1,11 @@
-/** Headers of blocks that are there: below the node's head, or final. */
+/** Reads headers of blocks that every node must have: below its head, or final. */
 import { RpcError } from "../rpc/errors.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 
-/** Headers asked for in one batch. */
+/** Headers per request. */
 const BATCH = 100;
 
-/** The headers, in the order asked. @throws AppError, RpcError `transient` when the node lacks one: it lags */
+/** Returns the headers in the given order. @throws AppError; RpcError `transient` if the node lacks one (is behind) */
 export async function presentHeaders(
   reader: Pick<ChainReader, "headers">,
   numbers: readonly number[],
@@ -23,7 +23,7 @@ export async function presentHeaders(
   return present;
 }
 
-/** From one number to another, both included; falling when `to` is the lower one. */
+/** Returns the numbers from one block to another, both included. Descends if `to` is lower. */
 export function numbersBetween(from: number, to: number): number[] {
   const step = to < from ? -1 : 1;
   return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => from + i * step);

@@ -1,9 +1,8 @@
 /**
- * A range of blocks read in pieces, several side by side, and given in order. How many blocks a piece has is settled when
- * its turn comes; what it could not be read of is cut anew. No more pieces are begun or kept than there are places: who
- * takes them slowly is read for slowly, however much longer the history is than it looked.
+ * Reads a range of blocks in pieces, several in parallel, and returns them in order. The size of a piece is set when it
+ * begins; blocks that it could not read become a new piece. The number of places limits the pieces that run or wait, so
+ * a slow consumer slows the reading (back-pressure), however long the history is.
  */
-
 interface Gap {
   fromBlock: number;
   readonly toBlock: number;
@@ -17,19 +16,19 @@ interface Piece<T> {
 export interface ReadAheadOptions<T> {
   readonly fromBlock: number;
   readonly toBlock: number;
-  /** Blocks of the next piece. */
+  /** Returns the number of blocks of the next piece. */
   readonly span: () => number;
-  /** Reads the first blocks of a piece, up to the last one that it says. */
+  /** Reads the first blocks of a piece, up to the result's `toBlock`. */
   readonly read: (fromBlock: number, toBlock: number) => Promise<T>;
 }
 
 export class ReadAhead<T extends { readonly toBlock: number }> {
   readonly #options: ReadAheadOptions<T>;
-  /** All that is not taken yet, in order. */
+  /** Pieces and unread gaps that the consumer has not taken yet, in order. */
   readonly #queue: (Piece<T> | Gap)[];
   #places: number;
 
-  /** @param places pieces to begin with */
+  /** @param places initial number of places */
   constructor(options: ReadAheadOptions<T>, places: number) {
     const { fromBlock, toBlock } = options;
     this.#options = options;
@@ -37,7 +36,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     this.#queue = fromBlock <= toBlock ? [{ fromBlock, toBlock }] : [];
   }
 
-  /** From now on so many pieces may be read or lie ready. */
+  /** Sets how many pieces may run or wait to be taken. */
   set places(count: number) {
     this.#places = count;
   }
@@ -46,7 +45,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     return this.#queue.length === 0;
   }
 
-  /** All that has come of the first pieces, once there is any. @throws what the first one failed with */
+  /** Waits for the first piece and returns all finished pieces before the first unfinished one. @throws its error */
   async take(): Promise<T[]> {
     this.#fill();
     const [first] = this.#queue;
@@ -57,7 +56,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
       const { outcome } = head;
       if (outcome === undefined) break;
       if ("error" in outcome) {
-        // What came before it is used first.
+        // Return the pieces before the failed one first.
         if (taken.length > 0) break;
         throw outcome.error;
       }
@@ -68,8 +67,8 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
   }
 
   /**
-   * Begins as many of the first pieces as there are places. Pieces that were cut anew push others back that are read
-   * already: of those there are no more than as many again.
+   * Begins pieces in the first places. New pieces for unread blocks push finished ones beyond the places; those are
+   * limited to the same number again.
    */
   #fill(): void {
     const queue = this.#queue;
@@ -77,7 +76,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     for (let at = 0; at < queue.length && at < this.#places; at++) {
       const gap = queue[at];
       if (gap === undefined || "reading" in gap) continue;
-      // The first piece is begun in any case: the later ones wait for it.
+      // Always begin the first piece: all later ones wait for it.
       if (begun++ >= this.#places * 2 && at > 0) return;
       const { fromBlock, toBlock } = gap;
       const end = Math.min(toBlock, fromBlock + this.#options.span() - 1);
@@ -100,7 +99,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     return piece;
   }
 
-  /** What of a piece was not read stands behind it, to be begun with the next place. */
+  /** Puts the unread blocks of a piece behind it, as a gap for the next free place. */
   #giveBack(piece: Piece<T>, rest: Gap): void {
     const behind = this.#queue.indexOf(piece) + 1;
     const next = this.#queue[behind];

@@ -1,11 +1,11 @@
-/** How the indexing of a contract begins: with an event that says that somebody wants it. */
+/** Requests the indexing of a contract, by an event in its stream. The indexing jobs do the work. */
 import { ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/port.ts";
 import { fromHeadline, type IndexState, toHeadline } from "./headline.ts";
 
-/** Requests the indexing of a contract nobody asked for before; does nothing when somebody did. */
+/** Requests the indexing of a contract. Does nothing if its stream exists already. */
 export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
   const stream = nftStream(chainId, address);
   try {
@@ -16,8 +16,8 @@ export async function requestIndexing(log: EventLog, chainId: number, address: A
 }
 
 /**
- * Has a contract identified anew that was found to be no NFT: it may have been deployed since.
- * @param version the stream's version at which it was found so
+ * Requests a new identification of a contract that was no NFT: it may have been deployed since.
+ * @param version the stream's version with that result. Does nothing if the stream has moved on.
  */
 export async function requestIdentification(
   log: EventLog,

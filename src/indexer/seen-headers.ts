@@ -1,6 +1,6 @@
 /**
- * The newest headers that the follower was given, with their blooms: a collection that joins is checked by them, and asks
- * the node for those only that nobody asked for before.
+ * Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
+ * requests only the headers that are missing here.
  */
 import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader } from "../rpc/port.ts";
@@ -9,12 +9,12 @@ export class SeenHeaders {
   readonly #byNumber = new Map<number, BlockHeader>();
   readonly #most: number;
 
-  /** @param most how far below the newest one they are kept */
+  /** @param most how many blocks below the newest header are kept */
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** Takes note of headers in rising order; of two of one number the later one stays. */
+  /** Adds headers in rising order. A later header replaces an earlier one of the same number. */
   add(headers: readonly BlockHeader[]): void {
     const newest = headers.at(-1);
     if (newest === undefined) return;
@@ -25,7 +25,7 @@ export class SeenHeaders {
     }
   }
 
-  /** The whole header of that very block, where it was seen. */
+  /** Returns the full header of this block, if it was seen. */
   of({ number, hash }: Pick<HeaderRef, "number" | "hash">): BlockHeader | undefined {
     const header = this.#byNumber.get(number);
     return header?.hash === hash ? header : undefined;

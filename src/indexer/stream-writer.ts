@@ -1,16 +1,16 @@
-/** How a job writes its collection's stream: one append after another, with time in between to read on. */
+/** Writes a collection's stream for its job: one append at a time, in the background, while the job reads on. */
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/port.ts";
 import { fromHeadline, type IndexState, toHeadline } from "./headline.ts";
 
-/** Knows the version and the headline that the stream stands at. */
+/** Holds the version and the headline of the stream. */
 export class StreamWriter {
   readonly #log: EventLog;
   readonly #stream: StreamName;
   #version: number;
   #state: IndexState;
   #appended: Promise<StreamHead>;
-  /** No append is under way. */
+  /** True if no append is running. */
   isIdle = true;
 
   constructor(log: EventLog, head: StreamHead) {
@@ -21,12 +21,12 @@ export class StreamWriter {
     this.#appended = Promise.resolve(head);
   }
 
-  /** As it is once what is being appended is in; as before, when that has failed. */
+  /** The state after the running append. If the append fails, the state before it. */
   get state(): IndexState {
     return this.#state;
   }
 
-  /** Begins an append, after which the stream has `change` in its headline; the one before must have settled. */
+  /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
   append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
     const before = this.#state;
     this.#state = { ...before, ...change };
@@ -34,7 +34,7 @@ export class StreamWriter {
     this.#appended = this.#write(events, before, onAppended).finally(() => {
       this.isIdle = true;
     });
-    // Who waits for it hears of it; nobody may be waiting yet.
+    // `settled` reports the error. Without this handler it would be unhandled until then.
     this.#appended.catch(() => undefined);
   }
 
@@ -51,7 +51,7 @@ export class StreamWriter {
     return { stream, version: this.#version, headline };
   }
 
-  /** Resolves once the append under way is in, with what the stream's row says then. @throws what it failed with */
+  /** Resolves with the stream's head after the running append. @throws the append's error */
   settled(): Promise<StreamHead> {
     return this.#appended;
   }

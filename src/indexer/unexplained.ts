@@ -1,15 +1,15 @@
 /**
- * Looks for tokens that a contract gives an owner to and that no log of the contract ever told of. In: the tokens that the
- * log tells of at a block. Out: such tokens, as far as a few questions about likely ids find any.
+ * Searches for tokens that have an owner by the contract, but appear in no log of it. In: the tokens that the log knows
+ * at a block. Out: tokens without a log, as far as a few calls for likely ids find any.
  *
- * These rules keep it from false alarms:
- * - `totalSupply` proves nothing: it may be a cap, a constant, or a count that burns do not lower. It says how far to look,
- *   and the warning names it.
- * - `tokenByIndex` proves nothing: an id that it names is asked for its owner.
- * - The owner that `ownerOf` names at the very block counts, unless it is the zero address, the dead address, or the
- *   contract itself, by which some contracts say that a token is not sold yet.
- * - The log explains a token whose burn it tells of, even if the contract still names an owner.
- * - A contract is not believed if it names owners of ids drawn out of 2^64 or more: it answers for every number.
+ * These rules prevent false alarms:
+ * - `totalSupply` proves nothing: it may be a cap, a constant, or a count that burns do not lower. It only limits the
+ *   search, and the warning names it.
+ * - `tokenByIndex` proves nothing: the owner of its id is requested as well.
+ * - The owner by `ownerOf` at that block counts, unless it is the zero address, the dead address, or the contract
+ *   itself, which some contracts name for a token that is not sold yet.
+ * - The log explains a token that it shows as burned, even if the contract still names an owner.
+ * - A contract that names owners of random ids of 64 bits or more is not believed: it answers for every number.
  */
 import { Interface } from "ethers";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
@@ -24,13 +24,13 @@ const ABI = new Interface([
   "function tokenByIndex(uint256) view returns (uint256)",
 ]);
 const DEAD = "0x000000000000000000000000000000000000dead";
-/** Contracts number their tokens from one of these on. */
+/** Contracts number their tokens from one of these. */
 const FIRST_IDS = [0n, 1n, 2n];
-/** So many listed tokens have their neighbours asked about. */
+/** Number of listed tokens whose neighbours are checked. */
 const NEIGHBOURED = 4;
-/** So many ids are drawn below the supply, and so many places out of the contract's own list. */
+/** Number of random ids below the supply, and of random indexes of the contract's own list. */
 const DRAWN = 5;
-/** Ids of so many bits are drawn, where no collection is full enough to have a token. */
+/** Bit lengths of the control ids. No collection is large enough to have a token at such a random id. */
 const CONTROL_BITS = [64, 160, 256];
 const CAT_BITS = 40n;
 const LARGEST = 2n ** 256n - 1n;
@@ -38,15 +38,15 @@ const LARGEST = 2n ** 256n - 1n;
 /** Kinds of token with one owner. */
 type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
 
-/** The log's account of a collection's tokens with one owner. */
+/** The collection's tokens with one owner, as the log knows them. */
 export interface KnownTokens {
   readonly kind: SingleKind;
-  /** Tokens in the listing, and tokens the log ever told of. */
+  /** Number of listed tokens, and number of tokens that ever appeared in the log. */
   readonly listed: number;
   readonly told: number;
-  /** Some of the listed ones. */
+  /** A sample of the listed ids. */
   readonly ids: readonly bigint[];
-  /** Says if the log ever told of the token, under any kind. */
+  /** True if the token ever appeared in the log, in any kind of transfer. */
   readonly tells: (id: bigint) => boolean;
 }
 
@@ -57,7 +57,7 @@ export interface UnexplainedToken {
 
 export interface Unexplained {
   readonly tokens: readonly UnexplainedToken[];
-  /** The contract's own count, where it gives one. */
+  /** The contract's own count, if it has one. */
   readonly totalSupply: bigint | undefined;
 }
 
@@ -68,20 +68,20 @@ interface Question {
   readonly random: () => number;
 }
 
-/** Asks the view that names the owner of a token; the id is one that the view takes (see `isId`). */
+/** Encodes the call for the owner of a token. The id must fit the kind (see `isId`). */
 export function ownerCall(to: Address, kind: SingleKind, id: bigint): Call {
   if (kind === TransferKind.cryptopunks) return { to, data: ABI.encodeFunctionData("punkIndexToAddress", [id]) };
   if (kind !== TransferKind.mooncats) return { to, data: ABI.encodeFunctionData("ownerOf", [id]) };
   return { to, data: ABI.encodeFunctionData("catOwners", [`0x${id.toString(16).padStart(10, "0")}`]) };
 }
 
-/** Says if the number fits what an id of this kind is written in. */
+/** True if the number fits the id type of this kind. */
 const isId = (kind: SingleKind, id: bigint): boolean =>
   id >= 0n && id <= LARGEST && (kind !== TransferKind.mooncats || id >> CAT_BITS === 0n);
 
 /**
- * Asks about likely ids; at most four requests in all.
- * @throws AppError when the node does not answer, or has not that block's state
+ * Checks likely ids, with at most four requests in all.
+ * @throws AppError if the node does not answer, or lacks that block's state
  */
 export async function findUnexplained(question: Question, known: KnownTokens): Promise<Unexplained> {
   const { reader, address, block, random } = question;
@@ -101,7 +101,7 @@ export async function findUnexplained(question: Question, known: KnownTokens): P
   return { tokens: [...owners].map(([id, owner]) => ({ id, owner })), totalSupply };
 }
 
-/** Ids that the log does not tell of and the contract may. */
+/** Returns ids that the log lacks and the contract may have. */
 function likelyIds({ ids, told, tells }: KnownTokens, supply: bigint | undefined, random: () => number): bigint[] {
   const beside = ids.slice(0, NEIGHBOURED).flatMap((id) => [id - 1n, id + 1n]);
   const below = supply !== undefined && supply > BigInt(told) ? draws(supply, random) : [];
@@ -113,21 +113,21 @@ function controlIds(kind: SingleKind, random: () => number): bigint[] {
   return CONTROL_BITS.map((bits) => drawBits(bits, random));
 }
 
-/** A number of so many bits, the highest of them set. */
+/** Returns a random number of exactly `bits` bits. */
 function drawBits(bits: number, random: () => number): bigint {
   let drawn = 1n;
   for (let left = bits - 1; left > 0; left--) drawn = (drawn << 1n) | (random() < 0.5 ? 0n : 1n);
   return drawn;
 }
 
-/** Some numbers below `end`, which may be as large as a word. */
+/** Returns random numbers below `end`, which may be as large as a word. */
 function draws(end: bigint, random: () => number): bigint[] {
   if (end === 0n) return [];
   const far = end > 2n ** 48n ? 2n ** 48n : end;
   return Array.from({ length: DRAWN }, () => BigInt(Math.floor(random() * Number(far))));
 }
 
-/** Those of the ids that have an owner. */
+/** Returns the ids that have an owner, with the owner. */
 async function ownersOf(
   { reader, address, block }: Question,
   kind: SingleKind,
@@ -146,7 +146,7 @@ async function ownersOf(
   return owners;
 }
 
-/** The number that a call returned; undefined when it returned none. */
+/** Reads the number that a call returned. Undefined if it returned none. */
 function wordOf(result: CallResult | undefined): bigint | undefined {
   return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The addresses of one answer, each once, read from their digits: five words and an open-addressing table, no string an
- * address. Numbered in order of first appearance.
+ * Interns the addresses of one answer directly from their hex digits: five 32-bit words per address in an
+ * open-addressing table, without a string per address. Numbers them in order of first appearance.
  */
 import { mix, SEED } from "../core/mix.ts";
 import { word } from "./hex-bytes.ts";
@@ -15,7 +15,7 @@ export class AddressWords {
   #words = new Uint32Array(WORDS * 512);
   #places = new Int32Array(1_024);
 
-  /** The number of the address whose 40 digits stand at `at`, or -1 when they are none. */
+  /** Returns the number of the address whose 40 digits start at `at`, or -1 if they are not hex digits. */
   intern(view: DataView, at: number): number {
     const a = word(view, at);
     const b = word(view, at + 8);
@@ -68,7 +68,7 @@ export class AddressWords {
     this.#places = places;
   }
 
-  /** 20 bytes each. */
+  /** The interned addresses in order, 20 bytes each. */
   bytes(): Uint8Array {
     const bytes = new Uint8Array(this.count * 20);
     const view = new DataView(bytes.buffer);

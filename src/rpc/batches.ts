@@ -1,7 +1,7 @@
 /**
- * Puts requests of one turn of the event loop into JSON-RPC batches, as long as the endpoint takes them, and gives each
- * request its own answer. Ethers collects for a millisecond, which is longer than a node on this machine takes to answer.
- * An endpoint that refuses batches, or cuts them short, is asked in smaller ones or one by one for a while.
+ * Collects the requests of one event-loop turn into JSON-RPC batches and gives each request its own answer. Ethers
+ * collects for a millisecond, which is longer than a node on the same machine takes to answer. After an endpoint
+ * refuses or truncates a batch, sends smaller batches or single requests for a while.
  */
 import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
 import { RpcError } from "./errors.ts";
@@ -9,38 +9,41 @@ import { RpcError } from "./errors.ts";
 export type Answer = JsonRpcResult | JsonRpcError;
 
 export interface BatchesOptions {
-  /** Stands for the URL in errors. */
+  /** Replaces the URL in errors. */
   readonly label: string;
   /** Sends one payload, or several as a batch. @throws RpcError */
   readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<Answer[]>;
-  /** The error of one request's answer. */
+  /** Makes the error of one request from its JSON-RPC error. */
   readonly errorOf: (payload: JsonRpcPayload, answer: JsonRpcError) => Error;
 }
 
-/** Calls, and characters of them, in one JSON-RPC batch; providers refuse long ones. */
+/** Most calls, and most characters of their parameters, in one batch. Providers refuse longer batches. */
 const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
-/** Logs of so many blocks are asked for alone: no other answer should wait for them. */
+/** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
-/** An endpoint that takes no batches says so in the words of one that answers nothing for a moment. */
+/**
+ * Event-loop turns without batches after a refusal. The refusal of an endpoint that doesn't support batches reads like
+ * the one of an endpoint that is down for a moment, so batches are tried again after this.
+ */
 const TURNS_WITHOUT_BATCHES = 100;
-/** After so many full batches in a row that were not cut short, twice as many calls are tried in one. */
+/** The batch size doubles after this many full batches in a row that were not truncated. */
 const UNCUT_BATCHES = 50;
-/** HTTP statuses of an endpoint that does not read batches, without a word of JSON-RPC. */
+/** HTTP statuses of an endpoint that cannot read batches and sends no JSON-RPC error. */
 const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
-/** HTTP statuses that are about the client and not about the request: the calls one by one would meet the same. */
+/** HTTP statuses about the client, not the request. Single calls would be refused in the same way. */
 const CLIENT_STATUS = new Set<unknown>([401, 402, 403, 407, 429]);
-/** So many refused batches in a row by another status are taken for a refusal of batches. */
+/** After this many failed batches in a row with any other status, the endpoint counts as not supporting batches. */
 const FAILED_BATCHES = 2;
 
-/** A request that waits for the end of the turn, then for its answer. */
+/** A request that waits for the end of the turn, and then for its answer. */
 interface Waiting {
   readonly payload: JsonRpcPayload;
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** A request of a batch that the endpoint refused. */
+/** A request of a batch that the endpoint refused, with its error. */
 interface Refused {
   readonly waiting: Waiting;
   readonly error: Error;
@@ -50,19 +53,19 @@ export class Batches {
   readonly #options: BatchesOptions;
   #nextId = 1;
   readonly #queue: Waiting[] = [];
-  /** Requests of this many turns from now on go one by one. */
+  /** Remaining event-loop turns in which each request is sent alone. */
   #turnsWithoutBatches = 0;
-  /** Calls in a batch, and how many batches of that many were answered in full since. */
+  /** Calls per batch, and the number of full batches since the last change that were not truncated. */
   #size = BATCH_MAX;
   #uncut = 0;
-  /** Batches in a row that were refused by a status of HTTP. */
+  /** Batches in a row that failed with an HTTP status. */
   #failed = 0;
 
   constructor(options: BatchesOptions) {
     this.#options = options;
   }
 
-  /** The `result` of one request. @throws RpcError */
+  /** Sends one request in the next batch and returns its `result`. @throws RpcError */
   request(method: string, params: unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
@@ -76,12 +79,12 @@ export class Batches {
     return this.#turnsWithoutBatches <= 0;
   }
 
-  /** The endpoint takes no batches, or none as long as the last one. */
+  /** Stops batching for a while, after the endpoint refused a batch. */
   refused(): void {
     this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
   }
 
-  /** Fails the requests that were not sent yet. */
+  /** Rejects the requests that were not sent yet. */
   close(error: Error): void {
     for (const { reject } of this.#queue.splice(0)) reject(error);
   }
@@ -113,12 +116,12 @@ export class Batches {
     if (batch.length > 0) this.#send(batch);
   }
 
-  /** Sends each request alone: a slow answer delays no other one. */
+  /** Sends each request alone, so that no answer waits for a slow one. */
   #sendEach(queue: readonly Waiting[]): void {
     for (const waiting of queue) this.#send([waiting]);
   }
 
-  /** Sends them and settles each; never rejects. */
+  /** Sends a batch and settles each of its requests. Never rejects. */
   async #send(batch: readonly Waiting[]): Promise<void> {
     try {
       const payloads = batch.map(({ payload }) => payload);
@@ -136,7 +139,7 @@ export class Batches {
     const refused: Refused[] = [];
     for (const waiting of batch) {
       const { payload, resolve, reject } = waiting;
-      // An endpoint that refuses a request unread may not know its id.
+      // An endpoint that refuses a request before it parses it may not know the request's id.
       const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
       if (answer === undefined) reject(this.#unanswered(payload.method));
       else if ("error" in answer && answer.error !== null) {
@@ -150,8 +153,8 @@ export class Batches {
   }
 
   /**
-   * The last calls of a batch, if they were refused for a reason that may be the batch's size, and calls before them were
-   * answered. Geth does so where the answers of a batch grow too large together (`--rpc.batch-response-max-size`).
+   * Returns the refused calls at the end of a batch if the batch's size may be the reason and an earlier call was
+   * answered. Geth truncates so when the answers grow too large together (`--rpc.batch-response-max-size`).
    */
   #cutOff(batch: readonly Waiting[], refused: readonly Refused[]): readonly Refused[] {
     const mayBeOfSize = ({ error }: Refused) =>
@@ -162,7 +165,7 @@ export class Batches {
     return batch.slice(lastKept + 1).map((waiting) => byWaiting.get(waiting) as Refused);
   }
 
-  /** The first of them alone; where that is answered, the batch was too long, and the rest goes in smaller ones. */
+  /** Retries the first truncated call alone. If it succeeds, resends the rest in smaller batches. */
   async #sendAgain(cut: readonly Refused[], answered: number): Promise<void> {
     const [first, ...rest] = cut as [Refused, ...Refused[]];
     const { waiting } = first;
@@ -192,7 +195,7 @@ export class Batches {
     this.#size = Math.min(BATCH_MAX, this.#size * 2);
   }
 
-  /** Whether the calls of a batch that failed as a whole may be answered one by one. */
+  /** Returns true if the calls of a batch that failed as a whole should be retried one by one. */
   #mayTakeEach(batch: readonly Waiting[], error: unknown): boolean {
     if (batch.length === 1) return false;
     const { kind, meta } = error instanceof RpcError ? error : {};
@@ -201,19 +204,19 @@ export class Batches {
       this.#failed++;
       if (UNREAD_STATUS.has(status) || this.#failed >= FAILED_BATCHES) this.refused();
     }
-    // Whatever the endpoint said to other batches meanwhile: if it is busy, it must not get a hundred times the requests.
+    // Don't send a hundred single requests to an endpoint that is busy, even if it refused batches meanwhile.
     const isBusy = kind === "rate" || kind === "late";
     return kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
   }
 
   #unanswered(method: string): RpcError {
-    return new RpcError("transient", `the answer has nothing for ${method}`, {
+    return new RpcError("transient", `the batch's answer lacks the result of ${method}`, {
       meta: { endpoint: this.#options.label, method },
     });
   }
 }
 
-/** Whether the answer may take seconds: logs of many blocks. */
+/** True if the answer may take seconds: logs of many blocks. */
 function isSlow({ method, params }: JsonRpcPayload): boolean {
   if (method !== "eth_getLogs") return false;
   const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];

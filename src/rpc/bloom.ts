@@ -1,6 +1,7 @@
 /**
- * A header's `logsBloom` against the logs that came: a block that speaks of a contract although none of its logs is
- * there is in doubt. Three bits of 2,048 for each address and topic (Ethereum Yellow Paper, section 4.3.1).
+ * Checks a header's `logsBloom` against the logs that an endpoint gave. If the bloom names a contract and the endpoint
+ * gave no log of it, the block is in doubt. Each address and topic sets three of 2,048 bits (Ethereum Yellow Paper,
+ * section 4.3.1).
  */
 import { keccak256 } from "ethers";
 import { LRUCache } from "lru-cache";
@@ -9,16 +10,16 @@ import type { BlockHeader, ChainLog } from "./port.ts";
 type Bits = readonly [number, number, number];
 
 /**
- * Addresses that are followed, and apart from them what blocks mention: one pass over the former must not be in vain.
- * Some 200 bytes each: 50 MB where a quarter of a million are followed.
+ * Two caches of bits: followed addresses, and all other addresses and topics. They are separate so that a pass over the
+ * followed addresses is not evicted. About 200 bytes per entry: 50 MB for a quarter of a million followed addresses.
  */
 const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
 const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
 
-/** The bits an address or topic (hex with 0x, lower case) sets. */
+/** The bits that an address or topic sets (hex with 0x, lower case). */
 const bloomBits = (hex: string): Bits => bitsIn(mentionedBits, hex);
 
-/** As `bloomBits`, of an address that is asked about block after block. */
+/** Like `bloomBits`, for an address that is checked block after block. */
 export const watchedBloomBits = (address: string): Bits => bitsIn(watchedBits, address);
 
 function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
@@ -32,10 +33,10 @@ function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
   return bits;
 }
 
-/** Whether the bloom (0x and 512 hex digits, lower case) may hold what sets these bits; false is certain. */
+/** False if nothing that sets these bits is in the bloom (0x and 512 lower-case hex digits); true if it may be. */
 export function bloomHas(bloom: string, bits: Bits): boolean {
   for (const bit of bits) {
-    // Bit 0 is the lowest of the last digit.
+    // Bit 0 is the lowest bit of the last digit.
     const code = bloom.charCodeAt(513 - (bit >> 2));
     const digit = code >= 97 ? code - 87 : code - 48;
     if ((digit & (1 << (bit & 3))) === 0) return false;
@@ -45,7 +46,7 @@ export function bloomHas(bloom: string, bits: Bits): boolean {
 
 type BloomedLog = Pick<ChainLog, "address" | "topics">;
 
-/** The bloom of logs, one after the other: up to five hashes each, some ten microseconds a hash. */
+/** Builds the bloom of logs, one log at a time: up to five hashes per log, about ten microseconds per hash. */
 export class Bloom {
   readonly #words = new Uint8Array(256);
 
@@ -55,32 +56,32 @@ export class Bloom {
     }
   }
 
-  /** As a number. */
+  /** The bloom as a number. */
   get value(): bigint {
     return BigInt(`0x${Buffer.from(this.#words).toString("hex")}`);
   }
 }
 
-/** The bloom of these logs, as a number. */
+/** Returns the bloom of these logs as a number. */
 export function bloomOf(logs: readonly BloomedLog[]): bigint {
   const bloom = new Bloom();
   for (const log of logs) bloom.add(log);
   return bloom.value;
 }
 
-/** Contracts and first topics whose logs are wanted; lower case. */
+/** Contracts and first topics of the requested logs, in lower case. */
 export interface Watched {
   readonly addresses: readonly string[];
   readonly topics: readonly string[];
 }
 
-/** Those of the watched contracts that the block may have logs of. */
+/** Returns the watched contracts that the block may have logs of, by its bloom. */
 export function spokenOf({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
   if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bloomBits(topic)))) return [];
   return addresses.filter((address) => bloomHas(logsBloom, watchedBloomBits(address)));
 }
 
-/** Blocks that may have logs of a watched contract of which none came. */
+/** Returns the blocks whose bloom names a watched contract of which there is no log. */
 export function doubtfulBlocks(
   headers: readonly BlockHeader[],
   watched: Watched,

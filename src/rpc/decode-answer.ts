@@ -1,6 +1,6 @@
 /**
- * A raw `eth_getLogs` answer to columns: parsed, verified, decoded. Pure; runs in the decode worker, and in line where
- * there is none.
+ * Turns a raw `eth_getLogs` answer into columns: parses, verifies and decodes it. Pure. Runs in the decode worker, or
+ * on the caller's thread where there is no worker.
  */
 import { type ErrorMeta, messageOf } from "../core/errors.ts";
 import type { TransferForm } from "../events/types.ts";
@@ -15,18 +15,18 @@ export interface DecodeJob {
   readonly fromBlock: number;
   readonly toBlock: number;
   readonly forms: readonly TransferForm[];
-  /** The answer is that of a batch. */
+  /** Set if the answer is that of a batch. */
   readonly batch?: BatchIds;
 }
 
-/** A range whose logs are asked for in a batch. */
+/** A range whose logs are requested as one element of a batch. */
 export interface BatchPart {
   readonly id: number;
   readonly fromBlock: number;
   readonly toBlock: number;
 }
 
-/** The requests in a batch: for the logs of ranges, in rising order, and ids of those for headers beside them. */
+/** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */
 export interface BatchIds {
   readonly logs: readonly BatchPart[];
   readonly headers: readonly number[];
@@ -36,7 +36,7 @@ export interface DecodedRange {
   readonly transfers: Uint8Array;
   readonly count: number;
   readonly malformed: number;
-  /** Logs in the answer, whether or not they read as transfers. */
+  /** Logs in the answer, including those that are not transfers. */
   readonly logs: number;
   /** Number and hash of the newest block that holds a log. */
   readonly lastBlock: number | undefined;
@@ -45,9 +45,9 @@ export interface DecodedRange {
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
 export type DecodeReply =
-  /** `headers`: as the endpoint sent them, of a batch. */
+  /** `headers`: those of a batch, as the endpoint sent them. */
   | { readonly id: number; readonly range: DecodedRange; readonly headers?: readonly unknown[] }
-  /** The endpoint answered with a JSON-RPC error; `isOfBatch`: to a batch as a whole. */
+  /** The endpoint answered with a JSON-RPC error; with `isOfBatch`, to the batch as a whole. */
   | { readonly id: number; readonly rpcError: unknown; readonly isOfBatch?: boolean }
   | {
       readonly id: number;
@@ -59,21 +59,21 @@ export type DecodeReply =
 
 const decoder = new TextDecoder();
 
-/** What is in an answer; never throws. */
+/** Decodes an answer. Never throws. */
 export function decodeAnswer(request: DecodeRequest): DecodeReply {
   if (request.batch !== undefined) return decodeBatch(request, request.batch);
   const plain = scanTransfers(request.raw, request);
   return plain === undefined ? parseAnswer(request) : { id: request.id, range: plain };
 }
 
-/** As `decodeAnswer`, by way of parsed JSON: what every answer but the plainest is read by. */
+/** Like `decodeAnswer`, through parsed JSON. Reads every answer that `scanTransfers` does not. */
 export function parseAnswer(request: DecodeRequest): DecodeReply {
   const { id, raw } = request;
   let answer: { result?: unknown; error?: unknown } | null = null;
   try {
     answer = JSON.parse(decoder.decode(raw));
   } catch {
-    // Told as what is JSON and says nothing.
+    // Reported below, like JSON that is null.
   }
   if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
@@ -86,7 +86,7 @@ interface BatchElement {
   readonly error?: unknown;
 }
 
-/** A batch of consecutive ranges' logs, and headers. */
+/** Decodes a batch: the logs of consecutive ranges, and headers. */
 function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
   const { id, raw } = request;
   const plain = scanBatch(raw, request, batch.logs);
@@ -102,7 +102,7 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
   }
   if (!Array.isArray(said)) {
     const { error } = (said ?? {}) as BatchElement;
-    return { id, rpcError: error ?? { message: "the answer is no batch" }, isOfBatch: true };
+    return { id, rpcError: error ?? { message: "the answer to a batch is not a batch" }, isOfBatch: true };
   }
   const elements = new Map((said as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
   const asked = [...batch.logs.map(({ id: one }) => one), ...batch.headers].map((one) => elements.get(one));
@@ -115,7 +115,7 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
   return "range" in reply ? { ...reply, headers: batch.headers.map((one) => elements.get(one)?.result) } : reply;
 }
 
-/** Lists of logs, each held against its own range: a log may not move from one to another. */
+/** Verifies each list of logs against its own range, so that a log cannot move to another range. Then decodes them. */
 function decodeLists(
   { id, address, topics, forms }: DecodeRequest,
   lists: readonly (Omit<BatchPart, "id"> & { readonly result: unknown })[],

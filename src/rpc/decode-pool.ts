@@ -1,6 +1,6 @@
 /**
- * Spreads large answers over the decode workers, which fetch and decode them; started on the first one, so that a service
- * that only serves has none.
+ * Distributes large answers over the decode workers, which fetch and decode them. Starts workers with the first answer,
+ * so that a service that only serves has none.
  */
 import { AppError, type ErrorMeta } from "../core/errors.ts";
 import { haveCompilersYield } from "../core/own-thread.ts";
@@ -9,28 +9,28 @@ import type { WorkerReply, WorkerRequest } from "./decode-worker.ts";
 import { classifyRpcError, RpcError } from "./errors.ts";
 import type { HttpTarget } from "./http.ts";
 
-/** A decoded answer, and how many bytes it had. */
+/** A decoded answer and its size. */
 export interface Decoded {
   readonly range: DecodedRange;
-  /** The headers that were asked for beside the logs of a batch, as they came. */
+  /** The headers that were requested in the same batch as the logs, as the endpoint sent them. */
   readonly headers: readonly unknown[];
   readonly bytes: number;
 }
 
-/** Decodes raw answers. */
+/** Decodes raw `eth_getLogs` answers. */
 export interface Decoder {
   /**
-   * Decodes a raw answer; `raw` is handed over and unusable afterwards.
-   * @throws RpcError as classified, when the answer is an error or in doubt
+   * Decodes a raw answer. Transfers ownership of `raw`: the caller cannot use it afterwards.
+   * @throws RpcError as classified, if the answer is an error or fails verification
    */
   decode(raw: Uint8Array, job: DecodeJob, meta: ErrorMeta): Promise<Decoded>;
-  /** As `decode`, of the answer to a payload, which is fetched off this thread, too. @throws RpcError, or as aborted */
+  /** Like `decode`, and fetches the payload's answer off this thread as well. @throws RpcError, or the abort reason */
   fetch(target: HttpTarget, payload: string, job: DecodeJob, meta: ErrorMeta, signal: AbortSignal): Promise<Decoded>;
-  /** Gets ready for answers that will come soon. */
+  /** Prepares for answers that will arrive soon. */
   prepare(): void;
 }
 
-/** A worker's reply as the caller wants it. @throws RpcError */
+/** Returns the range of a worker's reply. @throws RpcError if the reply is an error */
 export function unwrapReply(reply: DecodeReply, meta: ErrorMeta): DecodedRange {
   if ("range" in reply) return reply.range;
   if ("rpcError" in reply) {
@@ -41,12 +41,12 @@ export function unwrapReply(reply: DecodeReply, meta: ErrorMeta): DecodedRange {
   throw new RpcError(kind, message, { meta: { ...meta, ...more }, ...wait });
 }
 
-/** Workers at most: one decodes more in a second than most nodes send in a minute. */
+/** Most workers. One decodes more in a second than most nodes send in a minute. */
 const MAX_WORKERS = 4;
 
 interface Slot {
   readonly worker: Worker;
-  /** Answers it is at work on. */
+  /** Answers that the worker is decoding. */
   load: number;
 }
 
@@ -64,13 +64,13 @@ export class DecodePool implements Decoder {
   #nextId = 1;
   #closed = false;
 
-  /** @param cores of the machine; one is left to the request thread */
+  /** @param cores the machine's cores; one stays free for the thread that serves requests */
   constructor(cores: number) {
     this.#size = Math.min(MAX_WORKERS, Math.max(1, cores - 1));
   }
 
   decode(raw: Uint8Array, job: DecodeJob, meta: ErrorMeta): Promise<Decoded> {
-    // A view on a larger buffer would drag all of it along (and detach it under others): such are copied.
+    // Transferring a view would move its whole buffer and detach it for other users, so a view is copied first.
     const owned = raw.byteLength === raw.buffer.byteLength ? raw : raw.slice();
     return this.#ask({ ...job, id: this.#nextId++, raw: owned }, meta, [owned.buffer as ArrayBuffer]);
   }
@@ -108,7 +108,7 @@ export class DecodePool implements Decoder {
     });
   }
 
-  /** Who asked does not wait any more; the worker is told, and its reply passed over. */
+  /** Rejects a request that its caller aborted, and tells the worker. The worker's later reply is ignored. */
   #abandon(id: number, reason: unknown): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
@@ -117,7 +117,7 @@ export class DecodePool implements Decoder {
     waiting.reject(reason);
   }
 
-  /** Starts a worker where there is none: it takes longer than the first answer does to come. */
+  /** Starts a worker if there is none. Starting takes longer than the first answer. */
   prepare(): void {
     haveCompilersYield();
     if (!this.#closed && this.#workers.length === 0) this.#start();
@@ -144,7 +144,7 @@ export class DecodePool implements Decoder {
 
   #settle(reply: WorkerReply): void {
     const waiting = this.#waiting.get(reply.id);
-    // An abandoned one.
+    // The caller abandoned the request.
     if (waiting === undefined) return;
     this.#waiting.delete(reply.id);
     try {
@@ -155,14 +155,14 @@ export class DecodePool implements Decoder {
     }
   }
 
-  /** A worker that died takes its jobs with it; they fail as transient and are asked for again. */
+  /** Removes a worker that crashed. Its jobs fail as transient, so the pool retries them. */
   #lose(slot: Slot, reason: string): void {
     const at = this.#workers.indexOf(slot);
     if (at >= 0) this.#workers.splice(at, 1);
     for (const [id, waiting] of this.#waiting) {
       if (waiting.slot !== slot) continue;
       this.#waiting.delete(id);
-      waiting.reject(new RpcError("transient", `the decoder died: ${reason}`, { meta: waiting.meta }));
+      waiting.reject(new RpcError("transient", `the decode worker crashed: ${reason}`, { meta: waiting.meta }));
     }
   }
 

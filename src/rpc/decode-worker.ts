@@ -1,6 +1,6 @@
 /**
- * The decode worker: raw `eth_getLogs` answers in, or where to fetch one; columns out. All of it off the request thread,
- * which sees no byte of an answer of megabytes; buffers are transferred, not copied.
+ * The decode worker. Takes raw `eth_getLogs` answers, or requests to fetch one, and returns columns. The thread that
+ * serves requests never touches an answer of megabytes. Buffers are transferred, not copied.
  */
 import { messageOf } from "../core/errors.ts";
 import { yieldToRequests } from "../core/own-thread.ts";
@@ -8,17 +8,17 @@ import { type DecodeJob, type DecodeReply, type DecodeRequest, decodeAnswer } fr
 import { RpcError } from "./errors.ts";
 import { type HttpTarget, post } from "./http.ts";
 
-/** A request for an answer, and what is to be made of it. */
+/** A request to send to a node, and how to decode its answer. */
 export type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
 
-/** Nobody waits for that request's reply any more. */
+/** Cancels a request: its caller no longer waits for the reply. */
 export interface Abandoned {
   readonly id: number;
   readonly abandoned: true;
 }
 
 export type WorkerRequest = DecodeRequest | FetchRequest | Abandoned;
-/** `bytes`: of the raw answer. */
+/** `bytes`: size of the raw answer. */
 export type WorkerReply = DecodeReply & { readonly bytes: number };
 
 declare const self: Worker;
@@ -34,7 +34,7 @@ self.onmessage = (message: MessageEvent<WorkerRequest>) => {
   else fetchAndDecode(request);
 };
 
-/** Whatever is wrong with it: a worker that an answer brings down takes the requests of other endpoints with it. */
+/** Decodes an answer and catches every error: a crash of the worker would lose the requests of other endpoints. */
 function decode(request: DecodeRequest): void {
   try {
     answer(decodeAnswer(request), request.raw.length);

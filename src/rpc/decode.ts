@@ -1,6 +1,6 @@
 /**
- * Verified logs to transfers in columns. Free functions on primitives: this is the hot loop of a backfill and runs in a
- * worker. What a hostile contract emits under a known topic but malformed is skipped and counted, never thrown.
+ * Decodes verified logs into columns of transfers. Free functions on primitives: this is the hot loop of a backfill and
+ * runs in a worker. Skips and counts a malformed log under a known topic; a hostile contract must not make it throw.
  */
 import { TransferKind } from "../events/columns.ts";
 import type { TransferForm } from "../events/types.ts";
@@ -24,20 +24,20 @@ import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO } from "./
 import type { VerifiedLog } from "./verify.ts";
 
 export interface DecodedTransfers {
-  /** Columns as `TransfersCommitted` carries them. */
+  /** Columns in the format of `TransfersCommitted`. */
   readonly transfers: Uint8Array;
   readonly count: number;
-  /** Logs under a known topic whose data do not fit it. */
+  /** Logs under a known topic whose data do not fit the event. */
   readonly malformed: number;
 }
 
-/** An id range longer than this is taken to be this long: no honest collection is, and positions stay exact. */
+/** Longest id range; a longer one is cut to this. No honest collection is larger, and positions stay exact. */
 export const MAX_RANGE = 2 ** 40;
 
-/** The address in the 32-byte word at `start`: its last 40 digits. */
+/** The address in the 32-byte word at digit `start`: the word's last 40 digits. */
 const addressAt = (hex: string, start: number): string => hex.slice(start + 24, start + 64);
 
-/** The offset or length in the 32-byte word at byte `at` of ABI data, or -1 when it cannot be inside it. */
+/** Reads the offset or length in the word at byte `at` of ABI data. Returns -1 if it cannot lie inside the data. */
 function smallAt(data: string, at: number): number {
   const start = 2 + at * 2;
   if (start + 64 > data.length) return -1;
@@ -45,7 +45,7 @@ function smallAt(data: string, at: number): number {
   return value <= data.length ? value : -1;
 }
 
-/** Adds the pairs of a `TransferBatch`; false when its ABI data are malformed. */
+/** Adds the id and amount pairs of a `TransferBatch`. Returns false if its ABI data are malformed. */
 function addBatch(builder: TransferBuilder, log: VerifiedLog): boolean {
   const { data, topics } = log;
   const idsAt = smallAt(data, 0);
@@ -66,7 +66,7 @@ function addBatch(builder: TransferBuilder, log: VerifiedLog): boolean {
   return true;
 }
 
-/** Adds an ERC-2309 range; false when it is malformed. */
+/** Adds an ERC-2309 range. Returns false if it is malformed. */
 function addRange(builder: TransferBuilder, log: VerifiedLog): boolean {
   const { data, topics } = log;
   if (topics.length !== 4 || data.length !== 66) return false;
@@ -88,7 +88,7 @@ function addRange(builder: TransferBuilder, log: VerifiedLog): boolean {
   return true;
 }
 
-/** Decodes logs of one contract whose transfers read as `forms` say. */
+/** Decodes logs of one contract. Skips logs of forms that are not in `forms`. */
 export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly TransferForm[]): DecodedTransfers {
   const builder = new TransferBuilder();
   const accepts = new Set(forms);
@@ -100,14 +100,14 @@ export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly
   const [erc1155, erc2309, punks] = [accepts.has("erc1155"), accepts.has("erc2309"), accepts.has("cryptopunks")];
   const [erc821, cats] = [accepts.has("erc821"), accepts.has("mooncats")];
   const created = accepts.has("erc821-created");
-  // Where no log is of ERC-821, nothing is announced twice.
+  // Without a log of ERC-821, no transfer is announced twice.
   const echoes = erc821 && logs.some(mayEcho) ? new Echoes() : undefined;
   const addUnlessEcho = (log: VerifiedLog, way: Announcement, [from, to, id]: readonly [string, string, string]) => {
     if (echoes?.isEcho(log, way, [from, to, id])) return;
     addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
   };
   let malformed = 0;
-  // CryptoPunks' own `Transfer` names the buyer that `PunkBought` forgets after an accepted bid.
+  // After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before it names the buyer.
   let beside: VerifiedLog | undefined;
 
   for (const log of logs) {

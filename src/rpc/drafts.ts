@@ -1,21 +1,21 @@
-/** Transfers as contracts announced them before there was a standard, where that takes more than reading the arguments. */
+/** Decodes transfers of contracts from before the ERC-721 standard that need more than their arguments read. */
 import { TransferKind } from "../events/columns.ts";
 import { CAT_RESCUED, CREATE_821, DESTROY_821, TRANSFER_821, TRANSFER_821_SECOND } from "./topics.ts";
 import { addressOfTopic, addSingle, type TransferBuilder, ZERO } from "./transfer-builder.ts";
 import type { VerifiedLog } from "./verify.ts";
 
-/** How a contract may announce one and the same transfer: as ERC-721, as an ERC-821 draft, as a creation or destruction. */
+/** The form in which a contract announces a transfer: ERC-721, an ERC-821 draft, or a creation or destruction. */
 export type Announcement = "standard" | "draft" | "created";
 
 /**
- * Transfers that a contract announces in several ways: the further announcements in a transaction echo the first. LAND's
- * logics each announce in one way; a logic that announces in two is a small step away.
+ * Finds transfers that a contract announces in several forms: later announcements in a transaction echo the first. Each
+ * logic of LAND announces in one form only, but an upgrade could easily announce in two.
  */
 export class Echoes {
   #transaction = "";
   readonly #counts = new Map<string, Record<Announcement, number>>();
 
-  /** Says if the log repeats in one way what an earlier log of its transaction announced in another; topics are of from, to, id. */
+  /** True if an earlier log of the transaction announced the same move (topics of from, to and id) in another form. */
   isEcho({ transactionHash, blockNumber }: VerifiedLog, way: Announcement, move: readonly string[]): boolean {
     const transaction = `${blockNumber} ${transactionHash}`;
     if (transaction !== this.#transaction) {
@@ -34,23 +34,23 @@ export class Echoes {
 const DRAFT_TOPICS: ReadonlySet<string> = new Set([TRANSFER_821, TRANSFER_821_SECOND, CREATE_821, DESTROY_821]);
 const ZERO_TOPIC = `0x${"0".repeat(64)}`;
 
-/** From, to and id of a creation or destruction, as topics. */
+/** Returns the topics of from, to and id for a creation or destruction. */
 export function createdMove({ topics }: VerifiedLog): [from: string, to: string, id: string] {
   const [event, holder, id] = topics as [string, string, string];
   return event === CREATE_821 ? [ZERO_TOPIC, holder, id] : [holder, ZERO_TOPIC, id];
 }
 
-/** Says if the log may be an echo, or have one. */
+/** True if the log may be an echo, or may be echoed. */
 export function mayEcho({ topics }: VerifiedLog): boolean {
   return DRAFT_TOPICS.has(topics[0] ?? "");
 }
 
-/** The digits of a word that holds five bytes at its start, as the number they spell; undefined where there is more. */
+/** Returns a cat's five-byte id, left-aligned in its topic, as 64 digits. Undefined if the topic holds more bytes. */
 function catIdOf(topic: string): string | undefined {
   return /^0{54}$/.test(topic.slice(12)) ? topic.slice(2, 12).padStart(64, "0") : undefined;
 }
 
-/** Adds a cat's rescue or adoption; false when it is malformed. */
+/** Adds a cat's rescue or adoption. Returns false if it is malformed. */
 export function addCat(builder: TransferBuilder, log: VerifiedLog): boolean {
   const { topics, data } = log;
   const isRescue = topics[0] === CAT_RESCUED;

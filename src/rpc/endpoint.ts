@@ -1,14 +1,14 @@
-/** One endpoint as the pool sees it; implemented over ethers by `provider.ts`, and by the simulation. */
+/** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */
 import type { DecodedRange, DecodeJob } from "./decode-answer.ts";
 import type { BlockHeader } from "./port.ts";
 
-/** Decoded logs of consecutive ranges, and the headers that were asked for with them; undefined for one it lacks. */
+/** Decoded logs of consecutive ranges, and the requested headers. A header that the endpoint lacks is undefined. */
 export interface PartsAnswer {
   readonly decoded: DecodedRange;
   readonly headers: readonly (BlockHeader | undefined)[];
 }
 
-/** A range, and the filter of its logs: the parameter of an `eth_getLogs`. */
+/** A range and the `eth_getLogs` parameter for it. */
 export interface RangeFilter {
   readonly fromBlock: number;
   readonly toBlock: number;
@@ -16,16 +16,16 @@ export interface RangeFilter {
 }
 
 export interface Endpoint {
-  /** Stands for the URL in logs, metrics and errors: `eth#1`. */
+  /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;
-  /** One request; its answer's `result`. @throws RpcError */
+  /** Sends one request and returns the answer's `result`. @throws RpcError */
   request(method: string, params: unknown[]): Promise<unknown>;
-  /** The transfers in the logs of `filter`, the parameter of an `eth_getLogs`, decoded as `job` says. @throws RpcError */
+  /** Requests the logs of `filter` (the `eth_getLogs` parameter) and decodes their transfers. @throws RpcError */
   transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange>;
   /**
-   * As `transfers`, of several ranges in one request, so that one node answers for all of it, with the headers of some
-   * blocks: the first before the logs, the others after them. Undefined where the endpoint takes no batches for now.
-   * @throws RpcError; `range` when any of the ranges, or all of them together, are too large
+   * Like `transfers`, for several ranges and the headers of some blocks in one request, so that one node answers all of
+   * it. The first header goes before the logs, the rest after them. Undefined while the endpoint refuses batches.
+   * @throws RpcError, of kind `range` if one range, or all of them together, are too large
    */
   readonly transfersInParts?:
     | ((

@@ -1,33 +1,33 @@
 /**
- * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so
- * the message is matched before the code. A refusal of a range may carry a hint: a size or a range that would do.
+ * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so the
+ * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
 import { AppError, type ErrorMeta } from "../core/errors.ts";
 
 export type RpcErrorKind =
-  /** The range or the result is too large: ask for less. */
+  /** The range or the result is too large: request less. */
   | "range"
-  /** Too many requests: the same again, later. */
+  /** Too many requests: retry later. */
   | "rate"
-  /** No answer in time, or one that its connection cannot take: the same again, or less where that is too much. */
+  /** A timeout, or an answer too large for the socket: retry, with less if the size may be the reason. */
   | "late"
-  /** Lost socket, 5xx, cut-off or nonsensical answer, lagging backend: the same again, maybe elsewhere. */
+  /** Lost socket, 5xx, truncated or malformed answer, lagging backend: retry, maybe on another endpoint. */
   | "transient"
-  /** The node does not hold the state or the block asked for. */
+  /** The node does not have the requested state or block. */
   | "state_unavailable"
   /** The call itself reverted. */
   | "revert"
-  /** The answer contradicts itself or what is known: elsewhere, and this endpoint is to be doubted. */
+  /** The answer contradicts itself or known facts: ask another endpoint and bench this one. */
   | "lie"
-  /** The node does not know the method or the parameter (the `finalized` tag, say). */
+  /** The node does not support the method or the parameter (for example the `finalized` tag). */
   | "unsupported";
 
 export interface RangeHint {
-  /** Number of blocks that would do. */
+  /** Number of blocks that the endpoint accepts. */
   readonly size?: number;
-  /** Inclusive range that would do. */
+  /** Inclusive range that the endpoint accepts. */
   readonly range?: readonly [number, number];
-  /** The words speak of too many results, not of too many blocks. */
+  /** True if the message is about too many results, not too many blocks. */
   readonly ofResults?: boolean;
 }
 
@@ -35,7 +35,7 @@ export class RpcError extends AppError {
   readonly kind: RpcErrorKind;
   readonly hint: RangeHint | undefined;
   readonly retryAfterMs: number | undefined;
-  /** Revert data where there is some, hex with 0x. */
+  /** Revert data, if there are any, as hex with 0x. */
   readonly data: string | undefined;
 
   constructor(
@@ -57,15 +57,15 @@ export class RpcError extends AppError {
 }
 
 /**
- * Whether a request that failed on all endpoints, however often it was tried, may have failed for its size: no answer came
- * in time, or a refusal whose reason the words do not tell.
+ * True if a request that failed on all endpoints after all retries may have been too large: it timed out, or the
+ * refusal's message gives no known reason.
  */
 export function mayBeOfSize(error: unknown): boolean {
   if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
   return error.cause.kind === "late" || isUnknownRefusal(error.cause);
 }
 
-/** Whether an endpoint answered with a refusal whose reason its words do not tell. */
+/** True if an endpoint answered with a refusal whose message gives no known reason. */
 export function isUnknownRefusal(error: unknown): error is RpcError {
   if (!(error instanceof RpcError)) return false;
   const { kind, meta } = error;
@@ -73,18 +73,18 @@ export function isUnknownRefusal(error: unknown): error is RpcError {
   return isUnknown && ("rpcCode" in meta || "status" in meta);
 }
 
-/** System errors of a connection, in words. */
+/** Messages for the system errors of a connection. */
 const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
   ["ECONNREFUSED", "connection refused"],
   ["ECONNRESET", "connection lost"],
   ["ConnectionClosed", "connection lost"],
-  ["ENOTFOUND", "its name is not known"],
-  ["EAI_AGAIN", "its name could not be looked up"],
-  ["ETIMEDOUT", "no connection in time"],
-  ["UnexpectedRedirect", "it leads elsewhere"],
+  ["ENOTFOUND", "its host name is unknown"],
+  ["EAI_AGAIN", "its host name could not be resolved"],
+  ["ETIMEDOUT", "the connection timed out"],
+  ["UnexpectedRedirect", "it answered with a redirect"],
 ]);
 
-/** What went wrong with a connection. Never the error's own text: that names the host, which may be the operator's secret. */
+/** Describes a connection error. Never uses the error's own text, which names the host: that may be a secret. */
 export function connectionFault(error: unknown): string {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   const known = CONNECTION_FAULTS.get(code);
@@ -94,10 +94,10 @@ export function connectionFault(error: unknown): string {
 
 const number = (text: string): number => Number(text.replaceAll(",", ""));
 
-/** Sentences with a range that would do; two captures: first and last block, hex or decimal. */
+/** Messages that name an accepted range. Two captures: first and last block, hex or decimal. */
 const RANGE_HINTS: readonly RegExp[] = [/\[(0x[0-9a-f]+),\s*(0x[0-9a-f]+)\]/i, /retry with the range (\d+)-(\d+)/i];
 
-/** Sentences with a size that would do; `slack` is subtracted where a limit counts the distance or excludes an end. */
+/** Messages that name an accepted size. `slack` is subtracted where a limit counts the distance or excludes an end. */
 const SIZE_HINTS: readonly { readonly pattern: RegExp; readonly slack: number; readonly unit?: number }[] = [
   { pattern: /maximum is set to ([\d,]+)/i, slack: 1 },
   { pattern: /max range: ([\d,]+)/i, slack: 1 },
@@ -122,20 +122,20 @@ const SIZE_HINTS: readonly { readonly pattern: RegExp; readonly slack: number; r
   { pattern: /over ([\d,]+) blocks are not supported/i, slack: 0 },
 ];
 
-/** Refusals of a range without a number of blocks in them; a limit on results is not a size in blocks. */
+/** Refusals of a range without a number of blocks. A limit on results is not a size in blocks. */
 const RANGE_WORDS =
   /range|more than [\d,]+ results|too many blocks|too large|too big|too wide|response size|results? limit|logs matched|query (?:returned|exceeds|timeout)|limit the query|blocks distance|requested blocks|smaller than size/i;
 const RATE_WORDS = /compute units|credits limited|rate.?limit|too many requests|request limit|capacity|throttl|quota/i;
-/** Anvil's words for a block that it has not yet, and for one whose state it has no longer. */
+/** Anvil's message, both for a block that it does not have yet and for one whose state it dropped. */
 const OUT_OF_RANGE = "block height is \\d+ but requested was \\d+";
 const LAG_WORDS = new RegExp(
   `invalid block height|no backend|header not found|unknown block|block not found|future block|${OUT_OF_RANGE}`,
   "i",
 );
 /**
- * Geth and those made from it: a missing trie node, historical state, state histories; Nethermind: no state available for
- * block; reth: no state found for block; Besu: world state unavailable; Erigon: old data, pruning; Ethermint: failed to
- * load state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node.
+ * Geth and its forks: a missing trie node, historical state, state histories; Nethermind: no state available for block;
+ * reth: no state found for block; Besu: world state unavailable; Erigon: old data, pruning; Ethermint: failed to load
+ * state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node.
  */
 const STATE_WORDS = new RegExp(
   "missing trie node|state (?:is )?(?:not available|unavailable|already discarded)|no state (?:available|found)|" +
@@ -143,7 +143,7 @@ const STATE_WORDS = new RegExp(
     `lowest height is|recent blocks|${OUT_OF_RANGE}`,
   "i",
 );
-/** From 1.16 on, go-ethereum that stores state by hash says only this of a block whose state it dropped. */
+/** From 1.16 on, go-ethereum with hash-based state gives only this message for a block whose state it dropped. */
 const DROPPED_WORDS = /^not supported$/i;
 const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
 const UNSUPPORTED_WORDS =
@@ -151,15 +151,16 @@ const UNSUPPORTED_WORDS =
 const REVERT_WORDS =
   /revert|out ?of ?gas|invalid(?:fe)? ?opcode|opcode ?not ?found|stack ?(?:under|over)flow|invalid ?jump|evm error|execution error/i;
 
-/** Results counted, not blocks: "exceeds limit of 10000" after "logs matched" says nothing of the range. */
+/** The limit counts results, not blocks: "exceeds limit of 10000" after "logs matched" is no limit on the range. */
 const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
 
-/** "Pruned history unavailable", the code that nodes took from EIP-4444: blocks that old are not kept. */
+/** "Pruned history unavailable", the code that nodes took from EIP-4444: the node dropped blocks of that age. */
 const PRUNED_HISTORY = 4444;
 
 /**
- * Characters of a refusal that are read: each is gone over some thirty times, on the request thread. Of its message half
- * is told, once it is cleaned of secrets: of one that stood where it is cut the beginning would be left.
+ * Most characters read of a refusal's message and of its data. About thirty patterns scan each, on the thread that
+ * serves requests. The provider removes secrets from a message and keeps only the first half: a secret that this cut
+ * splits could not be recognised, and its beginning would stay.
  */
 const [MAX_MESSAGE, MAX_WORDS] = [2_000, 2_000];
 
@@ -181,17 +182,17 @@ function textOf(said: unknown): string {
   try {
     return said === undefined || said === null ? "" : JSON.stringify(said);
   } catch {
-    // Nested deeper than can be followed.
+    // Too deeply nested for `JSON.stringify`.
     return "";
   }
 }
 
-/** The error of a JSON-RPC answer `{code, message, data}` to `method`. Gateways say a text in its place. */
+/** Classifies a JSON-RPC error `{code, message, data}` of `method`. Gateways send a plain string instead. */
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
   const said = typeof error === "string" ? { message: error } : error;
   const fields = (typeof said === "object" && said !== null ? said : {}) as Record<string, unknown>;
   const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
-  // What a contract reverted with, and kept whole then; else words as the message is, of any length.
+  // Revert data of a contract must stay whole. Any other data are matched like the message.
   const data = textOf(fields["data"]);
   const words = data.slice(0, MAX_WORDS);
   const text = `${message} ${words}`;
@@ -200,11 +201,11 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
     new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
 
-  // The contract's own words come behind this, and may be any.
+  // A revert's message continues with text of the contract, which must not be matched.
   if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {
     return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
   }
-  // "Too many requests in batch": fewer at once, not later.
+  // "Too many requests in batch" asks for a smaller batch, not for a later retry.
   if (method === "batch" && code !== 429 && /\bbatch/i.test(text)) return make("range");
   if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
   if (method === "eth_getLogs") {
@@ -212,7 +213,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
     if (hint !== undefined) return make("range", { hint });
     if (LAG_WORDS.test(text)) return make("transient");
     if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
-    // A refusal nobody has seen before is most often one of size; halving costs little when it is not.
+    // An unknown refusal of logs is most often about size. If it is not, halving the range costs little.
     if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) {
       return make("range", COUNTS_RESULTS.test(text) ? { hint: { ofResults: true } } : {});
     }
@@ -228,20 +229,20 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   return make("transient");
 }
 
-/** Statuses that speak of the request itself, and not of the client's rights or the server's state. */
+/** HTTP statuses about the request itself, not about the client's rights or the server's state. */
 const REQUEST_STATUS = new Set<unknown>([400, 406, 409, 412, 414, 416, 422, 431]);
 
-/** A refusal of logs by such a status is most often one of size, like a refusal in unknown words. */
+/** Turns a refusal of logs with such a status into kind `range`. It is most often about size. */
 export function refusalOfLogs(error: unknown): unknown {
   const isOfRequest =
     error instanceof RpcError && error.kind === "transient" && REQUEST_STATUS.has(error.meta["status"]);
   return isOfRequest ? new RpcError("range", error.message, { meta: error.meta }) : error;
 }
 
-/** Request and gateway time-outs, and the one of a large proxy. */
+/** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */
 const LATE_STATUS: readonly number[] = [408, 504, 524];
 
-/** The error of an HTTP answer other than 200. */
+/** Classifies an HTTP status other than 200. */
 export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
   const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};

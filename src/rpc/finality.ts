@@ -1,6 +1,6 @@
 /**
- * The newest block and the newest final one: by the node's `finalized` tag, or so many blocks below the head where the
- * operator set a depth, the node does not know the tag, or a development node gives it to its head.
+ * Finds the newest block and the newest final block. Uses the node's `finalized` tag, or a fixed depth below the head:
+ * if the operator set a depth, if the node does not know the tag, or if a development node finalizes its head.
  */
 import type { Endpoint } from "./endpoint.ts";
 import { isUnknownRefusal, RpcError } from "./errors.ts";
@@ -8,30 +8,30 @@ import { headerBy, newestBy } from "./header.ts";
 import type { EndpointPool } from "./pool.ts";
 import type { BlockHeader, Tips } from "./port.ts";
 
-/** A node that has just started has no final block yet, and says so in the words of one that does not know the tag. */
+/** Polls without the tag after a refusal. A node that just started has no final block and refuses in the same words. */
 const LOOKS_WITHOUT_TAG = 100;
-/** So many refusals of the tag in a row, in whatever words, while the newest block is shown: the node does not know it. */
+/** After this many refusals of the tag in a row, with any message, a node that shows its newest block lacks the tag. */
 const TAG_REFUSALS = 3;
-/** How development nodes begin their answer to `web3_clientVersion`. */
+/** Client names at the start of a development node's `web3_clientVersion`. */
 const DEVELOPMENT_CLIENTS = /^(?:hardhat|ganache|ethereumjs testrpc|anvil)/i;
 
 export interface FinalityOptions {
-  /** Blocks after which a block is final, where the tag is refused or `depthIsSet`. */
+  /** Depth in blocks at which a block counts as final, if the tag is refused or `depthIsSet`. */
   readonly finalityDepth: number;
-  /** The operator set the depth: the node's tag is not asked. */
+  /** True if the operator set the depth: the tag is not requested. */
   readonly depthIsSet: boolean;
-  /** Hears once of each endpoint whose word on finality is not taken, and how many blocks deep a block is final instead. */
+  /** Called once per endpoint whose `finalized` tag is ignored, with the depth used instead. */
   readonly onDevelopmentNode?: (endpoint: string, client: string, depth: number) => void;
 }
 
 export class Finality {
   readonly #options: FinalityOptions;
   readonly #pool: EndpointPool;
-  /** The tag is not asked for in this many looks from now on. */
+  /** Remaining polls without the tag. */
   #looksWithoutTag = 0;
   /** Refusals of the tag in a row. */
   #tagRefusals = 0;
-  /** One question for each endpoint, however many looks begin before it is answered. */
+  /** One request per endpoint, shared by all polls that start before its answer. */
   readonly #developmentNodes = new Map<Endpoint, Promise<boolean>>();
 
   constructor(pool: EndpointPool, options: FinalityOptions) {
@@ -39,7 +39,7 @@ export class Finality {
     this.#options = options;
   }
 
-  /** Both, in one round trip where the node knows the tag. @throws AppError `chain_unavailable` */
+  /** Returns both, in one round trip if the node knows the tag. @throws AppError `chain_unavailable` */
   async tips(): Promise<Tips> {
     const tagged = await this.#byTag(async (endpoint) => {
       const [head, finalized] = await Promise.all([newestBy(endpoint), this.#finalBy(endpoint)]);
@@ -51,7 +51,7 @@ export class Finality {
     return isBelieved ? { ...tagged, head, finalized } : { head, finalized: await this.#byDepth(head) };
   }
 
-  /** The newest final block of a chain with this head. @throws AppError `chain_unavailable` */
+  /** Returns the newest final block below this head. @throws AppError `chain_unavailable` */
   async finalized(head: BlockHeader): Promise<BlockHeader> {
     const tagged = await this.#byTag(async (by) => ({ header: await this.#finalBy(by), by }));
     const header = tagged?.header;
@@ -59,8 +59,8 @@ export class Finality {
   }
 
   /**
-   * Whether a block may be taken for final because the endpoint says so. Hardhat and Ganache call their newest block final
-   * and take it back with the next `evm_revert`. Chains with instant finality call it final, too, and keep it.
+   * True if the endpoint's final block can be trusted. Hardhat and Ganache finalize their newest block and take it back
+   * with the next `evm_revert`. Chains with instant finality also finalize their newest block, and keep it.
    */
   async #isBelieved(finalized: BlockHeader, head: BlockHeader, by: Endpoint | undefined): Promise<boolean> {
     if (finalized.number > head.number) return false;
@@ -89,7 +89,7 @@ export class Finality {
     return isDevelopment;
   }
 
-  /** The block with the finalised tag. @throws RpcError, `unsupported` also where the endpoint's own words hide that */
+  /** Returns the `finalized` block. @throws RpcError, of kind `unsupported` also after repeated unknown refusals */
   async #finalBy(endpoint: Endpoint): Promise<BlockHeader | undefined> {
     try {
       const header = await headerBy(endpoint, "finalized");
@@ -102,11 +102,11 @@ export class Finality {
     }
   }
 
-  /** Runs a request for the block with the finalised tag; undefined where it is refused, or the operator's depth counts. */
+  /** Runs a request for the `finalized` block. Undefined if the tag is refused, or the operator set a depth. */
   async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
     if (this.#options.depthIsSet || this.#looksWithoutTag-- > 0) return undefined;
     try {
-      // The only endpoint that knows the tag may rest for being on a branch that lost: it is not asked for the tag's sake.
+      // Failover is off. The only endpoint that knows the tag may be benched because it is on an orphaned branch.
       return await this.#pool.run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
@@ -115,12 +115,12 @@ export class Finality {
     }
   }
 
-  /** The block so far below the head that the chain's depth, or the operator's, makes it final. */
+  /** Returns the block at the configured depth below the head. */
   async #byDepth(head: BlockHeader): Promise<BlockHeader> {
     const { finalityDepth } = this.#options;
     const number = Math.max(0, head.number - finalityDepth);
     if (number === head.number) return head;
-    // The endpoint must be as far as the head that the depth is counted from: its own final block may be another.
+    // An endpoint that is behind the head may have another block at this number, so its head is checked as well.
     const header = await this.#pool.run(async (endpoint) => {
       const [newest, deep] = await Promise.all([newestBy(endpoint), headerBy(endpoint, number)]);
       if (newest.number < head.number) {
@@ -128,7 +128,8 @@ export class Finality {
       }
       return deep;
     });
-    if (header === undefined) throw new RpcError("transient", "the node lost a block it had", { meta: { number } });
+    if (header === undefined)
+      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
     return header;
   }
 }

@@ -1,4 +1,4 @@
-/** Block headers as nodes send them, read and checked. */
+/** Requests block headers from one endpoint, and parses and checks them. Does no failover and no retry. */
 import { parseQuantity, quantity, toHash } from "../core/hex.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
@@ -7,14 +7,14 @@ import type { BlockHeader } from "./port.ts";
 const NO_BLOOM = `0x${"0".repeat(512)}`;
 const BLOOM = /^0x[0-9a-f]{512}$/;
 
-/** The newest block of this very endpoint. @throws RpcError, `transient` when it shows none */
+/** Returns the newest block of this endpoint. @throws RpcError, of kind `transient` if the endpoint shows none */
 export async function newestBy(endpoint: Endpoint): Promise<BlockHeader> {
   const header = await headerBy(endpoint, "latest");
   if (header !== undefined) return header;
   throw new RpcError("transient", "the endpoint has no newest block", { meta: { endpoint: endpoint.label } });
 }
 
-/** The header that this very endpoint has; undefined above its head. @throws RpcError */
+/** Returns this endpoint's header of a block. Undefined above its head. @throws RpcError */
 export async function headerBy(
   endpoint: Endpoint,
   block: number | "latest" | "finalized",
@@ -23,12 +23,12 @@ export async function headerBy(
   return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
 }
 
-/** How often one URL is asked for what it must have: behind it may be several nodes, some of them late. */
+/** Attempts per URL for data that it must have. Several nodes may be behind the URL, and some of them may lag. */
 const TRIES = 6;
 
 /**
- * The first answer that is not undefined, of several to the same request without a wait: the next one may come from
- * another node behind the same URL. @throws RpcError
+ * Repeats a request, without a wait, until its answer is not undefined. The next answer may come from another node
+ * behind the same URL. @throws RpcError
  */
 export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise<T | undefined> {
   for (let tried = 1; ; tried++) {
@@ -38,8 +38,8 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
 }
 
 /**
- * The header in an `eth_getBlockByNumber` answer; undefined for null (above the node's head).
- * @throws RpcError `lie` when a field is missing or the number is not the one asked for
+ * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
+ * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
  */
 export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
   if (wire === null || wire === undefined) return undefined;
@@ -52,7 +52,7 @@ export function parseHeader(wire: unknown, asked: number | string, endpoint: str
       timestamp: parseQuantity(fields["timestamp"]),
       logsBloom: bloomIn(fields["logsBloom"]),
     };
-    if (typeof asked === "number" && header.number !== asked) throw new TypeError("another block than asked");
+    if (typeof asked === "number" && header.number !== asked) throw new TypeError("not the requested block");
     return header;
   } catch (error) {
     throw new RpcError("lie", "the endpoint's block header is wrong", {
@@ -62,7 +62,7 @@ export function parseHeader(wire: unknown, asked: number | string, endpoint: str
   }
 }
 
-/** Whoever has none, or what is none, vouches for no log by it. */
+/** Reads the bloom. A missing or malformed bloom matches no log. */
 function bloomIn(field: unknown): string {
   const bloom = String(field).toLowerCase();
   return BLOOM.test(bloom) ? bloom : NO_BLOOM;

@@ -1,7 +1,6 @@
 /**
- * What is known of one endpoint while the service runs: how often it failed, how long it rests and what for, how quick it
- * is and how much it takes. Times are on the clock's monotonic scale: a wall clock that jumps must not bench anybody for
- * a day.
+ * The state of one endpoint at run time: failures, benches with their reasons, latency, and request sizes. All times
+ * are monotonic, in ms: a jump of the wall clock must not bench an endpoint for a day.
  */
 import { isUnknownRefusal, type RpcError } from "./errors.ts";
 import { SpanController } from "./span.ts";
@@ -10,53 +9,53 @@ import { Window } from "./window.ts";
 const BENCH_BASE_MS = 500;
 const BENCH_MAX_MS = 60_000;
 const LIAR_BENCH_MS = 300_000;
-/** A node that lags by a block has caught up by then; one that is stuck is looked at this often. */
+/** Bench of an endpoint that is behind. A lag of one block is over by then; a stuck node is checked this often. */
 const BEHIND_MS = 30_000;
-/** A failure may pass within so long; who has failed oftener is not waited for where another has answered, if with no. */
+/** An endpoint with at most this much bench left still takes part in failover: a short failure may be over. */
 const SHORT_REST_MS = 1_000;
-/** Single blocks refused in a row that say that it is not their size. */
+/** After this many single blocks refused in a row, the refusals are not about the size of the blocks. */
 const FEW = 3;
-/** What a node has pruned does not come back; that another one takes larger answers may be over sooner. */
+/** Pruned history does not come back. A refusal for size may be over sooner. */
 const LACKS_HISTORY_MS = 300_000;
 
 const smoothed = (before: number, ms: number): number => before * 0.8 + ms * 0.2;
 
 export class Health {
-  /** In a row. */
+  /** Failures in a row. */
   failures = 0;
-  /** Smoothed ms of an answer. */
+  /** Smoothed response time in ms. */
   latency = 0;
   readonly window = new Window();
   readonly span = new SpanController();
-  /** When it failed last. */
+  /** Time of the last failure. */
   #failedAt = Number.NEGATIVE_INFINITY;
-  /** For failures: over with the first success. */
+  /** End of the bench for failures. The first success ends it as well. */
   #benchedUntil = 0;
-  /** For what it says, however well it answers. */
+  /** End of the bench for wrong or old answers. A success does not end it. */
   #outUntil = 0;
   #isBehind = false;
   #lacksHistoryUntil = 0;
-  /** Refusals of history, in words or by a status that tell no reason, since it last gave some. */
+  /** Refusals of history with an unknown reason, since the endpoint last gave history. */
   #unknownRefusals = 0;
-  /** Single blocks that it refused, and others had, since it last gave history. */
+  /** Single blocks that it refused and another endpoint had, since it last gave history. */
   #refusedBlocks = 0;
   /**
-   * Until when it said itself that it will not answer (`Retry-After`): to ask earlier is to be refused for longer. What
-   * was under way then may still be answered, and says nothing against it.
+   * End of the pause that the endpoint itself asked for (`Retry-After`). A request before it would only prolong the
+   * pause. A success does not end it: a request from before the pause may still succeed.
    */
   #heldUntil = 0;
 
-  /** Until when others are asked by preference; in the past when it is free. */
+  /** Time until which other endpoints are preferred. In the past if the endpoint is free. */
   get restsUntil(): number {
     return Math.max(this.#benchedUntil, this.#outUntil, this.#heldUntil);
   }
 
-  /** Whether it may be asked what another one has refused: not if what it says is in doubt, or it is down. */
+  /** True if it may take a request that another endpoint refused: it is up, and its answers are not in doubt. */
   standsIn(now: number): boolean {
     return this.#outUntil <= now && this.#heldUntil <= now && this.#benchedUntil - now <= SHORT_REST_MS;
   }
 
-  /** Until when history is asked of others by preference. */
+  /** Time until which other endpoints are preferred for history. */
   get lacksHistoryUntil(): number {
     return this.#lacksHistoryUntil;
   }
@@ -65,12 +64,12 @@ export class Health {
     return this.#heldUntil;
   }
 
-  /** Whether it is likely to answer, whatever that is worth. */
+  /** True if it is likely to answer, even if its answers are in doubt. */
   answers(now: number): boolean {
     return this.#benchedUntil <= now && this.#heldUntil <= now;
   }
 
-  /** It answered within `ms`. */
+  /** Records an answer after `ms`. */
   succeeded(ms: number): void {
     this.failures = 0;
     this.#benchedUntil = 0;
@@ -78,18 +77,19 @@ export class Health {
     this.window.succeeded();
   }
 
-  /** Another one has answered before it what it was asked `ms` ago, logs of so many blocks. */
+  /** Records that another endpoint answered first. The request started `ms` ago and was for logs of `blocks` blocks. */
   outrun(ms: number, blocks: number): void {
     this.latency = smoothed(this.latency, ms);
     this.window.overloaded();
     this.span.tookTooLong(blocks);
   }
 
-  /** A request that was begun at `started` failed. */
+  /** Records the failure of a request that began at `started`. */
   failed({ retryAfterMs }: RpcError, started: number, now: number): void {
     this.window.overloaded();
     if (retryAfterMs !== undefined) this.#heldUntil = Math.max(this.#heldUntil, now + retryAfterMs);
-    // Under way when it last failed: sixteen at once are one fault, which is not to bench it for a minute.
+    // The request began before the last failure. Sixteen parallel failures are one fault and must not bench the
+    // endpoint for a minute.
     if (started < this.#failedAt) return;
     this.#failedAt = now;
     this.failures++;
@@ -97,32 +97,32 @@ export class Health {
     this.#benchedUntil = now + Math.max(doubled, retryAfterMs ?? 0);
   }
 
-  /** It was caught giving a wrong answer. */
+  /** Benches the endpoint for a wrong answer. */
   lied(now: number): void {
     this.#outUntil = now + LIAR_BENCH_MS;
     this.#isBehind = false;
   }
 
-  /** Others have newer blocks. */
+  /** Benches the endpoint because another endpoint has newer blocks. */
   fellBehind(now: number): void {
     if (this.#outUntil > now && !this.#isBehind) return;
     this.#outUntil = now + BEHIND_MS;
     this.#isBehind = true;
   }
 
-  /** It gave so many logs of so many blocks, in so many ranges. */
+  /** Records an answer of `logs` logs for `blocks` blocks in `parts` ranges. */
   gaveHistory(blocks: number, logs: number, parts: number): void {
     this.#refusedBlocks = 0;
     this.#unknownRefusals = 0;
     this.span.succeeded(blocks, logs, parts);
   }
 
-  /** Whether it has refused history more than once in a row for a reason that is not known: its size may be one. */
+  /** Counts refusals of history with an unknown reason. True from the second in a row: the size may be the reason. */
   refusedAgain(error: RpcError): boolean {
     return error.kind === "transient" && isUnknownRefusal(error) && ++this.#unknownRefusals > 1;
   }
 
-  /** It refused history that another endpoint has. One block alone may be more than it answers; it says so of some. */
+  /** Records refused history that another endpoint has. A refusal for size counts only after a few single blocks. */
   lackedHistory(now: number, isOfSize: boolean): void {
     if (isOfSize && ++this.#refusedBlocks < FEW) return;
     this.#refusedBlocks = 0;
@@ -130,7 +130,7 @@ export class Health {
     this.span.restart();
   }
 
-  /** Nobody has newer blocks. */
+  /** Ends the bench for being behind: the endpoint has the newest block. */
   caughtUp(): void {
     if (!this.#isBehind) return;
     this.#outUntil = 0;

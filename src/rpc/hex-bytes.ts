@@ -1,11 +1,11 @@
 /**
- * Hex digits in bytes, read in place: short loops on primitives, for answers of megabytes. A `DataView` reads four bytes at
- * once at any offset; past the end it throws `RangeError`, which is how a caller learns that an answer is cut off.
+ * Reads hex digits in place: short loops on primitives, for answers of megabytes. A `DataView` reads four bytes at once
+ * at any offset. Past the end it throws `RangeError`, which tells the caller that an answer is truncated.
  */
 
-/** What stands in `PAIR` for two bytes that are not both hex digits: a bit that no pair of digits has. */
+/** Entry of `PAIR` for two bytes that are not both hex digits: a bit that no pair of digits has. */
 const NOT_HEX = 0x100;
-/** The value of each two bytes, as a big-endian number, as two hex digits in either case. */
+/** The value of two ASCII hex digits in either case, indexed by both bytes as a big-endian number. */
 const PAIR = new Uint16Array(65_536).fill(NOT_HEX);
 const spellings = [..."0123456789abcdefABCDEF"].map(
   (digit) => [digit.charCodeAt(0), Number.parseInt(digit, 16)] as const,
@@ -15,14 +15,14 @@ for (const [first, high] of spellings) {
 }
 const ZEROS = 0x3030_3030;
 
-/** The value of a byte as a hex digit, or -1. */
+/** Returns the value of a hex digit, or -1. */
 export function digit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const letter = byte | 0x20;
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-/** Eight digits as a number, or -1 when one of them is none. */
+/** Returns eight digits as a number, or -1 if one of them is not a hex digit. */
 export function word(view: DataView, at: number): number {
   const high = view.getUint32(at);
   const low = view.getUint32(at + 4);
@@ -35,7 +35,7 @@ export function word(view: DataView, at: number): number {
   return ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
 }
 
-/** Whether 64 digits stand there. */
+/** True if 64 hex digits start at `at`. */
 export function isHex64(view: DataView, at: number): boolean {
   let all = 0;
   for (let i = 0; i < 64; i += 4) {
@@ -45,19 +45,19 @@ export function isHex64(view: DataView, at: number): boolean {
   return (all & NOT_HEX) === 0;
 }
 
-/** Whether 24 times the digit 0 stands there: what an address is padded with. */
+/** True if 24 digits 0, the padding of an address, start at `at`. */
 export function isPadding(view: DataView, at: number): boolean {
   for (let i = 0; i < 24; i += 4) if (view.getUint32(at + i) !== ZEROS) return false;
   return true;
 }
 
-/** Whether the 64 bytes at both places are the same. */
+/** True if the 64 bytes at both offsets are equal. */
 export function same64(view: DataView, a: number, b: number): boolean {
   for (let i = 0; i < 64; i += 4) if (view.getUint32(a + i) !== view.getUint32(b + i)) return false;
   return true;
 }
 
-/** Whether these very bytes stand there. */
+/** True if the bytes of `literal` start at `at`. */
 export function matches(view: DataView, at: number, literal: DataView): boolean {
   const { byteLength } = literal;
   let i = 0;
@@ -66,7 +66,7 @@ export function matches(view: DataView, at: number, literal: DataView): boolean 
   return true;
 }
 
-/** The bytes of a text of ASCII, to be matched. */
+/** Returns the bytes of an ASCII text, for `matches`. */
 export function literal(text: string): DataView {
   return new DataView(new TextEncoder().encode(text).buffer);
 }

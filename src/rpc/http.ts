@@ -1,21 +1,21 @@
 /**
- * One JSON-RPC exchange over http(s): a payload there, the answer's bytes back, within a time and a size. A file of its own
- * since it runs on two threads: here for all that is asked of a node, in the decode worker for what is large. The URL
- * stays in here: errors name the endpoint by its label.
+ * One JSON-RPC exchange over http(s): sends a payload and returns the answer's bytes, within a timeout and a size
+ * limit. Runs on two threads: the main thread, and the decode worker for large answers. Errors never contain the URL,
+ * only the endpoint's label.
  */
 import { classifyHttpStatus, connectionFault, RpcError } from "./errors.ts";
 
-/** Where to send, and how much to take. */
+/** The destination of a request, with its limits. */
 export interface HttpTarget {
   readonly url: string;
-  /** Stands for the URL in errors: `eth#1`. */
+  /** Replaces the URL in errors: `eth#1`. */
   readonly label: string;
   readonly timeoutMs: number;
-  /** Answers above this are refused before they are parsed. */
+  /** Larger answers are refused before they are parsed. */
   readonly maxBytes: number;
 }
 
-/** The bytes of the answer to a payload. @throws RpcError `transient`, `late`, `rate` or `range` */
+/** Sends a payload and returns the answer's bytes. @throws RpcError `transient`, `late`, `rate` or `range` */
 export async function post(target: HttpTarget, payload: string, signal?: AbortSignal): Promise<Uint8Array> {
   const { url, label, timeoutMs } = target;
   const timeout = AbortSignal.timeout(timeoutMs);
@@ -35,12 +35,12 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
     if (error instanceof RpcError) throw error;
     const isLate = timeout.aborted;
     const reason = isLate ? `no answer within ${timeoutMs} ms` : connectionFault(error);
-    // The cause is left out on purpose: its text carries the URL.
+    // No `cause`: its text contains the URL.
     throw new RpcError(isLate ? "late" : "transient", `the endpoint could not be reached: ${reason}`, {
       meta: { endpoint: label },
     });
   }
-  // Many providers send a JSON-RPC error with a 4xx status: the body says more than the number.
+  // Many providers send a JSON-RPC error with a 4xx status. The body says more than the status.
   if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
     throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
   }
@@ -48,9 +48,8 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
 }
 
 /**
- * The answer's bytes; of one that is too large no more than that is read. A length that was said holds, unless it is that
- * of a compressed form, or the answer comes in chunks, which end when they like; where none holds, the bytes are counted
- * as they come, which costs small answers more.
+ * Reads the answer's bytes, and stops at the size limit. Trusts `content-length`, except for a compressed or chunked
+ * answer, whose length it does not give. Then counts the bytes as they arrive, which costs small answers more.
  * @throws RpcError `range`
  */
 async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Promise<Uint8Array> {
@@ -59,7 +58,7 @@ async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Prom
   const said = isOther ? null : headers.get("content-length");
   let length = Number(said ?? 0);
   if (said !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
-  // Not looked at before: a body that was asked for as a stream is read as one, which takes a large one a fifth longer.
+  // `body` is read only here. Access makes the response a stream, which takes a fifth longer for a large answer.
   const { body } = response;
   const chunks: Uint8Array[] = [];
   for await (const chunk of length > maxBytes ? [] : (body ?? [])) {
@@ -68,7 +67,7 @@ async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Prom
     if (length > maxBytes) break;
   }
   if (length <= maxBytes) return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks);
-  // Not awaited: whoever goes on sending may not hear of it.
+  // Not awaited: an endpoint that keeps sending may never confirm the cancel.
   body?.cancel().catch(() => undefined);
   throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: length } });
 }

@@ -1,9 +1,9 @@
-/** Which of several nodes is furthest along a chain, by the newest block that each shows. */
+/** Finds the nodes that are behind, by the newest block that each node shows. Pure. */
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 
 /**
- * Those with a block that another one's is beyond: higher, or younger where they are as high, as a block is that took
- * another one's place. Of two that are alike in this the known one counts, so that nobody goes back and forth.
+ * Returns the nodes whose head is behind that of another node: lower, or equally high with an older timestamp (a block
+ * that replaced another is younger). On a tie `known` wins, so that the reader does not flip between two branches.
  */
 export function laggards<T extends { readonly head: HeaderRef }>(shown: readonly T[], known: BlockRef): T[] {
   const rank = ({ head }: T) => [head.number, head.timestamp, head.hash === known.hash ? 1 : 0] as const;

@@ -1,6 +1,6 @@
 /**
- * Reading logs: ranges split as the providers demand, long lists of addresses cut or left out of the filter, and blocks
- * in doubt settled by their receipts. What is returned is verified, in chain order, and of the asked contracts only.
+ * Reads logs for everything but the backfill. Splits ranges as providers demand, splits or drops long address lists,
+ * and settles blocks in doubt by their receipts. Returns verified logs of the requested contracts, in chain order.
  */
 import { AppError } from "../core/errors.ts";
 import { type Address, type Hash, quantity } from "../core/hex.ts";
@@ -15,29 +15,29 @@ import { logsOfReceipts } from "./receipts.ts";
 import { MAX_SPAN, SpanController } from "./span.ts";
 import { verifyLogs } from "./verify.ts";
 
-/** Addresses in one filter; providers refuse longer lists. */
+/** Most addresses in one filter. Providers refuse longer lists. */
 const ADDRESS_CHUNK = 1_000;
-/** With more chunks than this, one filter by topic alone costs less than as many requests. */
+/** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
 const MAX_CHUNKS = 2;
-/** After so many refusals in a row an endpoint is not asked for receipts any more; one alone may be a gateway's mood. */
+/** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
 const MAX_REFUSALS = 3;
-/** Blocks in doubt settled side by side. */
+/** Blocks in doubt that are settled in parallel. */
 const SETTLE_AT_ONCE = 4;
 
-/** What the reading of logs found out about the endpoints. */
+/** Hears what the log reader learns about the endpoints. */
 export interface LogWatch {
-  /** Logs that an endpoint left out and its receipts, or another endpoint, had. */
+  /** An endpoint left out logs that its receipts, or another endpoint, had. */
   missed(count: number): void;
-  /** A block in doubt that was settled, and by what. */
+  /** A block in doubt was settled by this source. */
   settled(by: "receipts" | "another endpoint" | "asking again"): void;
 }
 
 export class LogReader {
   readonly #pool: EndpointPool;
   readonly #watch: LogWatch;
-  /** Blocks of a gap to ask for at once: all, as long as that is answered in time, and with no more than is read at once. */
+  /** Blocks per request. Starts at the maximum and shrinks after a timeout. */
   readonly #span = new SpanController(MAX_SPAN);
-  /** How often an endpoint refused receipts of blocks in a row, in whatever words. */
+  /** Refusals of `eth_getBlockReceipts` in a row per endpoint, with any message. */
   readonly #refusals = new Map<Endpoint, number>();
 
   constructor(pool: EndpointPool, watch: LogWatch) {
@@ -49,7 +49,7 @@ export class LogReader {
     return (await this.#read(filter)).logs;
   }
 
-  /** The logs of the first blocks of a range: of as many as `span` has learned that are answered at once. */
+  /** Reads the logs of the first blocks of a range, as many as `span` expects in one answer. */
   async firstLogs(filter: LogFilter, span: SpanController, { reaching, signal }: FirstLogsOptions): Promise<FirstLogs> {
     const { fromBlock } = filter;
     const sources = new Sources();
@@ -74,8 +74,8 @@ export class LogReader {
   }
 
   /**
-   * The logs of a range, each block of `toCheck` checked: where its bloom speaks of a contract without a log here, its
-   * receipts decide.
+   * Reads the logs of a range and checks each block of `toCheck`. If its bloom names a contract without a log here, the
+   * block's receipts decide.
    */
   async completeLogs(
     filter: LogFilter,
@@ -105,7 +105,7 @@ export class LogReader {
     return complete === logs ? logs : complete.sort(inChainOrder);
   }
 
-  /** The logs with those of one block as they were found; the endpoint that gave other ones is benched. */
+  /** Replaces the logs of one block. Benches the endpoint that gave different ones. */
   #corrected(logs: ChainLog[], { number }: BlockHeader, found: ChainLog[], sources: Sources): ChainLog[] {
     const own = logs.filter((log) => log.blockNumber === number);
     if (sameLogs(own, found)) return logs;
@@ -115,7 +115,7 @@ export class LogReader {
     return logs.filter((log) => log.blockNumber !== number).concat(found);
   }
 
-  /** The logs of one block from whoever can vouch for them. */
+  /** Returns the logs of one block from receipts, or else from a second endpoint or a repeated request. */
   async #settle(header: BlockHeader, filter: LogFilter, strict: boolean, sources: Sources): Promise<ChainLog[]> {
     const byReceipts = await this.#byReceipts(header, filter);
     if (byReceipts !== undefined) {
@@ -123,7 +123,7 @@ export class LogReader {
       return byReceipts;
     }
     const first = sources.get(header.number);
-    // What is asked here only adds logs that the bloom vouches for: one that left logs out may be asked while it rests.
+    // This request only adds logs that the bloom confirms, so a benched endpoint may answer it.
     const second = first === undefined ? undefined : strict ? this.#pool.witness(first) : this.#pool.other(first);
     if (second === undefined && strict) {
       throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
@@ -132,14 +132,14 @@ export class LogReader {
       });
     }
     const named = spokenOf(header, filter) as Address[];
-    // Providers refuse longer lists; by topic alone, a block is one small answer.
+    // Providers refuse longer address lists. Filtered by topic alone, one block is still a small answer.
     const least = { ...filter, addresses: named.length > ADDRESS_CHUNK ? [] : named };
     const ask = (endpoint: Endpoint) => logsOfBlock(endpoint, header, least);
     const opinion = second && (await this.#opinion(second, ask, strict));
     const again = opinion ?? (await this.#pool.run(ask));
     const asked = await (first === undefined ? this.#pool.run(ask) : this.#pool.only(first, ask));
     this.#watch.settled(opinion === undefined ? "asking again" : "another endpoint");
-    // Neither can prove what it left out; a log the header's bloom vouches for is believed.
+    // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
     const spoken = new Set<string>(named);
     const union = new Map([...again, ...asked].map((log) => [log.logIndex, log]));
     return [...union.values()].filter((log) => spoken.has(log.address)).sort(inChainOrder);
@@ -149,7 +149,7 @@ export class LogReader {
     return (this.#refusals.get(endpoint) ?? 0) < MAX_REFUSALS;
   }
 
-  /** Undefined where there are none, or none that prove anything. */
+  /** Returns a block's logs from its receipts. Undefined if no endpoint has receipts, or they contradict the header. */
   async #byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
     if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
     const ask = async (endpoint: Endpoint): Promise<ChainLog[]> => {
@@ -162,16 +162,16 @@ export class LogReader {
     } catch (error) {
       // The endpoints that support receipts are down. Don't wait for them.
       if (error instanceof RpcError && error.kind === "unsupported") return undefined;
-      // Nobody's receipts add up: on this chain they may not be made to. They prove nothing then.
+      // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
       const cause = error instanceof AppError ? error.cause : undefined;
       if (cause instanceof RpcError && cause.kind === "lie") return undefined;
       throw error;
     }
   }
 
-  /** @throws RpcError `unsupported` without a request when it has said so often enough */
+  /** @throws RpcError `unsupported` without a request, after enough refusals */
   async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
-    if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no receipts of blocks");
+    if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no eth_getBlockReceipts");
     try {
       const result = await endpoint.request("eth_getBlockReceipts", [quantity(number)]);
       this.#refusals.set(endpoint, 0);
@@ -182,7 +182,7 @@ export class LogReader {
     }
   }
 
-  /** What a second endpoint has; undefined when it does not say, where that need not be waited for. */
+  /** Returns a second endpoint's answer. Undefined if the endpoint fails and the answer is not needed. */
   async #opinion<T>(second: Endpoint, ask: (of: Endpoint) => Promise<T>, isNeeded: boolean): Promise<T | undefined> {
     try {
       return await this.#pool.only(second, ask);
@@ -208,24 +208,24 @@ export class LogReader {
     return { logs, sources };
   }
 
-  /** In one answer; `count` is of all that came. @throws RpcError `range` when that is too large */
+  /** Reads a range in one answer. `count` includes the logs that were filtered out. @throws RpcError `range` */
   #ask(filter: Reading, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
     const { fromBlock, toBlock, reaching, only } = filter;
-    // A refusal that asking for less does not help may be this endpoint's alone.
+    // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
     const ask = async (endpoint: Endpoint) => {
-      // Before: who catches up in between would show the block after it has left out logs.
+      // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
       await assertReaching(endpoint, reaching);
       const all = await logsFrom(endpoint, filter);
       sources.add(fromBlock, toBlock, endpoint);
-      // At once: all contracts' logs of a long gap are gigabytes.
+      // Filtered at once: all contracts' logs of a long gap are gigabytes.
       const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
       return { logs, count: all.length };
     };
     return this.#pool.run(ask, { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) });
   }
 
-  /** In parts that are answered in time; where one is not, it is smaller the next time: who reads has others to read for. */
+  /** Reads in ranges that answer before the timeout, and shrinks the next range after one that doesn't. */
   async #inTime(filter: Reading, sources: Sources): Promise<ChainLog[]> {
     const parts: ChainLog[][] = [];
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
@@ -236,7 +236,7 @@ export class LogReader {
     return parts.flat();
   }
 
-  /** Halves a range until its answers are small enough. */
+  /** Reads a range and halves it until the endpoint accepts its size. */
   async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock, toBlock } = filter;
     const blocks = toBlock - fromBlock + 1;
@@ -256,9 +256,8 @@ export class LogReader {
   }
 
   /**
-   * One block alone is too large an answer: from its receipts, which are one answer; where there are none, by topic and
-   * by address.
-   * @throws AppError `block_too_large` when nothing is left to split
+   * Reads one block that is too large for a single answer: from its receipts, or else by topic and by address.
+   * @throws AppError `block_too_large` if nothing is left to split
    */
   async #largeBlock(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock: block, only } = filter;
@@ -273,7 +272,7 @@ export class LogReader {
     return (await this.#inPieces(filter, refusal, sources)).sort(inChainOrder);
   }
 
-  /** One block's logs by parts of the filter; what is left out is found by who checks the block. */
+  /** Reads one block's logs by parts of the filter. Finds no omitted logs: `completeLogs` checks the block. */
   async #inPieces(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const logs: ChainLog[] = [];
     for (const piece of piecesOf(filter, refusal)) {
@@ -288,12 +287,12 @@ export class LogReader {
   }
 }
 
-/** Parts of a filter that are smaller answers. @throws AppError `block_too_large` when there are none */
+/** Splits a filter into smaller ones. @throws AppError `block_too_large` if that is impossible */
 function piecesOf(filter: Reading, refusal: RpcError): Reading[] {
   const { topics, addresses, fromBlock } = filter;
   if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
   if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
-  throw new AppError(`block ${fromBlock} alone is more than the endpoint answers: ${refusal.message}`, {
+  throw new AppError(`the logs of block ${fromBlock} alone exceed the endpoint's limit: ${refusal.message}`, {
     code: "block_too_large",
     meta: { ...refusal.meta, block: fromBlock },
     cause: refusal,
@@ -301,59 +300,59 @@ function piecesOf(filter: Reading, refusal: RpcError): Reading[] {
 }
 
 export interface FirstLogsOptions {
-  /** A block that whoever answers must have: one that is behind leaves out what it does not know yet. */
+  /** A block that the endpoint must have. An endpoint that is behind omits newer logs without an error. */
   readonly reaching?: BlockRef | undefined;
   readonly signal: AbortSignal;
 }
 
 export interface FirstLogs {
   readonly logs: ChainLog[];
-  /** The last block that was asked for. */
+  /** The last block of the request. */
   readonly toBlock: number;
 }
 
 interface Reading extends LogFilter {
-  /** A block that whoever answers must have. */
+  /** A block that the endpoint must have. */
   readonly reaching?: BlockRef | undefined;
-  /** What is kept of an answer that was asked for by topic alone. */
+  /** Addresses to keep from an answer that was requested by topic alone. */
   readonly only?: ReadonlySet<Address>;
 }
 
-/** @throws RpcError `transient` when the endpoint has not got that block: its logs may end before it */
+/** @throws RpcError `transient` if the endpoint lacks the block: its logs may end before it */
 async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): Promise<void> {
   if (block === undefined) return;
   if ((await headerBy(endpoint, block.number))?.hash === block.hash) return;
-  throw new RpcError("transient", "the endpoint lacks the block that its logs are to reach", {
+  throw new RpcError("transient", "the endpoint does not have the required block yet", {
     meta: { endpoint: endpoint.label, block: block.number },
   });
 }
 
-/** Who answered for which blocks. */
+/** Records which endpoint answered for which blocks, and counts the logs against the filter's limit. */
 class Sources {
-  /** Blocks put together from answers to parts of the filter: that some of a contract's logs came says nothing there. */
+  /** Blocks read by parts of the filter. Here some logs of a contract do not mean that all of them came. */
   readonly pieced = new Set<number>();
-  /** Blocks read from their receipts, and how many of the addresses were looked for. */
+  /** Blocks read from their receipts, and the number of addresses that were searched for. */
   readonly settled = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
   readonly #ranges: { from: number; to: number; endpoint: Endpoint }[] = [];
-  /** Logs there is room for. */
+  /** Logs left before the filter's limit. */
   #room: number;
 
   constructor(room = Number.POSITIVE_INFINITY) {
     this.#room = room;
   }
 
-  /** The same logs, which are kept from here on. @throws AppError `too_many_logs` when there is no room for them */
+  /** Counts the logs and returns them. @throws AppError `too_many_logs` above the filter's limit */
   taken(logs: ChainLog[]): ChainLog[] {
     this.#room -= logs.length;
     if (this.#room >= 0) return logs;
-    throw new AppError("there are more logs than there is room for", { code: "too_many_logs" });
+    throw new AppError("the range has more logs than the caller's limit", { code: "too_many_logs" });
   }
 
   add(from: number, to: number, endpoint: Endpoint): void {
     this.#ranges.push({ from, to, endpoint });
   }
 
-  /** Whether nothing is in doubt in a block: its own receipts were read, for all addresses. */
+  /** True if the block's own receipts were read for all addresses. */
   isSettled({ number, hash }: BlockHeader, addresses: number): boolean {
     const settled = this.settled.get(number);
     return settled?.hash === hash && settled.addresses === addresses;
@@ -371,7 +370,7 @@ async function logsFrom(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog
   return verifyLogs(result, expected) as unknown as ChainLog[];
 }
 
-/** By hash (EIP-234): a node on another branch has no answer, instead of another block's. */
+/** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
 async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
   const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);

@@ -1,14 +1,14 @@
-/** `aggregate3` of Multicall3, both ways: many calls in one, each of which may fail alone. (github.com/mds1/multicall3) */
+/** Encodes and decodes `aggregate3` of Multicall3: many calls in one; each may fail. (github.com/mds1/multicall3) */
 import { addressWord, bytesAt, countAt, digitsOf, selectorOf, WORD, wordOf } from "./abi-bytes.ts";
 import type { Call, CallResult } from "./port.ts";
 
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 const TRUE = wordOf(1);
-/** From the begin of a call's tuple to its data: the target, whether it may fail, where the data are. */
+/** Bytes of a call's tuple before its data: target, allowFailure flag, offset of the data. */
 const HEAD_BYTES = 96;
 const WORD_BYTES = WORD / 2;
 
-/** The data of a call to Multicall3. */
+/** Returns the call data for Multicall3. */
 export function aggregateCalls(calls: readonly Call[]): string {
   const offsets: string[] = [];
   const tuples: string[] = [];
@@ -23,11 +23,11 @@ export function aggregateCalls(calls: readonly Call[]): string {
   return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
 }
 
-/** What each call came to. @throws RangeError when the answer is not of so many calls */
+/** Decodes the results in the order of the calls. @throws RangeError if the answer has another number of results */
 export function aggregatedResults(returned: string, calls: number): CallResult[] {
   const digits = digitsOf(returned);
   const list = countAt(digits, 0) * 2;
-  if (countAt(digits, list) !== calls) throw new RangeError("an answer to another number of calls");
+  if (countAt(digits, list) !== calls) throw new RangeError("Multicall3 returned another number of results than calls");
   const first = list + WORD;
   return Array.from({ length: calls }, (_, index) => {
     const tuple = first + countAt(digits, first + index * WORD) * 2;

@@ -1,13 +1,13 @@
 /**
- * Finds out by an endpoint's behaviour that it keeps no old state, whatever words it refuses in. Any account has a
- * balance at any block, so a node that refuses `eth_getBalance` at an old block, and answers at its head, has dropped
- * that block's state. Pruned go-ethereum says only "not supported", for one.
+ * Detects that an endpoint has no old state, by behaviour instead of error messages. Every account has a balance at
+ * every block. So a node that refuses `eth_getBalance` at an old block, and answers it at its head, has dropped that
+ * state. Pruned go-ethereum, for example, says only "not supported".
  */
 import type { Clock } from "../core/clock.ts";
 import { quantity } from "../core/hex.ts";
 import { isUnknownRefusal, RpcError } from "./errors.ts";
 
-/** Where a method that reads state has its block among its parameters. */
+/** Index of the block parameter, for each method that reads state. */
 const BLOCK_AT: Readonly<Record<string, number>> = {
   eth_call: 1,
   eth_getBalance: 1,
@@ -15,27 +15,27 @@ const BLOCK_AT: Readonly<Record<string, number>> = {
   eth_getTransactionCount: 1,
 };
 const ZERO_ADDRESS = `0x${"0".repeat(40)}`;
-/** One refusal may be a gateway's mood: the endpoint is asked this often, over ten seconds, before it is believed. */
+/** Probes before a refusal is believed, over ten seconds in all. A single refusal may be temporary. */
 const PROBES = 3;
 const PROBE_WAIT_MS = 5_000;
-/** A finding is taken up again after this: the node may have been exchanged for an archive node. */
+/** A finding expires after this: an archive node may have replaced the node. */
 const KNOWN_MS = 300_000;
-/** Every node keeps the state of its newest blocks; a refusal there has another reason, such as a fork. */
+/** Every node keeps the state of its newest blocks. A refusal there has another reason, such as a fork. */
 const ALWAYS_KEPT = 32;
 
 export interface OldStateOptions {
   readonly label: string;
   readonly clock: Clock;
-  /** One request to the endpoint. @throws RpcError */
+  /** Sends one request to the endpoint. @throws RpcError */
   readonly ask: (method: string, params: unknown[]) => Promise<unknown>;
 }
 
 export class OldState {
   readonly #options: OldStateOptions;
-  /** The newest block whose state is known to be gone, and until when that is believed. */
+  /** The newest block whose state is known to be gone, and the time when that expires. */
   #goneTo = -1;
   #knownUntil = 0;
-  /** The newest block of those whose refusal is being looked into, and the look. */
+  /** The newest refused block that the running probe covers, and that probe. */
   #refused = -1;
   #probing: Promise<void> | undefined;
   readonly #closing = new AbortController();
@@ -45,9 +45,9 @@ export class OldState {
   }
 
   /**
-   * Asks the endpoint, and tells a refusal of old state from other failures. Where that is not known yet, waits for the
-   * finding.
-   * @throws RpcError `state_unavailable` where the endpoint has no state of that block, without a request where known
+   * Sends the request, and turns a refusal of old state into `state_unavailable`. Waits for the probe if that is not
+   * known yet.
+   * @throws RpcError `state_unavailable` if the endpoint has no state of that block; without a request if known
    */
   async request(method: string, params: unknown[]): Promise<unknown> {
     const { ask, clock } = this.#options;
@@ -73,7 +73,7 @@ export class OldState {
     });
   }
 
-  /** Resolves once it is known whether the state of the block is gone. */
+  /** Resolves when it is known whether the block's state is gone. */
   async #look(block: number): Promise<void> {
     this.#refused = Math.max(this.#refused, block);
     this.#probing ??= this.#probe().finally(() => {
@@ -85,9 +85,9 @@ export class OldState {
 
   async #probe(): Promise<void> {
     const { clock } = this.#options;
-    // What was known for five minutes, and is still so, needs one look.
+    // An expired finding needs only one probe to be confirmed.
     const looks = this.#goneTo >= 0 ? 1 : PROBES;
-    // The other requests of the batch are refused in the same turn.
+    // Waits for the other refusals of the same batch, which arrive in the same turn.
     await Promise.resolve();
     const block = this.#refused;
     for (let look = 1; look <= looks; look++) {
@@ -103,7 +103,7 @@ export class OldState {
     this.#knownUntil = clock.monotonic() + KNOWN_MS;
   }
 
-  /** Whether the endpoint refuses a balance at an old block, though it gives one at its head. */
+  /** True if the endpoint refuses a balance at an old block, but answers at its head. */
   async #isRefusedAt(block: number): Promise<boolean> {
     const { ask } = this.#options;
     const [then, now, head] = await Promise.allSettled([
@@ -121,6 +121,6 @@ export class OldState {
   }
 }
 
-/** The number of a block; NaN for a tag. */
+/** Returns a block tag's number, NaN for a name such as `latest`. */
 const blockOf = (tag: unknown): number =>
   typeof tag === "string" && /^0x[0-9a-f]+$/i.test(tag) ? Number(tag) : Number.NaN;

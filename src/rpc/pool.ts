@@ -1,7 +1,7 @@
 /**
- * The endpoints of one chain: who is asked next, who rests, how much each takes. An endpoint that fails is benched for a
- * while that doubles with each failure in a row; one that lied rests longest. A request that takes far longer than its
- * endpoint's do is asked of another as well, and the first answer counts. One retry loop serves all requests.
+ * The endpoints of one chain: selects the next one, benches those that fail, and limits the load of each. A bench
+ * doubles with each failure in a row; a wrong answer benches longest. A request that is much slower than its endpoint
+ * usually is goes to a second endpoint as well, and the first answer counts. One retry loop serves all requests.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError, type ErrorMeta } from "../core/errors.ts";
@@ -13,38 +13,38 @@ import { type Failover, firstOf, isOwnRefusal, Refusals } from "./refusals.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
-/** A `Retry-After` up to this is waited out by who asks; beyond it nobody is there for the time being. */
+/** Longest `Retry-After` that a request waits for. Beyond it the request fails. */
 const HELD_MAX_MS = 10_000;
-/** A straggler: slower than this, and than four times what its endpoint takes. */
+/** A request is hedged after this time and after four times its endpoint's usual latency. */
 const HEDGE_MIN_MS = 1_000;
 const HEDGE_FACTOR = 4;
 
-/** Who has not answered by then is not waited for where everybody is asked. */
+/** Where all endpoints are asked, wait at most this long for the slowest. */
 const ALL_MS = 3_000;
 
 export interface PoolOptions {
   readonly chain: string;
   readonly endpoints: readonly Endpoint[];
   readonly clock: Clock;
-  /** Hears of each request that was also sent to a second endpoint. */
+  /** Called for each request that was also sent to a second endpoint. */
   readonly onHedge?: () => void;
-  /** Hears when an endpoint was caught lying, with its label. */
+  /** Called with the label of an endpoint that gave a wrong answer. */
   readonly onLiar?: (label: string) => void;
-  /** Hears when an endpoint is passed over because others have newer blocks, with its label. */
+  /** Called with the label of an endpoint that is benched because another one has newer blocks. */
   readonly onBehind?: (label: string) => void;
 }
 
 export interface RunOptions {
-  /** Attempts in all; background work can wait longer than a user. */
+  /** Attempts in all. Background work can wait longer than a user. */
   readonly attempts?: number;
   readonly signal?: AbortSignal;
   readonly meta?: ErrorMeta;
-  /** Which refusals of one endpoint are asked of others; `lacking` unless told. */
+  /** Refusals after which another endpoint is asked. Default: `lacking`. */
   readonly failover?: Failover;
 }
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
-/** Asks for `span` blocks, in as many ranges of one request as `parts` says where the endpoint takes that. */
+/** Requests `span` blocks, split into `parts` ranges of one request if the endpoint takes batches. */
 type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal, parts: number) => Promise<T>;
 
 export class EndpointPool {
@@ -62,21 +62,21 @@ export class EndpointPool {
     for (const endpoint of options.endpoints) this.#health.set(endpoint, new Health());
   }
 
-  /** Blocks to cut off for the endpoint that is likely next. */
+  /** Number of blocks for the next bulk request, by the endpoint that is likely to take it. */
   cut(): number {
     const endpoint = this.#pick(this.#historians(this.endpoints));
     const { span } = this.#of(endpoint);
     return span.next() * this.#partsOf(endpoint);
   }
 
-  /** Ranges that one request to the endpoint may carry. */
+  /** Most ranges in one request to the endpoint. */
   #partsOf(endpoint: Endpoint): number {
     return endpoint.transfersInParts === undefined ? 1 : this.#of(endpoint).span.parts;
   }
 
   /**
-   * Runs `operation` on the best endpoint, on others after failures and refusals.
-   * @throws RpcError when the refusal is about the request itself; AppError `chain_unavailable` when nobody answers
+   * Runs `operation` on the best endpoint, and on other endpoints after failures and refusals.
+   * @throws RpcError if the request itself is refused; AppError `chain_unavailable` if no endpoint answers
    */
   run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
     const { failover = "lacking", signal } = options;
@@ -99,8 +99,8 @@ export class EndpointPool {
   }
 
   /**
-   * As `run`, for reading history: held back to what the endpoint takes at once, and told how many blocks to ask it for.
-   * A refusal of that many is learned and is not the caller's to handle, down to a single block.
+   * Like `run`, for reading history: waits for room at an endpoint and says how many blocks to request from it. If that
+   * many are refused, learns from it and retries with fewer, down to a single block.
    */
   bulk<T>(operation: BulkOperation<T>, blocks: number, options: RunOptions = {}): Promise<T> {
     const { signal } = options;
@@ -121,7 +121,7 @@ export class EndpointPool {
             refusals.add(endpoint, error);
           } finally {
             this.#of(endpoint).window.inFlight--;
-            // All of them: the first in the queue may not be able to use this very room.
+            // Wakes all: the first one in the queue may not be able to use this endpoint.
             for (const wake of this.#waiting.splice(0)) wake();
           }
         }
@@ -130,7 +130,7 @@ export class EndpointPool {
     );
   }
 
-  /** As many blocks as the endpoint answers. @throws RpcError `range` when that is not even one */
+  /** Requests as many blocks as the endpoint accepts. @throws RpcError `range` if it refuses even one */
   async #asMany<T>(
     endpoint: Endpoint,
     operation: BulkOperation<T>,
@@ -146,7 +146,7 @@ export class EndpointPool {
         operation(one, Math.min(blocks, asked * parts), abandoned, parts);
       try {
         const { value, by } = await this.#hedged(endpoint, ask, refusals, signal);
-        // What it would have said in the end, it was not given the time to.
+        // The hedged request won and cancelled this endpoint's, which counts as a timeout here.
         if (by !== endpoint) health.outrun(this.#clock.monotonic() - started, asked);
         return value;
       } catch (error) {
@@ -166,18 +166,18 @@ export class EndpointPool {
     }
   }
 
-  /** An answer of so many logs to a request for so many blocks, in so many ranges. */
+  /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */
   answered(endpoint: Endpoint, blocks: number, logs: number, parts = 1): void {
     this.#of(endpoint).gaveHistory(blocks, logs, parts);
   }
 
-  /** What the newest failed request failed for, if that was within so many ms. */
+  /** Returns the message of the newest failed request if it failed within the last `ms` ms. */
   failureWithin(ms: number): string | undefined {
     const failure = this.#lastFailure;
     return failure !== undefined && this.#clock.monotonic() - failure.at <= ms ? failure.message : undefined;
   }
 
-  /** A second opinion: an endpoint other than `than`, and none that has refused, that is not benched. */
+  /** Returns a second endpoint, other than `than`, that is not benched and has not refused. */
   other(than: Endpoint, refusals?: Refusals): Endpoint | undefined {
     const now = this.#clock.monotonic();
     return this.endpoints.find(
@@ -185,27 +185,27 @@ export class EndpointPool {
     );
   }
 
-  /** A second opinion where nothing goes without one: from an endpoint that rests, too, when no other is left. */
+  /** Returns a second endpoint where one is required, a benched one if there is no other. */
   witness(than: Endpoint): Endpoint | undefined {
     return this.other(than) ?? this.endpoints.find((one) => one !== than);
   }
 
-  /** Takes an endpoint that was caught out of the rotation for a while. */
+  /** Benches an endpoint that gave a wrong answer. */
   benchLiar(endpoint: Endpoint): void {
     this.#of(endpoint).lied(this.#clock.monotonic());
     this.#options.onLiar?.(endpoint.label);
   }
 
   /**
-   * What this very endpoint says, if with a second attempt; what it fails for counts against it.
-   * @throws AppError `chain_unavailable` when it does not answer
+   * Runs `operation` on this endpoint only, with a second attempt. A failure counts against the endpoint.
+   * @throws AppError `chain_unavailable` if it does not answer
    */
   only<T>(endpoint: Endpoint, operation: Operation<T>, options: RunOptions = {}): Promise<T> {
     const once = () => this.#once(endpoint, operation, options.signal);
     return this.#retrying(once, { attempts: 2, ...options, refusals: new Refusals() });
   }
 
-  /** What every endpoint says that answers soon, each alone, also those that rest for what they said before. */
+  /** Asks every endpoint once and returns the early answers. Includes endpoints benched for wrong answers. */
   async all<T>(operation: Operation<T>): Promise<{ endpoint: Endpoint; value: T }[]> {
     const over = new AbortController();
     const late = this.#clock.sleep(ALL_MS, over.signal).catch(() => undefined);
@@ -218,11 +218,11 @@ export class EndpointPool {
       ),
     );
     const inTime = await Promise.all(said.map((one) => Promise.race([one, late])));
-    over.abort(new DOMException("all that counts has been said", "AbortError"));
+    over.abort(new DOMException("the time for answers is over", "AbortError"));
     return inTime.filter((one) => one !== undefined);
   }
 
-  /** Has an endpoint rest for a while because others have newer blocks, or ends such a rest. */
+  /** Benches an endpoint because another one has newer blocks, or ends such a bench. */
   passOver(endpoint: Endpoint, isBehind: boolean): void {
     const health = this.#of(endpoint);
     if (!isBehind) health.caughtUp();
@@ -234,7 +234,7 @@ export class EndpointPool {
 
   async #retrying<T>(once: () => Promise<T>, options: RunOptions & { readonly refusals: Refusals }): Promise<T> {
     const attempts = options.attempts ?? 4;
-    // That one of them took too long is what its caller can do something about, whatever the others fail for.
+    // The caller can react to a timeout with a smaller request, so it becomes the cause even if other errors follow.
     let late: RpcError | undefined;
     try {
       return await retry(once, {
@@ -251,7 +251,7 @@ export class EndpointPool {
       });
     } catch (error) {
       if (error instanceof RpcError && error.retryable) {
-        // One has answered, if with a refusal; that the others cannot be had is no reason to ask it again.
+        // One endpoint answered with a refusal. Failures of the other endpoints are no reason to repeat its request.
         if (options.refusals.error !== undefined) throw options.refusals.error;
         const { chain } = this.#options;
         throw new AppError(`no endpoint of ${chain} gives a usable answer: ${error.message}`, {
@@ -265,17 +265,19 @@ export class EndpointPool {
     }
   }
 
-  /** Waits out what an endpoint that nobody can stand in for has asked for. @throws RpcError `rate` when that is long */
+  /** Waits until the endpoint's `Retry-After` is over. @throws RpcError `rate` if the wait is too long */
   async #released(endpoint: Endpoint, signal: AbortSignal | undefined): Promise<void> {
     const wait = this.#of(endpoint).heldUntil - this.#clock.monotonic();
     if (wait <= 0) return;
     if (wait > HELD_MAX_MS) {
-      throw new RpcError("rate", "the endpoint asked to be left alone", { meta: { endpoint: endpoint.label } });
+      throw new RpcError("rate", "the endpoint asked for a long pause (Retry-After)", {
+        meta: { endpoint: endpoint.label },
+      });
     }
     await this.#clock.sleep(wait, signal);
   }
 
-  /** Waits until an endpoint that is not resting has room for one more bulk request. */
+  /** Waits until an endpoint has room for one more bulk request. Takes a benched endpoint only if all are benched. */
   async #admitted(refusals: Refusals, signal: AbortSignal | undefined): Promise<Endpoint> {
     for (;;) {
       signal?.throwIfAborted();
@@ -292,7 +294,7 @@ export class EndpointPool {
     }
   }
 
-  /** Who may still be asked: once somebody has refused, only who can stand in. @throws the refusal when nobody can */
+  /** Returns the endpoints left to ask: all, or after a refusal those fit for failover. @throws the refusal if none */
   #left(refusals: Refusals): readonly Endpoint[] {
     if (refusals.error === undefined) return this.endpoints;
     const now = this.#clock.monotonic();
@@ -301,26 +303,26 @@ export class EndpointPool {
     return left;
   }
 
-  /** Of these those that history is asked of: not who lacked some of late, while another one is there. */
+  /** Returns the endpoints to ask for history. Leaves out those that lacked some recently, if another one is free. */
   #historians(able: readonly Endpoint[]): readonly Endpoint[] {
     const now = this.#clock.monotonic();
     const having = able.filter((one) => this.#of(one).lacksHistoryUntil <= now);
     return having.some((one) => this.#of(one).restsUntil <= now) ? having : able;
   }
 
-  /** When the first of them is free of its bench; in the past when one is free now. */
+  /** Returns the time when the first of these benches ends; in the past if an endpoint is free. */
   #restUntil(endpoints: readonly Endpoint[]): number {
     return Math.min(...endpoints.map((one) => this.#of(one).restsUntil));
   }
 
-  /** One attempt, and a second endpoint's beside it when the first takes too long; whose answer it is. */
+  /** Runs one attempt, and hedges it on a second endpoint if it is slow. Returns the endpoint that answered as well. */
   async #hedged<T>(
     endpoint: Endpoint,
     operation: Operation<T>,
     refusals: Refusals,
     signal: AbortSignal | undefined,
   ): Promise<{ value: T; by: Endpoint }> {
-    // What one part of an attempt has failed for, or another endpoint has answered first, is not asked for any more.
+    // Cancels what is left of the attempt after its first failure, or after another endpoint's answer.
     const over = new AbortController();
     const both = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
     let late: () => void = () => undefined;
@@ -363,7 +365,7 @@ export class EndpointPool {
     }
   }
 
-  /** Free endpoints first: those with the fewest failures, then the quickest; then those whose rest ends first. */
+  /** Sorts endpoints: free ones by failures in a row, then latency; after them benched ones by the end of the bench. */
   #ranked(endpoints: readonly Endpoint[]): Endpoint[] {
     const now = this.#clock.monotonic();
     const rank = (endpoint: Endpoint) => {
@@ -382,10 +384,7 @@ export class EndpointPool {
     return best;
   }
 
-  /**
-   * A `Retry-After` is waited out until any endpoint is free, where that is soon; else who asks again is told that nobody is
-   * there.
-   */
+  /** The wait after a `Retry-After`: until an endpoint is free, if that is soon. Undefined: the normal backoff. */
   #waitHint({ retryAfterMs }: RpcError): number | undefined {
     const wait = this.#restUntil(this.endpoints) - this.#clock.monotonic();
     return retryAfterMs === undefined || wait > HELD_MAX_MS ? undefined : wait;
@@ -393,7 +392,7 @@ export class EndpointPool {
 
   #of(endpoint: Endpoint): Health {
     const health = this.#health.get(endpoint);
-    if (health === undefined) throw new TypeError("an endpoint of another pool");
+    if (health === undefined) throw new TypeError("the endpoint belongs to another pool");
     return health;
   }
 

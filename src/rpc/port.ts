@@ -1,14 +1,14 @@
 /**
- * The chain-reader port: what the rest of the program may ask of a chain. Implemented over ethers and an endpoint pool
- * (`rpc/reader.ts`) and by the simulated chain of the tests. Everything it returns has passed `verify`: lower case,
- * inside the asked range, of the asked addresses.
+ * The chain-reader port: what the other folders may ask of a chain. Implemented over ethers and an endpoint pool
+ * (`rpc/reader.ts`) and by the simulated chain of the tests. Everything that it returns has passed `verify`: it is
+ * lower case, and belongs to the requested range and addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 export interface BlockHeader extends HeaderRef {
-  /** 256 bytes of bloom filter over addresses and topics of the block's logs, hex with 0x. */
+  /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
   readonly logsBloom: string;
 }
 
@@ -31,7 +31,7 @@ export interface LogFilter {
   readonly fromBlock: number;
   /** Inclusive. */
   readonly toBlock: number;
-  /** Logs that whoever asks has room for; any number unless told. */
+  /** Most logs that the caller has room for. Default: no limit. */
   readonly most?: number;
 }
 
@@ -41,40 +41,40 @@ export interface Call {
   readonly data: string;
 }
 
-/** A call's outcome; `ok` false: it reverted, or ran out of gas. */
+/** A call's outcome. `ok` is false if it reverted or ran out of gas. */
 export interface CallResult {
   readonly ok: boolean;
   /** Return data, or revert data, hex with 0x. */
   readonly data: string;
 }
 
-/** Calls' outcomes, and the header of the block that they are of. */
+/** Results of calls, and the header of the block at which they ran. */
 export interface CallsAtHead {
   readonly header: BlockHeader;
   readonly results: CallResult[];
 }
 
-/** What is there, or will be: what needs it asks for its own part meanwhile. */
+/** A value, or a promise of it, so that the reader can start its own requests before the value is there. */
 export type MaybeLater<T> = T | Promise<T>;
 
-/** Where a state read looks: a block's number, or the newest block. */
+/** The block of a state read: a number, or the newest block. */
 export type BlockTag = number | "latest";
 
 export interface Tips {
   readonly head: BlockHeader;
   readonly finalized: BlockHeader;
-  /** Who has shown both, where that was one. */
+  /** The endpoint that showed both blocks, if it was the same one. */
   readonly shownBy?: Endpoint;
 }
 
 export interface CompleteLogsOptions {
-  /** Every block a bloom speaks of is read from its receipts, whether logs of it came or not. */
+  /** Reads every block that a bloom names from its receipts, even if logs of it came. */
   readonly strict?: boolean;
-  /** Numbers of blocks that are read from their receipts, too, where an endpoint has them. */
+  /** Numbers of blocks that are also checked against their receipts, if an endpoint has them. */
   readonly sampled?: ReadonlySet<number>;
   /**
-   * A block that whoever gives logs must have, where the headers do not cover the range: one that is behind leaves out what
-   * it does not know yet, and does not say so.
+   * A block that the answering endpoint must have, if the headers do not cover the range. An endpoint that is behind
+   * omits newer logs without an error.
    */
   readonly reaching?: BlockRef | undefined;
 }
@@ -82,48 +82,48 @@ export interface CompleteLogsOptions {
 export interface ChainReader {
   readonly chainId: number;
 
-  /** The newest block. @throws AppError `chain_unavailable` when no endpoint answers (as all of these) */
+  /** Returns the newest block. @throws AppError `chain_unavailable` if no endpoint answers, like all methods here */
   head(): Promise<BlockHeader>;
 
-  /** The newest finalised block by the node's tag, or by depth where the tag is refused or the operator set one. */
+  /** Returns the newest final block: by the node's tag, or by depth if the tag is refused or a depth is set. */
   finalized(head: BlockHeader): Promise<BlockHeader>;
 
-  /** The newest block and the newest finalised one, in one round trip where the node knows the tag. */
+  /** Returns the newest block and the newest final one, in one round trip if the node knows the tag. */
   tips(): Promise<Tips>;
 
-  /** The canonical block of that number; undefined above the head, when nobody has it. */
+  /** Returns the canonical block of that number. Undefined above the head of every endpoint. */
   header(number: number): Promise<BlockHeader | undefined>;
 
   /**
-   * Many headers in one round trip, in the order asked; undefined for a block that the endpoint lacks.
-   * @param isKnown the blocks were shown before: an endpoint that lacks one is behind, and the request is tried again
+   * Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks.
+   * @param isKnown true if the blocks were shown before: an endpoint that lacks one is behind, and the read is retried
    */
   headers(numbers: readonly number[], isKnown?: boolean): Promise<(BlockHeader | undefined)[]>;
 
   /**
-   * Whether any endpoint that answers has this block on its branch. Where one has, those with another block in its place
-   * rest for a while: they are behind on a branch that lost.
+   * True if any endpoint has this block on its branch. Then benches the endpoints that have another block in its place:
+   * they are on an orphaned branch.
    */
   anyHolds(block: BlockRef): Promise<boolean>;
 
   /**
-   * Asks everybody for the newest block and has those rest for a while that are behind the furthest one, so that others
-   * are asked next. Whether there are such; at no cost where there is one endpoint only.
-   * @param known which of two blocks that are equally far counts
+   * Asks all endpoints for their newest block and benches those that are behind the furthest one. True if there are
+   * any. Makes no request if the chain has only one endpoint.
+   * @param known the block that wins between two equally advanced heads
    */
   passOverLaggards(known: BlockRef): Promise<boolean>;
 
   /**
-   * All matching logs in chain order. Splits the range as the provider demands; one `eth_getLogs` when it does not.
-   * Small ranges only: the backfill has a path of its own that decodes off this thread.
-   * @throws AppError `too_many_logs` once there are more than the filter says
+   * Returns all matching logs in chain order. Splits the range only if the provider demands it. For small ranges: the
+   * backfill has its own path that decodes off this thread.
+   * @throws AppError `too_many_logs` above the filter's limit
    */
   logs(filter: LogFilter): Promise<ChainLog[]>;
 
   /**
-   * As `logs`, and complete as far as the headers can tell: where a header's bloom speaks of an address without a log
-   * here, the block's receipts decide, or a second endpoint where there are none.
-   * @param headers of the blocks to check, perhaps still to come; the others of the range are read as by `logs`
+   * Like `logs`, and complete as far as headers can prove it. If a header's bloom names an address without a log here,
+   * the block's receipts decide, or a second endpoint if there are no receipts.
+   * @param headers of the blocks to check, possibly a promise; the range's other blocks are read like by `logs`
    */
   completeLogs(
     filter: LogFilter,
@@ -132,19 +132,17 @@ export interface ChainReader {
   ): Promise<ChainLog[]>;
 
   /**
-   * Many calls against one block in one round trip: through Multicall3 where the chain has it, else a JSON-RPC batch.
-   * @throws AppError code `state_unavailable` when the node does not have that block's state
+   * Runs many calls at one block in one round trip: through Multicall3 if the chain has it, else as a JSON-RPC batch.
+   * @throws AppError `state_unavailable` if the node does not have that block's state
    */
   calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]>;
 
-  /**
-   * As `calls` at the newest block, with the header of the very block they were answered at, in the same round trip.
-   */
+  /** Like `calls` at the newest block. Returns the header of the block at which they ran, in the same round trip. */
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead>;
 
-  /** Contract code, hex with 0x; `0x` when there is none. @throws AppError `state_unavailable` as `calls` */
+  /** Returns contract code, hex with 0x; `0x` if there is none. @throws AppError `state_unavailable` like `calls` */
   code(address: Address, block: BlockTag): Promise<string>;
 
-  /** Transactions sent from the address, at the newest block. */
+  /** Returns the number of transactions sent from the address, at the newest block. */
   transactionCount(address: Address): Promise<number>;
 }

@@ -1,7 +1,7 @@
 /**
- * One endpoint as an ethers provider with its slow path replaced: payloads go out through our transport, answers are
- * parsed once, errors come back classified. Requests of one turn of the event loop are one JSON-RPC batch. Bulk
- * `eth_getLogs` answers are decoded on another thread, which fetches them itself where that is possible.
+ * One endpoint as an ethers provider with its slow path replaced: own transport, one parse per answer, classified
+ * errors. Requests of one event-loop turn form one JSON-RPC batch. Bulk `eth_getLogs` answers are decoded on another
+ * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
 import type { Clock } from "../core/clock.ts";
@@ -28,7 +28,7 @@ export interface RequestOutcome {
 
 export interface EndpointOptions {
   readonly url: string;
-  /** Stands for the URL in logs, metrics and errors: `eth#1`. */
+  /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;
   readonly chainId: number;
   readonly timeoutMs: number;
@@ -36,13 +36,13 @@ export interface EndpointOptions {
   readonly clock: Clock;
   readonly decoder: Decoder;
   readonly onRequest: (outcome: RequestOutcome) => void;
-  /** Called when the node announces a new block: over a socket only. */
+  /** Called when the node announces a new block. Only nodes behind a socket do. */
   readonly onHead?: () => void;
 }
 
-/** Characters of an error's message. */
+/** Most characters of an error's message. */
 const MAX_TOLD = 1_000;
-/** Ids of bulk requests live apart from those that are counted up from 1. */
+/** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
 const decoder = new TextDecoder();
@@ -55,7 +55,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   #nextRawId = FIRST_RAW_ID;
   readonly #batches: Batches;
   readonly #oldState: OldState;
-  /** Whether the node has said which chain it is of, and the question under way. */
+  /** True once the node has confirmed its chain id, and the check that is running. */
   #isConfirmed = false;
   #confirming: Promise<void> | undefined;
 
@@ -81,8 +81,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   /**
-   * What a node says, once it is known to be of this chain: facts of another one, in a log that forgets nothing, would
-   * never be noticed. The first request brings the question along.
+   * Returns an answer only after the node has confirmed its chain id. Facts of another chain would stay in the
+   * append-only log for ever, unnoticed. The first request starts the check.
    */
   async #ofThisChain<T>(saying: Promise<T>): Promise<T> {
     if (this.#isConfirmed) return saying;
@@ -96,21 +96,21 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return (said as PromiseFulfilledResult<T>).value;
   }
 
-  /** @throws RpcError `lie` when the node is of another chain */
+  /** Checks the node's chain id. @throws RpcError `lie` if the node is of another chain */
   async #confirm(): Promise<void> {
     try {
       const said = Number(await this.#batches.request("eth_chainId", []));
       const { chainId } = this.#options;
-      // Null, or nothing, is 0 here.
+      // `Number` turns null and an empty string into 0.
       if (!Number.isSafeInteger(said) || said <= 0)
-        throw new RpcError("transient", "the endpoint does not say its chain", { meta: { endpoint: this.label } });
+        throw new RpcError("transient", "the endpoint gave no valid chain id", { meta: { endpoint: this.label } });
       if (said !== chainId) {
         throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
           meta: { endpoint: this.label },
         });
       }
     } catch (error) {
-      // Who does not know the question is taken at the operator's word.
+      // The node does not know `eth_chainId`: trust the operator's configuration.
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
     }
     this.#isConfirmed = true;
@@ -125,7 +125,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       const parsed = this.#parse(bytes, method);
       const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
       if (refusal !== undefined) {
-        // A single error for a whole batch: rate limits aside, the endpoint does not take batches, or none as long.
+        // One error for the whole batch: unless it is a rate limit, the endpoint refuses batches, or ones of this size.
         const error = classifyRpcError(refusal.error, "batch", { endpoint: this.label });
         if (error.kind !== "rate" && list.length > 1) this.#batches.refused();
         throw error;
@@ -138,7 +138,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return this.#cleaned(classifyRpcError(answer.error, payload.method, { endpoint: this.label }));
   }
 
-  /** The same error, which does not tell where the endpoint is, and nothing at length. */
+  /** Removes the endpoint's secrets from the error's message and shortens it. Returns the same error. */
   #cleaned<T>(error: T): T {
     if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_TOLD);
     return error;
@@ -153,10 +153,10 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       return await this.send(method, params);
     } catch (thrown) {
       const error = method === "eth_getLogs" ? refusalOfLogs(thrown) : thrown;
-      // Only of logs can less be asked for: whoever says too much, or hears too much, of anything else is not to be used for it.
+      // Only a request for logs can be made smaller. For any other method, a too large answer is the endpoint's fault.
       const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
       if (error instanceof RpcError && !isTooLarge) throw error;
-      // What else goes wrong on the way is a fault of the endpoint's.
+      // Any unexpected error on the way is a fault of the endpoint as well.
       throw new RpcError("transient", `${method} failed: ${this.#clean(messageOf(error))}`, {
         meta: { endpoint: this.label },
       });
@@ -198,7 +198,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     return { jsonrpc: "2.0", id: this.#nextRawId++, method, params } as const;
   }
 
-  /** The answer to a payload, decoded off this thread, which fetches it where that is possible. @throws RpcError */
+  /** Decodes the answer to a payload on another thread, which also fetches it over http. @throws RpcError */
   async #decoded(
     method: string,
     payload: string,
@@ -226,7 +226,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       const parsed: unknown = JSON.parse(decoder.decode(bytes));
       if (typeof parsed === "object" && parsed !== null) return parsed;
     } catch {
-      // Falls through: cut off in mid-JSON, or an HTML page.
+      // Reported below: truncated JSON, or an HTML page.
     }
     throw new RpcError("transient", "the answer is not JSON", {
       meta: { endpoint: this.label, method, bytes: bytes.length },
@@ -260,7 +260,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 }
 
-/** What is said to a batch as a whole. Some say it in a list, where the first of the calls stands for all of them. */
+/** Returns the refusal of a whole batch. Some endpoints send it in a list of one, under the id of the first call. */
 function refusalOfBatch(said: unknown, calls: number): { readonly error?: unknown } | undefined {
   if (!Array.isArray(said)) return said as { error?: unknown };
   const [only] = said as readonly ({ error?: unknown } | null)[];

@@ -1,6 +1,6 @@
 /**
- * The chain reader over an endpoint pool: headers, verified logs, calls by Multicall3 or JSON-RPC batch, code. State is
- * asked for by block number, and the head's together with the header it was answered at.
+ * The chain reader over an endpoint pool: headers, verified logs, calls by Multicall3 or JSON-RPC batch, code. Reads
+ * state by block number, and the newest state together with the header of the block that it belongs to.
  */
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
@@ -31,15 +31,15 @@ import type {
 import type { SpanController } from "./span.ts";
 import { NFT_TOPICS } from "./topics.ts";
 
-/** On Arbitrum `block.number` is L1's; the chain's own number comes from a precompile (Arbitrum docs, ArbSys). */
+/** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
-/** Calls in one `aggregate3`: far below the gas cap of an `eth_call` for the small getters asked here. */
+/** Most calls in one `aggregate3`. For small getters this is far below the gas cap of an `eth_call`. */
 const MULTICALL_MAX = 500;
 
-/** As a node does whose newest block is from before Multicall3. */
+/** Reads without Multicall3 after its code was missing. It may be missing only because the node is still syncing. */
 const LOOKS_WITHOUT_MULTICALL = 100;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
@@ -50,9 +50,9 @@ export interface ReaderOptions extends FinalityOptions {
   readonly chainId: number;
   readonly pool: EndpointPool;
   readonly multicall: Address;
-  /** Hears what reading logs found out about the endpoints. */
+  /** Hears what the log reader learns about the endpoints. */
   readonly watch?: LogWatch;
-  /** The block that this process shows as the chain's head: below it nothing is answered as of now. */
+  /** The block that this process shows as the chain's head. Reads of the newest state must not be older. */
   readonly shownHead?: () => BlockRef | undefined;
 }
 
@@ -62,7 +62,7 @@ export class RpcChainReader implements ChainReader {
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;
   readonly #finality: Finality;
-  /** Multicall3 is not asked this often from now on. */
+  /** Remaining reads without Multicall3. */
   #looksWithoutMulticall = 0;
 
   constructor(options: ReaderOptions) {
@@ -93,7 +93,7 @@ export class RpcChainReader implements ChainReader {
     const ask = (endpoint: Endpoint) => headerBy(endpoint, number);
     const header = await this.#run(ask, { meta: { block: number } });
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
-    // Who is behind lacks it, too.
+    // This endpoint may be behind. Another one may have the block.
     return (await this.#pool.all(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
@@ -119,7 +119,7 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.logs(filter);
   }
 
-  /** As `LogReader.firstLogs`. */
+  /** See `LogReader.firstLogs`. */
   firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
     return this.#logs.firstLogs(filter, span, options);
   }
@@ -158,7 +158,7 @@ export class RpcChainReader implements ChainReader {
     return this.#looksWithoutMulticall-- <= 0;
   }
 
-  /** Undefined when Multicall3 is not there at that block, or the whole of it reverted: then each call goes alone. */
+  /** Runs calls through Multicall3. Undefined if it does not exist at that block, or reverted as a whole. */
   async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
     const data = aggregateCalls(calls);
     let returned: string;
@@ -169,14 +169,14 @@ export class RpcChainReader implements ChainReader {
       throw error;
     }
     if (returned === "0x") {
-      // Only the newest block tells that the contract is not on the chain at all.
+      // At an old block, the contract may only be younger. At the newest block, the chain does not have it.
       if (tag === "latest") this.#looksWithoutMulticall = LOOKS_WITHOUT_MULTICALL;
       return undefined;
     }
     try {
       return aggregatedResults(returned, calls.length);
     } catch (error) {
-      throw new RpcError("lie", "the answer of Multicall3 does not decode", {
+      throw new RpcError("lie", "the answer of Multicall3 is malformed", {
         meta: { endpoint: endpoint.label },
         cause: error,
       });
@@ -198,17 +198,17 @@ export class RpcChainReader implements ChainReader {
     if (pinned !== undefined) return pinned;
     const header = await this.#run(async (endpoint) => this.#notBehind(await newestBy(endpoint), endpoint));
     try {
-      // A laggard has the state of its own head, which is no reason to ask it.
+      // No failover: an endpoint that is behind has only the state of its own head.
       return { header, results: await this.#calls(calls, header.number, { failover: "none" }) };
     } catch (error) {
-      // The head was that of an endpoint that is behind, and the others have no state of that block any more.
+      // The endpoint that gave the head is behind, and the other ones have dropped that block's state.
       if (!isStateUnavailable(error) || !(await this.passOverLaggards(header))) throw error;
       const newest = await this.head();
       return { header: newest, results: await this.calls(calls, newest.number) };
     }
   }
 
-  /** The same header. @throws RpcError `transient` where it is older than the block that is shown as the chain's head */
+  /** Returns the header. @throws RpcError `transient` if it is older than the block that this process shows as head */
   #notBehind(header: BlockHeader, endpoint: Endpoint): BlockHeader {
     const shown = this.#options.shownHead?.();
     if (shown === undefined || header.number >= shown.number) return header;
@@ -218,8 +218,8 @@ export class RpcChainReader implements ChainReader {
   }
 
   /**
-   * Head and calls in one batch. Each `aggregate3` asks for the block's number too, which says what block answered.
-   * Undefined where Multicall3 is not there, or the head moved between two of them.
+   * Reads head and calls in one batch. Each `aggregate3` also reads the block number, which tells the block that
+   * answered. Undefined if Multicall3 is missing, or the head moved between two of the calls.
    */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
     if (!this.#mayAggregate()) return undefined;
@@ -238,7 +238,7 @@ export class RpcChainReader implements ChainReader {
     });
     const [block] = blocks;
     if (block === undefined || blocks.some((other) => other !== block)) return undefined;
-    // The head moved between the two: rare, and one more request settles it.
+    // The head moved between header and calls. That is rare, and one more request settles it.
     const exact = block === header.number ? header : await headerBy(endpoint, block);
     if (exact === undefined) return undefined;
     this.#notBehind(exact, endpoint);
@@ -251,12 +251,12 @@ export class RpcChainReader implements ChainReader {
     return (await this.#run(ask, { meta: { block } })).toLowerCase();
   }
 
-  /** What the newest failed request failed for, if that was within so many ms. */
+  /** Returns the message of the newest failed request if it failed within the last `ms` ms. */
   failureWithin(ms: number): string | undefined {
     return this.#pool.failureWithin(ms);
   }
 
-  /** The endpoint was caught contradicting itself: others are asked for a while. */
+  /** Benches an endpoint that contradicted itself. */
   doubt(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);
   }
@@ -290,19 +290,19 @@ export class RpcChainReader implements ChainReader {
     return behind.length > 0;
   }
 
-  /** Headers by this very endpoint, in one round trip. @throws RpcError */
+  /** Reads headers from this endpoint in one round trip. @throws RpcError */
   headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     return Promise.all(numbers.map((number) => headerBy(endpoint, number)));
   }
 
-  /** Blocks to cut off for the endpoint that is likely next. */
+  /** Number of blocks for the next bulk request, by the endpoint that is likely to take it. */
   cut(): number {
     return this.#pool.cut();
   }
 
   /**
-   * Transfers for the backfill, decoded off this thread: of the first blocks of the range, as many as the endpoint takes,
-   * asked for by `use` when it will. What `use` throws counts against who gives them.
+   * Selects an endpoint for the backfill and calls `use`, which requests transfers of the first blocks of the range, as
+   * many as the endpoint takes. They are decoded off this thread. An error of `use` counts against the endpoint.
    */
   async transfers<T>(
     filter: TransferFilter,
@@ -329,12 +329,12 @@ export class RpcChainReader implements ChainReader {
     );
   }
 
-  /** An answer of so many logs to a request for so many blocks: how many the endpoint is asked for next. */
+  /** Records an answer of `logs` logs for `blocks` blocks. The pool derives the size of the next request from it. */
   answered({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
     this.#pool.answered(endpoint, blocks, logs, parts);
   }
 
-  /** A second opinion on a range: of an endpoint other than `than`; undefined when there is none. @throws RpcError */
+  /** Reads a range from an endpoint other than `than`. Undefined if there is none. @throws RpcError */
   async secondTransfers(
     filter: TransferFilter,
     than: Endpoint,
@@ -346,22 +346,25 @@ export class RpcChainReader implements ChainReader {
   }
 }
 
-/** What an endpoint says, as `read` takes it. @throws RpcError, `transient` when it is nothing of the kind */
+/** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
 async function asked<T>(endpoint: Endpoint, method: string, params: unknown[], read: (said: unknown) => T): Promise<T> {
   const said = await endpoint.request(method, params);
   try {
     return read(said);
   } catch (cause) {
-    throw new RpcError("transient", `the answer to ${method} is none`, { meta: { endpoint: endpoint.label }, cause });
+    throw new RpcError("transient", `the answer to ${method} is malformed`, {
+      meta: { endpoint: endpoint.label },
+      cause,
+    });
   }
 }
 
 function textOf(said: unknown): string {
-  if (typeof said !== "string") throw new TypeError("not a text");
+  if (typeof said !== "string") throw new TypeError("not a string");
   return said;
 }
 
-/** Whose transfers of which forms, and in which blocks. */
+/** A contract, the forms in which its transfers read, and a range of blocks. */
 export interface TransferFilter {
   readonly address: Address;
   readonly forms: readonly TransferForm[];
@@ -370,18 +373,18 @@ export interface TransferFilter {
 }
 
 export interface TransfersAnswer {
-  /** Asks for them. @throws RpcError */
+  /** Requests the transfers. @throws RpcError */
   ask(): Promise<DecodedRange>;
-  /** As `ask`, in several ranges and one request, with the headers of some blocks. Undefined for one range. @throws RpcError */
+  /** Like `ask`, in several ranges of one request, with the headers of some blocks. Undefined for one range. */
   askInParts?(headers: readonly number[]): Promise<PartsAnswer>;
-  /** Ranges; one unless told otherwise. */
+  /** Number of ranges. Default: one. */
   readonly parts?: number;
   readonly endpoint: Endpoint;
-  /** Last block to be asked for. */
+  /** Last block of the request. */
   readonly toBlock: number;
 }
 
-/** The parameters of consecutive ranges. */
+/** Splits a range into consecutive ones, with the `eth_getLogs` parameter of each. */
 function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number): RangeFilter[] {
   const size = Math.ceil((toBlock - fromBlock + 1) / parts);
   const filters: RangeFilter[] = [];
@@ -398,7 +401,7 @@ function askTransfers(endpoint: Endpoint, filter: TransferFilter, signal: AbortS
   return endpoint.transfers(asked, { ...filter, topics: NFT_TOPICS }, signal);
 }
 
-/** Whether a refusal says that the node lacks a past state, so that another way must do. */
+/** True if the node lacks a past state for good, so that the caller must find another way. */
 export function isStateUnavailable(error: unknown): boolean {
   return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
 }

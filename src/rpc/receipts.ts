@@ -1,7 +1,7 @@
 /**
- * All logs of a block out of its receipts, which is what a bloom filter cannot be argued with: the receipts' own blooms
- * must cover the header's, and the logs of each receipt that matters must cover its bloom. Receipts may hold more than
- * the header's bloom: on Polygon the bridge's state-sync transaction is in no header.
+ * Reads the logs of a block from its receipts, and proves that they are complete. The receipts' blooms must cover the
+ * header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold more than the header's
+ * bloom: on Polygon the bridge's state-sync transaction is in no header.
  */
 import { otherWork } from "../core/own-thread.ts";
 import { Bloom, bloomHas, type Watched, watchedBloomBits } from "./bloom.ts";
@@ -16,12 +16,12 @@ interface WireReceipt {
 
 const BLOOM = /^0x[0-9a-f]{512}$/;
 const MAX_ASKED = 100;
-/** Logs put into a bloom in one go: a millisecond. One transaction has ten thousand where somebody wants it to. */
+/** Logs hashed in one slice: a millisecond. A hostile transaction can have ten thousand. */
 const LOGS_AT_ONCE = 32;
 
 /**
- * The watched logs in an `eth_getBlockReceipts` answer, in order. Resolves in slices.
- * @throws RpcError `lie` when they do not add up
+ * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Works in slices, with pauses for other work.
+ * @throws RpcError `lie` if receipts and header contradict each other
  */
 export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
@@ -50,25 +50,25 @@ export async function logsOfReceipts(result: unknown, header: BlockHeader, watch
     covered |= bloom.value;
   }
   const claimed = BigInt(header.logsBloom);
-  if ((claimed & covered) !== claimed) throw lie(header, "they do not add up to the block's bloom");
+  if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
   const [addresses, topics] = [new Set(watched.addresses), new Set(watched.topics)];
   return logs.filter((log) => addresses.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? "")));
 }
 
-/** The bloom that a receipt says, in lower case; "" where it says none. */
+/** Returns the receipt's own bloom in lower case; "" if it has none. */
 function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
-  if (typeof receipt !== "object" || receipt === null) throw lie(header, "one of them is none");
+  if (typeof receipt !== "object" || receipt === null) throw lie(header, "a receipt is not an object");
   return typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
 }
 
-/** Whether a bloom is to be made anew: it speaks of a watched contract, or is missing. */
+/** True if a receipt's bloom must be recomputed: it names a watched contract, or is missing. */
 function matters(own: string, { addresses }: Watched): boolean {
-  // Beyond so many, to make the blooms anew is less work than to ask each for all that are followed.
+  // With more addresses than this, recomputing every bloom is less work than testing each address.
   if (!BLOOM.test(own) || addresses.length > MAX_ASKED) return true;
   return addresses.some((address) => bloomHas(own, watchedBloomBits(address)));
 }
 
-/** What a receipt's bloom is made of. */
+/** Yields a receipt's logs in lower case, as input for its bloom. */
 function* loweredLogs({ logs }: WireReceipt): Generator<Pick<ChainLog, "address" | "topics">> {
   for (const { address, topics } of (Array.isArray(logs) ? logs : []) as { address: string; topics: string[] }[]) {
     yield {

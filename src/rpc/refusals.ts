@@ -1,18 +1,19 @@
 /**
- * What becomes of a request that one endpoint refuses: whether others are asked, and what is thrown when nobody answers.
+ * Decides how a request goes on after one endpoint refuses it: which refusals lead to another endpoint, and which error
+ * is thrown if no endpoint answers. Pure; the pool makes the requests.
  */
 import { isRetryable } from "../core/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { RpcError } from "./errors.ts";
 
 /**
- * - `none`: the caller knows better what to ask then.
- * - `lacking`: a method or a state that the endpoint does not have.
- * - `any`: also what is too much for it, where nothing less can be asked for.
+ * - `none`: no failover; the caller reacts to every refusal.
+ * - `lacking`: the endpoint lacks a method or a state.
+ * - `any`: also a refusal for size, where the request cannot be made smaller.
  */
 export type Failover = "none" | "lacking" | "any";
 
-/** Who has refused one request for a reason that another endpoint need not have: it is not asked again. */
+/** The endpoints that refused one request for a reason of their own. They are not asked for it again. */
 export class Refusals {
   readonly all = new Map<Endpoint, RpcError>();
 
@@ -20,14 +21,14 @@ export class Refusals {
     this.all.set(endpoint, error);
   }
 
-  /** What is thrown when nobody else answers: one of size if there is any, for less can be asked for then. */
+  /** The error if no endpoint answers. Prefers a refusal for size, because the caller can request less. */
   get error(): RpcError | undefined {
     const errors = [...this.all.values()];
     return errors.find(({ kind }) => kind === "range") ?? errors[0];
   }
 }
 
-/** Whether an endpoint refuses for a reason that another one need not have. */
+/** True if another endpoint may accept what this one refused. */
 export function isOwnRefusal(error: unknown, failover: Failover): error is RpcError {
   if (failover === "none" || !(error instanceof RpcError)) return false;
   const isLacking = error.kind === "unsupported" || error.kind === "state_unavailable";
@@ -35,8 +36,8 @@ export function isOwnRefusal(error: unknown, failover: Failover): error is RpcEr
 }
 
 /**
- * The first success of two; when both fail, what is about the request rather than what may pass, and that rather than a
- * refusal of one of them.
+ * Returns the first success of two attempts. If both fail, throws by priority: an error of the request itself, a
+ * retryable error, a refusal that concerns one endpoint only.
  */
 export async function firstOf<T>(a: Promise<T>, b: Promise<T>): Promise<T> {
   try {

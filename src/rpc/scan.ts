@@ -1,8 +1,7 @@
 /**
- * The hot loop of a backfill: the bytes of an `eth_getLogs` answer to transfers in columns, without a string or an object
- * a log. It reads what nodes send nearly always, compact JSON of ERC-721 and ERC-1155 single transfers in chain order,
- * and gives up on everything else: `decodeAnswer` then reads the answer the long way and decides what it is worth. What is
- * read here is what would be read there, to the byte; a test holds them against each other.
+ * The hot loop of a backfill: turns the bytes of an `eth_getLogs` answer into columns, without a string or object per
+ * log. Reads what nodes send nearly always: compact JSON of ERC-721 and ERC-1155 single transfers in chain order. Gives
+ * up on everything else, and `decodeAnswer` then parses the JSON. Both ways give the same bytes; a test compares them.
  */
 import { encodeTransfers, TransferKind } from "../events/columns.ts";
 import { AddressWords } from "./address-words.ts";
@@ -10,7 +9,7 @@ import type { BatchPart, DecodedRange, DecodeJob } from "./decode-answer.ts";
 import { digit, isHex64, isPadding, literal, matches, same64, word } from "./hex-bytes.ts";
 import { TRANSFER, TRANSFER_SINGLE } from "./topics.ts";
 
-/** The fields of a log; each is read once. */
+/** The fields of a log. Each may occur once. */
 const KEYS = [
   "address",
   "blockHash",
@@ -26,7 +25,7 @@ const KEYS = [
 const [ADDRESS, BLOCK_HASH, BLOCK_NUMBER, DATA, LOG_INDEX, TOPICS, REMOVED, TRANSACTION_HASH] = [
   0, 1, 2, 3, 4, 5, 6, 7,
 ];
-/** Those a log cannot be without, as bits. */
+/** The fields that a log must have, as a bit mask over `KEYS`. */
 const NEEDED = 0b11_1111;
 const [QUOTE, COMMA, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = [...'",{}[]'].map((character) =>
   character.charCodeAt(0),
@@ -36,24 +35,24 @@ const RESULT = '"result":[';
 const TRANSFER_DIGITS = literal(TRANSFER.slice(2));
 const SINGLE_DIGITS = literal(TRANSFER_SINGLE.slice(2));
 const QUOTED_PREFIX = 0x22_3078;
-/** What may stand around the list of logs. */
+/** JSON that may surround the list of logs. */
 const BEFORE = /^\{(?:"jsonrpc":"2\.0",|"id":\d+,)*$/;
 const AFTER = /^\](?:,"jsonrpc":"2\.0"|,"id":\d+)*\}\s*$/;
 const MAX_AROUND = 64;
-/** Bytes of the shortest log that is read here: the fields needed, with four topics. */
+/** Bytes of the shortest log that is read here: the required fields, with four topics. */
 const MIN_LOG_BYTES = 440;
-/** Of a topic with its quotes, and the comma after it. */
+/** Bytes of a topic with its quotes and the comma after it. */
 const TOPIC_BYTES = 69;
 
-/** Where the value that was read last ends. */
+/** Offset of the end of the last value that was read. */
 let end = 0;
 
-/** Whether a value in quotes that starts with 0x stands there. */
+/** True if a quoted value that starts with 0x is at `at`. */
 function isQuoted(view: DataView, at: number): boolean {
   return view.getUint32(at) >>> 8 === QUOTED_PREFIX;
 }
 
-/** A quantity of at most 32 bits in quotes, or -1. */
+/** Reads a quoted quantity of at most 32 bits, or returns -1. */
 function quantity(view: DataView, at: number): number {
   if (!isQuoted(view, at)) return -1;
   let value = 0;
@@ -66,14 +65,14 @@ function quantity(view: DataView, at: number): number {
   return value;
 }
 
-/** Where the 64 digits of a value in quotes start, or -1. */
+/** Returns the offset of a quoted value's 64 digits, or -1. */
 function digits64(view: DataView, at: number): number {
   if (!isQuoted(view, at) || view.getUint8(at + 67) !== QUOTE) return -1;
   end = at + 68;
   return at + 3;
 }
 
-/** Whether four topics stand there. */
+/** True if a list of four topics is at `at`. */
 function areTopics(view: DataView, at: number): boolean {
   if (view.getUint8(at) !== OPEN_LIST) return false;
   for (let i = 0; i < 4; i++) {
@@ -84,7 +83,7 @@ function areTopics(view: DataView, at: number): boolean {
   return true;
 }
 
-/** Writes 64 digits as eight words, lowest first; false when one of them is none. */
+/** Writes 64 digits as eight words, lowest first. Returns false if one of them is not a hex digit. */
 function writeWords(view: DataView, at: number, target: Uint32Array, index: number): boolean {
   for (let w = 0; w < 8; w++) {
     const value = word(view, at + 56 - w * 8);
@@ -94,24 +93,24 @@ function writeWords(view: DataView, at: number, target: Uint32Array, index: numb
   return true;
 }
 
-/** The index of the field whose name stands there, the likely one first; -1 for any other. */
+/** Returns the index of the field name at `at`, or -1. Tests the likely name first. */
 function keyAt(view: DataView, at: number, likely: number): number {
   if (likely >= 0 && matches(view, at, KEYS[likely] as DataView)) return likely;
   for (let key = 0; key < KEYS.length; key++) if (matches(view, at, KEYS[key] as DataView)) return key;
   return -1;
 }
 
-/** The fields of one log, as offsets and numbers. */
+/** The fields of one log, as offsets into the answer and as numbers. */
 interface LogFields {
   hashAt: number;
   blockNumber: number;
   logIndex: number;
   topicsAt: number;
-  /** Of the digits of the data; -1 where there are none. */
+  /** Offset of the data's digits; -1 if the data are empty. */
   dataAt: number;
 }
 
-/** Reads one field's value. False: not one that is read here. */
+/** Reads one field's value. Returns false if this file cannot read it. */
 function readField(view: DataView, at: number, key: number, address: DataView, log: LogFields): boolean {
   switch (key) {
     case ADDRESS:
@@ -148,7 +147,7 @@ function readField(view: DataView, at: number, key: number, address: DataView, l
   }
 }
 
-/** What is read of an answer: its columns, and the log before the next one. */
+/** The state of a scan: the columns so far, and the last log for the order check. */
 class Scan {
   readonly kinds: Uint8Array;
   readonly blocks: Uint32Array;
@@ -163,7 +162,7 @@ class Scan {
   toBlock: number;
   readonly takesSingles: boolean;
   readonly takesAmounts: boolean;
-  /** Fields in the order of the log before. */
+  /** The order of the fields in the previous log. */
   readonly order = new Int8Array(KEYS.length).fill(-1);
   readonly log: LogFields = { hashAt: 0, blockNumber: 0, logIndex: 0, topicsAt: 0, dataAt: 0 };
   count = 0;
@@ -187,7 +186,7 @@ class Scan {
   }
 }
 
-/** Reads the fields of the log that starts at `at`; where it ends, or -1. */
+/** Reads the fields of the log at `start`. Returns the offset after it, or -1. */
 function readLog(view: DataView, start: number, scan: Scan): number {
   const { order, address, log } = scan;
   let at = start;
@@ -207,7 +206,7 @@ function readLog(view: DataView, start: number, scan: Scan): number {
   return -1;
 }
 
-/** Holds a log against the range and the log before it, as `verifyLogs` does. */
+/** Checks a log against the range and the previous log, like `verifyLogs` does. */
 function isInOrder(view: DataView, scan: Scan): boolean {
   const { hashAt, blockNumber, logIndex } = scan.log;
   if (blockNumber < scan.fromBlock || blockNumber > scan.toBlock || blockNumber < scan.lastBlock) return false;
@@ -220,7 +219,7 @@ function isInOrder(view: DataView, scan: Scan): boolean {
   return true;
 }
 
-/** Adds the transfer that a log tells of. */
+/** Adds the transfer of the current log to the columns. Returns false if this file cannot read it. */
 function addTransfer(view: DataView, scan: Scan): boolean {
   const { topicsAt, dataAt, blockNumber, logIndex } = scan.log;
   const { count, ids, amounts } = scan;
@@ -240,7 +239,7 @@ function addTransfer(view: DataView, scan: Scan): boolean {
     sender = third;
     receiver = fourth;
   } else return false;
-  // The long way does not look at the twelve bytes before an address: where they are not zeros, it decides.
+  // The JSON path ignores the twelve bytes before an address. If they are not zero, leave the answer to it.
   if (!isPadding(view, sender) || !isPadding(view, receiver)) return false;
   const from = scan.addresses.intern(view, sender + 24);
   const to = scan.addresses.intern(view, receiver + 24);
@@ -253,7 +252,7 @@ function addTransfer(view: DataView, scan: Scan): boolean {
   return true;
 }
 
-/** Reads the list that starts at `start`; where it ends, or -1. */
+/** Reads the list of logs at `start`. Returns the offset of its end, or -1. */
 function readList(view: DataView, start: number, scan: Scan): number {
   const capacity = scan.kinds.length;
   for (let at = start; scan.count < capacity; at++) {
@@ -266,16 +265,19 @@ function readList(view: DataView, start: number, scan: Scan): number {
   return -1;
 }
 
-/** An element of a batch, without its logs. */
+/** An element of a batch, with its list of logs emptied. */
 export interface ScannedElement {
   readonly id: number;
   readonly result: unknown;
 }
 
-/** Characters around the lists of a batch: some headers of blocks. */
+/** Most bytes around the lists of a batch: a few block headers. */
 const MAX_BESIDE = 64 * 1_024;
 
-/** As `scanTransfers`, of a batch with a list of logs for each part, in their order; with its elements by id, their lists empty. */
+/**
+ * Like `scanTransfers`, for a batch with one list of logs per part, in the order of `parts`. Also returns the elements
+ * by id, with empty lists.
+ */
 export function scanBatch(
   bytes: Uint8Array,
   job: DecodeJob,
@@ -305,15 +307,15 @@ export function scanBatch(
     if (lists.length !== parts.length || lists.some((id, i) => id !== parts[i]?.id)) return undefined;
     return { range: rangeOf(scan, text), elements: new Map(elements.map((one) => [one.id, one])) };
   } catch (error) {
-    // Cut off in the middle, or odd.
+    // Truncated or unusual JSON.
     if (error instanceof RangeError || error instanceof SyntaxError || error instanceof TypeError) return undefined;
     throw error;
   }
 }
 
-/** What an answer holds, or undefined when it is not all of the plain kind. */
+/** Reads an answer into columns. Undefined if any part of it is not of the plain kind. */
 export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange | undefined {
-  // The long way pairs CryptoPunks' own events with each other.
+  // The JSON path combines pairs of CryptoPunks events.
   if (job.forms.includes("cryptopunks")) return undefined;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const listAt = text.subarray(0, MAX_AROUND * 2).indexOf(RESULT);
@@ -324,7 +326,7 @@ export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange |
   try {
     listEnd = readList(view, listAt + RESULT.length, scan);
   } catch (error) {
-    // Cut off in the middle.
+    // Truncated JSON.
     if (error instanceof RangeError) return undefined;
     throw error;
   }
@@ -333,7 +335,7 @@ export function scanTransfers(bytes: Uint8Array, job: DecodeJob): DecodedRange |
   return rangeOf(scan, text);
 }
 
-/** What was scanned, in columns. */
+/** Encodes the scanned columns. */
 function rangeOf(scan: Scan, text: Buffer): DecodedRange {
   const lastHash = `0x${text.toString("latin1", scan.lastHashAt, scan.lastHashAt + 64).toLowerCase()}`;
   const { count, addresses, ids, amounts, kinds, blocks, logIndexes, from, to } = scan;

@@ -1,19 +1,19 @@
 /**
- * What an endpoint's URL must not be recognised by. Providers quote it in refusals ("invalid API key …"), and what a node says
- * ends in logs, in the log of events and at subscribers.
+ * Removes the secrets of an endpoint's URL from texts. Providers quote them in refusals ("invalid API key …"), and an
+ * endpoint's message ends up in logs, in the event log and at subscribers.
  */
 
 /** Shorter parts of a path or a host are words like `v2`. */
 const MIN_LENGTH = 6;
-/** Shorter names and passwords are parts of words. */
+/** Shorter user names and passwords occur inside ordinary words. */
 const MIN_LOGIN_LENGTH = 3;
 
-/** What takes from a text the host, the user, the longer parts of the path and the parameters of `url`, in any case. */
+/** Returns a function that redacts the host, user, longer path parts and parameters of `url`, in any case. */
 export function withoutSecrets(url: string): (text: string) => string {
   const { host, hostname, username, password, pathname, searchParams } = new URL(url);
-  // A key may be the name below the provider's own.
+  // A key may be a subdomain of the provider's domain.
   const names = hostname.split(".").slice(0, -2);
-  // A query may be the key alone.
+  // The query may consist of the key alone.
   const values = [...searchParams].map(([name, value]) => (value === "" ? name : value));
   const parts = [host, hostname, ...names, ...pathname.split("/"), ...values];
   const secrets = [
@@ -25,10 +25,10 @@ export function withoutSecrets(url: string): (text: string) => string {
   return (text) => text.replace(pattern, "[redacted]");
 }
 
-/** What a part is put together from: `Bearer …`, `key=…`. Who quotes the key leaves out what is before it. */
+/** Splits a part such as `Bearer …` or `key=…`: a provider quotes the key without the prefix. */
 const piecesOf = (part: string): string[] => plain(part).split(/[\s;=]+/);
 
-/** A part of a URL as it was before it was put into one. */
+/** Decodes a part of a URL; returns it unchanged if its escapes are malformed. */
 export function plain(part: string): string {
   try {
     return decodeURIComponent(part);

@@ -4,7 +4,7 @@ import type { Hash } from "../core/hex.ts";
 
 const topic = (signature: string): Hash => id(signature) as Hash;
 
-/** ERC-721, also the pre-standard forms; ERC-20 shares it. */
+/** ERC-721, also in its pre-standard forms. ERC-20 has the same topic. */
 export const TRANSFER = topic("Transfer(address,address,uint256)");
 /** ERC-1155. */
 export const TRANSFER_SINGLE = topic("TransferSingle(address,address,address,uint256,uint256)");
@@ -12,20 +12,22 @@ export const TRANSFER_BATCH = topic("TransferBatch(address,address,address,uint2
 /** ERC-2309. */
 export const CONSECUTIVE_TRANSFER = topic("ConsecutiveTransfer(uint256,uint256,address,address)");
 /**
- * ERC-821, the drafts that Decentraland's LAND was written to: from, to and id are indexed, operator and data are not
- * (github.com/decentraland/erc721: contracts/IAssetRegistry.sol for the first, contracts/IERC721Base.sol for the second).
+ * ERC-821, the drafts behind Decentraland's LAND. From, to and id are indexed, operator and data are not
+ * (github.com/decentraland/erc721: contracts/IAssetRegistry.sol for the first, contracts/IERC721Base.sol for the
+ * second).
  */
 export const TRANSFER_821 = topic("Transfer(address,address,uint256,address,bytes,bytes)");
 export const TRANSFER_821_SECOND = topic("Transfer(address,address,uint256,address,bytes)");
 /**
- * Mints and burns of the first draft's earliest logic, with holder, id and operator indexed (github.com/decentraland/land:
- * contracts/registry/StandardAssetRegistry.sol). Other contracts may mean other things by these names.
+ * Mints and burns of the first draft's earliest logic. Holder, id and operator are indexed
+ * (github.com/decentraland/land: contracts/registry/StandardAssetRegistry.sol). In other contracts these event names
+ * may mean something else.
  */
 export const CREATE_821 = topic("Create(address,uint256,address,string)");
 export const DESTROY_821 = topic("Destroy(address,uint256,address)");
 /**
- * MoonCats: recipient and id are indexed, then id, from and to (github.com/ponderware/MoonCatRescue-Contract). Cats of
- * the genesis have no owner before they are adopted.
+ * MoonCats. Rescued: recipient and id are indexed. Adopted: id, from and to are indexed
+ * (github.com/ponderware/MoonCatRescue-Contract). Genesis cats have no owner before their adoption.
  */
 export const CAT_RESCUED = topic("CatRescued(address,bytes5)");
 export const CAT_ADOPTED = topic("CatAdopted(bytes5,uint256,address,address)");
@@ -34,7 +36,7 @@ export const ASSIGN = topic("Assign(address,uint256)");
 export const PUNK_TRANSFER = topic("PunkTransfer(address,address,uint256)");
 export const PUNK_BOUGHT = topic("PunkBought(uint256,uint256,address,address)");
 
-/** Events that tell what kind of NFT a contract is. */
+/** Events that identify the kind of an NFT contract. */
 export const TELLING_TOPICS: readonly Hash[] = [
   TRANSFER,
   TRANSFER_SINGLE,
@@ -49,5 +51,5 @@ export const TELLING_TOPICS: readonly Hash[] = [
   CAT_ADOPTED,
 ];
 
-/** What is asked of a contract that may be any kind of NFT. */
+/** Topics requested of a contract that may be any kind of NFT. */
 export const NFT_TOPICS: readonly Hash[] = [...TELLING_TOPICS, CREATE_821, DESTROY_821];

@@ -1,11 +1,11 @@
-/** Columns of transfers as they grow: what decoded logs are added to. */
+/** Builds columns of transfers, one decoded log at a time, and encodes them. */
 import { encodeTransfers, type TransferKind } from "../events/columns.ts";
 import type { VerifiedLog } from "./verify.ts";
 
-/** The zero address as digits. */
+/** The zero address, 40 digits without 0x. */
 export const ZERO = "0".repeat(40);
 
-/** Grows columns; addresses are interned by their 40 hex digits. */
+/** Growing columns of transfers. Addresses are interned by their 40 hex digits. */
 export class TransferBuilder {
   count = 0;
   kinds = new Uint8Array(1024);
@@ -33,7 +33,7 @@ export class TransferBuilder {
     this.amounts = widen(this.amounts, size * 8);
   }
 
-  /** Adds a transfer; the id's and amount's words are for the caller to write at the returned index. */
+  /** Adds a transfer and returns its index. The caller writes the words of id and amount at that index. */
   add(kind: TransferKind, log: VerifiedLog, from: string, to: string): number {
     if (this.count === this.kinds.length) this.#grow();
     const at = this.count++;
@@ -72,7 +72,7 @@ export class TransferBuilder {
   }
 }
 
-/** Writes the 64 hex digits at `start` of `hex` as eight words, lowest first; leading zeros cost one comparison. */
+/** Writes the 64 hex digits at `start` of `hex` as eight words, lowest first. */
 export function writeWords(hex: string, start: number, target: Uint32Array, index: number): void {
   const base = index * 8;
   for (let w = 0; w < 8; w++) {
@@ -86,10 +86,10 @@ function writeOne(target: Uint32Array, index: number): void {
   target[index * 8] = 1;
 }
 
-/** The digits of the address in a topic. */
+/** Returns the digits of the address in a topic. */
 export const addressOfTopic = (topic: string): string => topic.slice(26);
 
-/** Adds the transfer of one token with one owner; `id` is 64 digits. */
+/** Adds the transfer of one token with amount 1. `id` is 64 digits. */
 export function addSingle(
   builder: TransferBuilder,
   kind: TransferKind,

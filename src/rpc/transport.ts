@@ -1,7 +1,6 @@
 /**
- * Bytes to an endpoint and back, over http(s) or ws(s). One request is one JSON-RPC payload (or batch); the answer comes
- * as bytes, so that a large one can be handed to a worker unread. The URL stays in here: errors name the endpoint by
- * its label (`eth#1`).
+ * Carries bytes to an endpoint and back, over http(s) or ws(s). Each request is one JSON-RPC payload or batch. Answers
+ * stay bytes, so that a large one can go to a worker unparsed. Errors never contain the URL, only the label (`eth#1`).
  */
 import WebSocket from "ws";
 import type { Clock } from "../core/clock.ts";
@@ -10,7 +9,7 @@ import { type HttpTarget, post } from "./http.ts";
 import { plain } from "./secrets.ts";
 
 export interface Transport {
-  /** Where another thread may send to itself; undefined over a socket, which is this thread's. */
+  /** The target for requests from another thread. Undefined for a socket, which belongs to this thread. */
   readonly http: HttpTarget | undefined;
   /** @param payload JSON text. @throws RpcError `transient`, `late` or `rate` */
   send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
@@ -19,7 +18,7 @@ export interface Transport {
 
 export interface TransportOptions extends HttpTarget {
   readonly clock: Clock;
-  /** Called when a socket's node announces a new block; over http nobody announces. */
+  /** Called when the node announces a new block. Only a socket has announcements. */
   readonly onHead?: () => void;
 }
 
@@ -30,7 +29,7 @@ export function createTransport(options: TransportOptions): Transport {
 
 class HttpTransport implements Transport {
   readonly http: HttpTarget;
-  /** One for each request under way. */
+  /** One controller per running request. */
   readonly #underWay = new Set<AbortController>();
   #closed = false;
 
@@ -60,12 +59,12 @@ class HttpTransport implements Transport {
   }
 }
 
-/** Its answer goes to nobody: id 0 is never waited for, and a node that refuses is polled as over http. */
+/** Sent with id 0, for which no request waits. A node that refuses the subscription is polled like over http. */
 const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","params":["newHeads"]}';
 
-/** Closes the connection, and nothing says whose answer it was: all who wait are to ask again, for less where they can. */
+/** The socket's error for a too large answer. It closes the connection and names no request, so all are retried. */
 const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
-/** An answer of this size is parsed where its id is not at either end. */
+/** An answer up to this size is parsed if its id is at neither end. */
 const MAX_PARSED = 64 * 1024;
 
 interface Waiting {
@@ -77,15 +76,15 @@ interface Waiting {
 class SocketTransport implements Transport {
   readonly http = undefined;
   readonly #options: TransportOptions;
-  /** All of them wait on the current socket: they fail with it. */
+  /** Requests by the id of their first call. All wait on the current socket and fail with it. */
   readonly #waiting = new Map<number, Waiting>();
-  /** The socket that is open or being opened. What one before it still says, its `close` above all, counts for nothing. */
+  /** The socket that is open or opening. Events of earlier sockets, above all their `close`, are ignored. */
   #current: WebSocket | undefined;
   #opening: Promise<WebSocket> | undefined;
   #failOpening: (error: Error) => void = () => undefined;
-  /** The node has not answered yet whether it announces blocks. */
+  /** True until the node answers the subscription to new blocks. */
   #isSubscribing = false;
-  /** Answers so far. */
+  /** Number of answers so far. */
   #answers = 0;
   #closed = false;
 
@@ -110,7 +109,7 @@ class SocketTransport implements Transport {
       const cancelTimeout = clock.after(timeoutMs, () => {
         const reason = `no answer within ${timeoutMs} ms`;
         settle(() => reject(this.#lost(reason, "late")));
-        // A connection can die without a word, and stays open here then for ever. Where others were answered it lives.
+        // A dead connection can stay open for ever without an error. If no request was answered meanwhile, close it.
         if (this.#answers === answersBefore) this.#fail(socket, reason);
       });
       signal?.addEventListener("abort", onAbort, { once: true });
@@ -135,7 +134,7 @@ class SocketTransport implements Transport {
     this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
       const { address, headers } = withLogin(this.#options.url);
       const socket = new WebSocket(address, { maxPayload: this.#options.maxBytes, headers });
-      // One that is closing answers nobody any more.
+      // The previous socket is closing and will not answer any more.
       if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
       this.#current = socket;
       const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () =>
@@ -165,7 +164,7 @@ class SocketTransport implements Transport {
     return this.#opening;
   }
 
-  /** Gives a socket up, and with it what waits on it; the next request opens another. */
+  /** Drops a socket and rejects the requests that wait on it. The next request opens a new one. */
   #fail(socket: WebSocket, reason: string, kind: "transient" | "late" = "transient"): void {
     if (this.#current !== socket) return;
     this.#current = undefined;
@@ -178,7 +177,8 @@ class SocketTransport implements Transport {
 
   #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
     const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
-    // An answer of 50 MB is not parsed here: its id is at its beginning or its end, a batch is kept by its first one.
+    // An answer may have 50 MB, so it is not parsed here. Its id is near its start or end. A batch waits under the id
+    // of its first call.
     const head = buffer.subarray(0, 200).toString("latin1");
     if (head.includes('"eth_subscription"')) {
       this.#options.onHead?.();
@@ -194,7 +194,7 @@ class SocketTransport implements Transport {
     waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
   }
 
-  /** Read whole: a batch's answers come in any order, and a small one may say its id in any way. */
+  /** Parses the answer to find its id: a batch's answers come in any order, and small answers may format ids freely. */
   #idIn(buffer: Buffer): number | undefined {
     try {
       const said: unknown = JSON.parse(buffer.toString("utf8"));
@@ -203,7 +203,7 @@ class SocketTransport implements Transport {
       const [only] = answers;
       const isUnnamed = answers.length === 1 && (only?.id ?? null) === null && only?.error;
       if (known !== undefined || !(isUnnamed || only?.id === 0)) return known;
-      // What was asked first is refused first.
+      // Refusals without an id come in the order of the requests, and the subscription was sent first.
       const isOfHeads = this.#isSubscribing;
       this.#isSubscribing = false;
       return isOfHeads || only?.id === 0 ? undefined : this.#unread();
@@ -212,7 +212,7 @@ class SocketTransport implements Transport {
     }
   }
 
-  /** Who was refused without its id, most likely: a batch, the last one that was sent, or the only one that waits. */
+  /** Guesses the request that was refused without its id: the last batch, or the only waiting request. */
   #unread(): number | undefined {
     const waiting = [...this.#waiting];
     const [id] =
@@ -226,7 +226,7 @@ class SocketTransport implements Transport {
   }
 }
 
-/** Where to connect, and who as: the socket's own reading of a URL says a password with the URL's escapes. */
+/** Moves a login from the URL into a header. The socket library would send a password with its URL escapes. */
 function withLogin(url: string): { address: string; headers: Record<string, string> } {
   const parsed = new URL(url);
   const { username, password } = parsed;

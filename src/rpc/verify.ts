@@ -1,8 +1,7 @@
 /**
- * Distrust at the door: one pure pass over each `eth_getLogs` answer. Logs must belong to the asked addresses, topics
- * and range, one block must have one hash, and two different logs may not share an index. A log that the endpoint sent
- * twice counts once. The result is in chain order and lower case; all other code relies on that. An answer in doubt is
- * refused as a whole.
+ * Verifies each `eth_getLogs` answer in one pure pass. Logs must belong to the requested addresses, topics and range,
+ * one block must have one hash, and two different logs may not share an index. A log that was sent twice counts once.
+ * The result is in chain order and lower case; all other code relies on that. One bad log refuses the whole answer.
  */
 import { RpcError } from "./errors.ts";
 
@@ -18,7 +17,7 @@ export interface WireLog {
   removed?: boolean;
 }
 
-/** What was asked; addresses and topics in lower case. An empty set means any. */
+/** The request: addresses and topics in lower case. An empty set means any. */
 export interface Expected {
   readonly addresses: ReadonlySet<string>;
   readonly topics: ReadonlySet<string>;
@@ -26,7 +25,7 @@ export interface Expected {
   readonly toBlock: number;
 }
 
-/** A verified log: numbers read, in chain order. */
+/** A verified log, with parsed numbers. */
 export interface VerifiedLog {
   readonly address: string;
   readonly topics: readonly string[];
@@ -40,14 +39,14 @@ export interface VerifiedLog {
 const HEX = /^0x[0-9a-f]*$/;
 const WORD = /^0x[0-9a-f]{64}$/;
 const ADDRESS = /^0x[0-9a-f]{40}$/;
-/** As nodes write numbers, and as some write them. */
+/** Numbers in hex as nodes write them, and in decimal as some nodes do. */
 const QUANTITY = /^(?:0x[0-9a-f]{1,13}|[0-9]{1,15})$/i;
-/** Block numbers and indexes are kept in 32 bits. */
+/** Block numbers and indexes are stored in 32 bits. */
 const MAX_NUMBER = 2 ** 32 - 1;
-/** Of a number that is told of. */
+/** Most characters of a number in an error. */
 const MAX_DIGITS = 20;
 
-/** What stands in a number's place, which may be anything, of any length. */
+/** Shortens a value from the endpoint for an error. The value may have any type and length. */
 const textOf = (said: unknown): string =>
   typeof said === "string" || typeof said === "number" ? String(said).slice(0, MAX_DIGITS) : "";
 
@@ -59,15 +58,15 @@ function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }
 
 const lower = (text: string): string => (HEX.test(text) ? text : text.toLowerCase());
 
-/** A whole number; NaN for anything else, which `Number` alone would take for one: null, a list, a fraction. */
+/** Reads a whole number; NaN for anything else. `Number` alone would accept null, a list or a fraction. */
 function numberOf(value: unknown): number {
   if (typeof value === "number") return Number.isSafeInteger(value) ? value : Number.NaN;
   return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
 }
 
-/** The logs of an answer's `result`, verified. @throws RpcError `lie`, `transient` where there is none */
+/** Verifies the logs of an answer's `result`. @throws RpcError `lie`, or `transient` if there is no list */
 export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
-  // A gateway without a backend says so, and is to be asked soon again.
+  // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw lie("not a list");
   const logs: VerifiedLog[] = new Array(result.length);
@@ -88,11 +87,11 @@ export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
     if (!isCopy(a, b)) throw lie("two logs share block and index", b);
     repeated = true;
   }
-  // Gateways that merge the answers of several nodes send each log as often as they got it.
+  // Gateways that merge the answers of several nodes repeat a log once per node.
   return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as VerifiedLog, log) !== 0) : logs;
 }
 
-/** Whether two logs of one block and index are the same log. */
+/** True if two logs of one block and index are the same log. */
 function isCopy(a: VerifiedLog, b: VerifiedLog): boolean {
   return (
     a.address === b.address &&

@@ -1,6 +1,6 @@
 /**
- * How many bulk requests an endpoint takes at once: one more for each windowful that went well, half after a refusal
- * for load, as TCP does. Requests of users are not held back by it.
+ * Congestion window of one endpoint: how many bulk requests it takes at once. Like in TCP, it grows by one per window
+ * of successes and halves after an overload. It does not hold back requests of users.
  */
 const FIRST = 4;
 const MAX = 16;
@@ -21,7 +21,7 @@ export class Window {
     this.#size = Math.min(MAX, this.#size + 1 / this.#size);
   }
 
-  /** The endpoint said "too many requests", or took too long. */
+  /** Halves the window, after the endpoint sent "too many requests" or was too slow. */
   overloaded(): void {
     this.#size = Math.max(1, this.#size / 2);
   }

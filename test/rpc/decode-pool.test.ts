@@ -208,7 +208,7 @@ test.each([
   await until(() => hanging > before);
   const failure = await failureOf(one.decode(new TextEncoder().encode(said), job, { endpoint: "eth#2" }));
   expect(failure).toMatchObject({ kind: "transient", meta: { endpoint: "eth#2" } });
-  expect(failure.message).not.toContain("decoder died");
+  expect(failure.message).not.toContain("decode worker crashed");
   abort.abort(new DOMException("enough", "AbortError"));
   expect((await other).message).toBe("enough");
   one.close();

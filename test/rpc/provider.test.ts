@@ -315,7 +315,7 @@ test("a connection that fails is told in words, and never where it was to", asyn
   const unknown = "secret-subdomain.invalid";
   for (const [address, word] of [
     [gone, "connection refused"],
-    [unknown, /its name (is not known|could not be looked up)/],
+    [unknown, /its host name (is unknown|could not be resolved)/],
   ] as const) {
     for (const scheme of ["http", "ws"]) {
       const provider = create(`${scheme}://${address}/secret-key`);
@@ -327,7 +327,7 @@ test("a connection that fails is told in words, and never where it was to", asyn
     }
   }
   const { message } = await failureOf(create(`http://127.0.0.1:${elsewhere.port}/`).request("m", []));
-  expect(message).toBe("the endpoint could not be reached: it leads elsewhere");
+  expect(message).toBe("the endpoint could not be reached: it answered with a redirect");
   await elsewhere.stop(true);
 });
 

@@ -231,7 +231,7 @@ test("a list that cannot be used stops the start, with what is wrong", async () 
   for (const words of [
     "SPAM_LIST: line 1",
     "SPAM_LIST: line 2",
-    "VERIFIED_LIST: the file cannot be read: it is no regular file",
+    "VERIFIED_LIST: the file cannot be read: it is not a regular file",
   ]) {
     expect(stderr()).toContain(words);
   }

@@ -1,6 +1,6 @@
 /**
- * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to what all
- * chains share.
+ * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to the parts
+ * that all chains share.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "./chains/chains.ts";
@@ -34,9 +34,9 @@ import { EndpointPool } from "./rpc/pool.ts";
 import { EndpointProvider } from "./rpc/provider.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
 
-/** How long an answer waits for the header of an old block before it goes without. */
+/** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
 const HEADER_WAIT_MS = 500;
-/** Holdings asked about in one round of the self-audit. */
+/** Holdings checked in one round of the self-audit. */
 const AUDITED_AT_ONCE = 20;
 
 /** One enabled chain with its parts. */
@@ -52,7 +52,7 @@ export interface ChainRuntime {
   isHalted(): boolean;
 }
 
-/** What the chains of a service share. */
+/** Parts that all chains of a service share. */
 export interface RuntimeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -62,18 +62,18 @@ export interface RuntimeOptions {
   readonly log: EventLog;
   readonly projections: CollectionProjections;
   readonly metadata: Metadata;
-  /** True while a client of this process subscribes to anything on a chain. */
+  /** True while a client of this process is subscribed to a collection of the chain. */
   readonly isHeard: (chainId: number) => boolean;
   readonly decoder: DecodePool;
   readonly holder: string;
-  /** How hard backfilled logs are checked. */
+  /** How thoroughly backfilled logs are verified. */
   readonly verify: Verify;
   /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
   readonly minPollMs: number | undefined;
   readonly auditMs: number | undefined;
 }
 
-/** Puts a chain's parts together; nothing starts but the self-audit. */
+/** Assembles a chain's parts. Only the self-audit starts right away. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
   const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
   const { clock, logger, lifecycle, metrics, log, projections, decoder, holder, verify, minPollMs } = shared;
@@ -99,7 +99,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     clock,
     ...poolObserver(metrics, chain, logger),
   });
-  // At once, not after what waits for an answer of theirs.
+  // Close the pool at once: other parts would first wait for its answers.
   lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
   const heads: { node: number | undefined } = { node: undefined };
   const multicall = chain.multicall3.address;
@@ -163,7 +163,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   };
 }
 
-/** Headers of blocks that are in no memory: asked of the node, but not for long. */
+/** Headers of blocks that are not in memory: asks the node, with a short timeout. */
 function blockHeaders({
   reader,
   view,
@@ -187,7 +187,7 @@ function blockHeaders({
   };
 }
 
-/** Sums up which tokens with one owner the log tells of: more of them are looked for. */
+/** Counts the single-owner tokens that the log shows, for the search for tokens that no log mentions. */
 function knownTokens(collection: Collection, block: number, holdings: readonly Holding[]): KnownTokens | undefined {
   const told = toldTokens(collection, block);
   if (told === undefined) return undefined;
@@ -204,7 +204,7 @@ interface AuditParts {
   readonly view: ChainProjection;
 }
 
-/** Asks the chain about what is served, for as long as the service runs. */
+/** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
   { chain, reader, view }: AuditParts,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,

@@ -1,52 +1,52 @@
 /**
- * The environment as one frozen, validated value. Every bad key is reported at once, by name and with what is allowed;
- * no message repeats a value that may be a secret. All bounds of the service are here, each with its arithmetic.
+ * The environment as one frozen, validated value. Reports all bad variables at once, by name and with the allowed
+ * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its arithmetic.
  */
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";
 import type { LogLevel } from "./core/logger.ts";
 
-/** Keys as clients send them. */
+/** Allowed form of a plain API key. */
 export const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
 const HASHED_KEY = /^sha256:[0-9a-fA-F]{64}$/;
 
-/** Bounds that are not the operator's. Sizes in bytes, times in ms. */
+/** Bounds that the operator can't set. Sizes in bytes, times in ms. */
 export const LIMITS = Object.freeze({
-  /** A URL: path, and a query whose largest part is a cursor of at most 1 KiB. */
+  /** A URL: path and query. The largest part of a query is a cursor of at most 1 KiB. */
   maxUrlLength: 8 * 1024,
   /**
-   * What the socket reads of a request line and headers before it hangs up with a bare 431. Up to here a URL that is too
-   * long is answered in words, naming the parameter: a megabyte and what surrounds it.
+   * Bytes of a request line and headers that the socket reads before it closes with a bare 431. Below it, a URL that is
+   * too long gets an answer that names the parameter: a megabyte and the rest of the request.
    */
   maxRequestHead: 1_280 * 1024,
-  /** A signed cursor is about 260 characters; four times that is refused unread. */
+  /** A signed cursor has about 260 characters. Four times that is refused unread. */
   maxCursorLength: 1_024,
   maxTotalRanges: 1_000,
-  /** One `eth_getLogs` answer: 10,000 logs of 600 bytes are 6 MB; 20 times that is not what was asked for. */
+  /** One `eth_getLogs` answer: 10,000 logs of 600 bytes are 6 MB, and no honest answer is 20 times larger. */
   maxRpcAnswer: 128 * 1024 * 1024,
   rpcTimeoutMs: 30_000,
-  /** What is asked of a chain for a client: most hang up after half a minute, the socket after a whole one. */
+  /** Longest work on a chain for one client: most clients hang up after 30 s, the socket after 60 s. */
   answerMs: 25_000,
   /** A WebSocket message is one subscription: under 300 bytes. */
   maxSocketMessage: 4 * 1024,
   /** 256 connections with as many subscriptions are 65,536 pins: about 10 MB of maps. */
   maxSubscriptionsPerSocket: 256,
   maxSockets: 20_000,
-  /** `transfers` of 1,000 ids of 78 digits are 80 KB; twelve of them unread and the reader is too slow. */
+  /** `transfers` with 1,000 ids of 78 digits is 80 KB. A reader with twelve of these unread is too slow. */
   maxSocketBuffer: 1024 * 1024,
-  /** Messages a client may send in a second before it is closed. */
+  /** Messages per second above which a client is closed. */
   maxSocketMessagesPerSecond: 50,
-  /** A not-an-NFT answer is asked anew at most this often. */
+  /** Least time between two identifications of a contract that was found to be no NFT. */
   reidentifyMs: 600_000,
-  /** Page bodies kept: 64 MB hold 1,300 pages of 100 records of 500 bytes. */
+  /** Cached page bodies: 64 MB hold 1,300 pages of 100 records of 500 bytes. */
   pageCacheBytes: 64 * 1024 * 1024,
-  /** Part of CACHE_MB that metadata's references, and its texts, may each take beside it. */
+  /** Share of CACHE_MB that metadata's books, and its texts, may each take in addition. */
   metadataCachePart: 1 / 8,
-  /** An operator's list: 300,000 lines of a chain and an address are 16 MB. */
+  /** An operator's list: 300,000 lines with a chain and an address are 16 MB. */
   maxListBytes: 16 * 1024 * 1024,
-  /** How often the lists' files are looked at for a change. */
+  /** Interval at which the lists' files are checked for changes. */
   listPollMs: 1_000,
-  /** Stopping: what is in flight gets this long. */
+  /** Time that requests in flight get when the service stops. */
   stopGraceMs: 10_000,
 });
 
@@ -54,38 +54,38 @@ export interface ChainConfig {
   readonly chain: Chain;
   readonly urls: readonly string[];
   readonly finalityDepth: number;
-  /** The operator set the depth: the node's `finalized` tag is not asked. */
+  /** True if the operator set the depth. Then the node's `finalized` tag is not used. */
   readonly depthIsSet: boolean;
 }
 
 export interface Config {
   readonly host: string;
   readonly port: number;
-  /** Without a trailing slash; undefined: made from host and the port that was bound. */
+  /** Without a trailing slash. If undefined, the URL is made from the host and the bound port. */
   readonly publicUrl: string | undefined;
-  /** SHA-256 of the keys, hex; empty: one is made at first start. */
+  /** SHA-256 of the keys in hex. If empty, a key is made at first start. */
   readonly apiKeyHashes: readonly string[];
   readonly eventLogUrl: string;
   readonly chains: readonly ChainConfig[];
   readonly cursorSecret: string | undefined;
-  /** Bytes of hot collections. */
+  /** Bytes of collections in memory. */
   readonly cacheBytes: number;
-  /** Folder of snapshots of large collections; undefined: none are written. */
+  /** Folder for snapshots of large collections; undefined disables them. */
   readonly snapshotDir: string | undefined;
   readonly snapshotBytes: number;
-  /** Of one collection on disk, as far as it is fetched unbidden. */
+  /** Bytes per collection up to which metadata is fetched without a client's request. */
   readonly metadataBytes: number;
   readonly maxPageSize: number;
   readonly rateLimitPerMinute: number;
   readonly wireTypes: "seed" | "native";
-  /** How hard backfilled logs are checked. */
+  /** How thoroughly backfilled logs are verified. */
   readonly verify: "sample" | "headers" | "receipts";
-  /** Bases of gateways to IPFS and Arweave, without a trailing slash, in order of preference. */
+  /** Base URLs of gateways to IPFS and Arweave, without a trailing slash, in order of preference. */
   readonly ipfsGateways: readonly string[];
   readonly arweaveGateways: readonly string[];
-  /** Token URIs may lead to private addresses and any port: for the demo and tests. */
+  /** Allows token URIs with private addresses and any port, for the demo and for tests. */
   readonly metadataAllowPrivate: boolean;
-  /** Files with the contracts that the operator knows as spam, and as genuine. */
+  /** Files that list contracts the operator knows as spam, and as genuine. */
   readonly spamList: string | undefined;
   readonly verifiedList: string | undefined;
   /** A file with names for contracts that have none. */
@@ -96,7 +96,7 @@ export interface Config {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The start is refused; `problems` has one sentence for each bad key. */
+/** The configuration is invalid. `problems` has one sentence per bad variable. */
 export class ConfigError extends AppError {
   readonly problems: readonly string[];
 
@@ -108,7 +108,7 @@ export class ConfigError extends AppError {
   }
 }
 
-/** Reads keys and collects what is wrong with them. */
+/** Reads variables and collects their problems. */
 class EnvironmentReader {
   readonly problems: string[] = [];
   readonly #environment: Environment;
@@ -146,7 +146,7 @@ class EnvironmentReader {
   }
 }
 
-/** One host name or address, without a scheme or a port. */
+/** One host name or address, without scheme or port. */
 const HOST_PATTERN = /^(?:[A-Za-z0-9.-]{1,253}|[0-9a-fA-F:.]{2,45})$/;
 
 function readPublicUrl(env: EnvironmentReader): string | undefined {
@@ -158,7 +158,7 @@ function readPublicUrl(env: EnvironmentReader): string | undefined {
       return text.replace(/\/+$/, "");
     }
   } catch {
-    // Reported below with all other shapes that do not do.
+    // The pattern below reports it, together with all other bad forms.
   }
   return env.wrong("PUBLIC_URL", "must be an http or https URL without query");
 }
@@ -185,12 +185,12 @@ function readEventLogUrl(env: EnvironmentReader): string {
   return text;
 }
 
-/** Public gateways, run by different people. */
+/** Public gateways of independent operators. */
 const IPFS_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.pinata.cloud"];
-/** The ones that ar.io's own client falls back to (github.com/ar-io/wayfinder). */
+/** The fallback gateways of ar.io's own client (github.com/ar-io/wayfinder). */
 const ARWEAVE_GATEWAYS = ["https://arweave.net", "https://permagate.io", "https://ar-io.dev"];
 
-/** Bases of gateways. `ending` is taken off, since every gateway has it. */
+/** Base URLs of gateways. Removes `ending`, which every gateway URL has. */
 function readGateways(env: EnvironmentReader, key: string, fallback: readonly string[], ending: RegExp) {
   const text = env.text(key);
   if (text === undefined) return fallback;
@@ -236,7 +236,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
   return chains;
 }
 
-/** Where snapshots go: what is said, else beside a SQLite log's file; `off` for nowhere. */
+/** Folder of snapshots: as configured, or next to a SQLite log's file; `off` disables snapshots. */
 function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | undefined {
   const text = env.text("SNAPSHOT_DIR");
   if (text !== undefined) return text === "off" ? undefined : text;
@@ -245,7 +245,7 @@ function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | 
     : "./data/snapshots";
 }
 
-/** The configuration an environment asks for. @throws ConfigError with everything that is wrong */
+/** Reads the configuration from an environment. @throws ConfigError with all problems */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
   const host = env.text("HOST") ?? "127.0.0.1";
@@ -270,7 +270,7 @@ export function readConfig(environment: Environment): Config {
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
     snapshotDir: readSnapshotDir(env, eventLogUrl),
     snapshotBytes: env.integer("SNAPSHOT_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
-    // A million tokens of 4 KB each: more than any collection that is not made to fill disks.
+    // A million tokens of 4 KB each. Only collections made to fill disks are larger.
     metadataBytes: env.integer("METADATA_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),

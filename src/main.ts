@@ -1,5 +1,5 @@
 /**
- * The process's edge: environment, first key, signals, exit code. Everything else is built in `service.ts`.
+ * The edge of the process: environment, first key, signals, exit code. `service.ts` builds everything else.
  */
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
@@ -7,9 +7,9 @@ import { AppError, messageOf } from "./core/errors.ts";
 import { createLogger } from "./core/logger.ts";
 import { startService } from "./service.ts";
 
-/** Signals closer together than this are one wish to stop. */
+/** Signals closer together than this count as one. */
 const SAME_SIGNAL_MS = 1_000;
-/** Clients get ten seconds, then loops and what they stand on some five: whatever else hangs, supervisors kill after thirty. */
+/** Clients get ten seconds, then loops and their foundations about five. Supervisors kill after thirty. */
 const STOP_MS = 18_000;
 
 function say(text: string): void {
@@ -24,7 +24,7 @@ function configure(): Config {
   }
 }
 
-/** Says all that is wrong with the configuration, and leaves. */
+/** Prints all problems of the configuration and exits. */
 function refuse(error: unknown): never {
   say(error instanceof ConfigError ? error.message : messageOf(error));
   process.exit(78);
@@ -37,7 +37,7 @@ try {
     config,
     logger,
     onKeyMade: (key) => {
-      // Once, and past the logger: a log that is kept must not keep a key.
+      // Shown once, and not through the logger: logs are kept, and must not contain a key.
       say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
     },
   });
@@ -46,7 +46,7 @@ try {
   const stop = async (signal: string) => {
     const now = performance.now();
     if (stoppingSince !== undefined) {
-      // A terminal's Ctrl-C comes twice through `bun run`: from the terminal and from the parent that passes it on.
+      // With `bun run`, Ctrl-C arrives twice: from the terminal, and from the parent process, which forwards it.
       if (now - stoppingSince < SAME_SIGNAL_MS) return;
       say(`${signal} again: leaving at once`);
       process.exit(130);
@@ -68,10 +68,10 @@ try {
     });
   }
 } catch (error) {
-  // What the environment leads to may be as wrong as the environment: a list's file, say.
+  // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
   if (error instanceof ConfigError) refuse(error);
-  // An error of ours says what is wrong and what to do; the stack of one that is not locates it.
-  if (error instanceof AppError) logger.error({ code: error.code, ...error.meta }, `no start: ${messageOf(error)}`);
+  // An AppError says what is wrong and what to do. Any other error needs its stack to be located.
+  if (error instanceof AppError) logger.error({ code: error.code, ...error.meta }, `cannot start: ${messageOf(error)}`);
   else logger.error({ err: error }, "the service did not start");
   say(messageOf(error));
   process.exit(1);

@@ -1,4 +1,4 @@
-/** What the parts report, as metrics: the one place where their callbacks and the registry's counters meet. */
+/** Connects the parts' callbacks with the metrics. No other file knows both. */
 import { type Chain, chainById } from "./chains/chains.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
@@ -11,7 +11,7 @@ import type { LogWatch } from "./rpc/logs.ts";
 import type { PoolOptions } from "./rpc/pool.ts";
 import type { RequestOutcome } from "./rpc/provider.ts";
 
-/** Counts requests to endpoints; labels stand for their URLs. */
+/** Counts requests to endpoints. Labels stand for their URLs. */
 export function requestObserver(metrics: Metrics): (outcome: RequestOutcome) => void {
   return ({ endpoint, method, outcome, seconds, bytes }) => {
     metrics.rpcRequests.inc({ endpoint, method, outcome });
@@ -20,7 +20,7 @@ export function requestObserver(metrics: Metrics): (outcome: RequestOutcome) => 
   };
 }
 
-/** Counts what the pool of a chain's endpoints does of its own. */
+/** Counts hedged requests, wrong answers and passed-over endpoints of a chain's pool. */
 export function poolObserver(
   metrics: Metrics,
   chain: Chain,
@@ -30,16 +30,16 @@ export function poolObserver(
     onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
     onLiar: (endpoint) => {
       metrics.rpcLies.inc({ endpoint });
-      logger.warn({ endpoint }, "an endpoint gave a wrong answer and rests");
+      logger.warn({ endpoint }, "an endpoint gave a wrong answer and is not asked for a while");
     },
     onBehind: (endpoint) => {
       metrics.rpcLaggards.inc({ endpoint });
-      logger.debug({ endpoint }, "an endpoint is behind the others and is passed over");
+      logger.debug({ endpoint }, "an endpoint is behind the rest and is passed over");
     },
   };
 }
 
-/** Counts what reading logs found out about the endpoints. */
+/** Counts logs that an endpoint left out, and blocks that needed a second source. */
 export function watchOf(metrics: Metrics, chain: Chain): LogWatch {
   const labels = { chain: chain.name };
   return {
@@ -48,7 +48,7 @@ export function watchOf(metrics: Metrics, chain: Chain): LogWatch {
   };
 }
 
-/** Counts what the metadata workers get done. */
+/** Counts the outcomes of the metadata workers. */
 export function metadataObserver(metrics: Metrics): MetadataObserver {
   const nameOf = (chainId: number) => chainById(chainId)?.name ?? String(chainId);
   return {
@@ -57,7 +57,7 @@ export function metadataObserver(metrics: Metrics): MetadataObserver {
   };
 }
 
-/** Counts what a chain's indexing gets done. */
+/** Counts the work of a chain's indexing. */
 export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number | undefined }): IndexingObserver {
   const labels = { chain: chain.name };
   return {
@@ -83,7 +83,7 @@ export interface HeadParts {
   readonly heads: { readonly node: number | undefined };
 }
 
-/** Sets the metrics of a chain's head, as answers show it at this moment. */
+/** Sets the metrics of a chain's head to the block that answers show now. */
 export function measureHead(metrics: Metrics, { chain, view, clock, heads }: HeadParts): void {
   const labels = { chain: chain.name };
   const head = view.head();
@@ -93,7 +93,7 @@ export function measureHead(metrics: Metrics, { chain, view, clock, heads }: Hea
   if (heads.node !== undefined) metrics.blocksBehind.set(labels, Math.max(0, heads.node - head.number));
 }
 
-/** What is cheaper to ask at a scrape than to follow. */
+/** Metrics that are cheaper to read at a scrape than to keep current. */
 export function observe(metrics: Metrics, projections: CollectionProjections): void {
   metrics.onScrape(() => {
     const { bytes, collections } = projections.stats();

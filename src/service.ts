@@ -7,8 +7,8 @@
  *                  ├──────► prices/service ◄── rpc, log, the follower's blocks
  *                  └──────► metadata/service ◄── rpc, log, the hosts that token URIs name
  *
- * `chain-runtime.ts` wires what each chain has of its own. A chain's follower and jobs run in the process that holds their
- * leases; every process folds the log and serves.
+ * `chain-runtime.ts` wires what belongs to one chain. A chain's follower and jobs run in the process that holds their
+ * leases. Every process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
@@ -39,17 +39,17 @@ export interface ServiceOptions {
   readonly config: Config;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Called with a key that was made at first start: shown to the operator once, never kept. */
+  /** Called with the key made at first start, which is shown to the operator once and never stored. */
   readonly onKeyMade?: (key: string) => void;
   /** Least wait between polls of a chain in ms, for tests. */
   readonly minPollMs?: number;
-  /** Opens the event log: tests watch appends through it. */
+  /** Opens the event log. Tests observe appends through it. */
   readonly openLog?: typeof openLog;
   /** Wait between rounds of the self-audit in ms, for tests. */
   readonly auditMs?: number;
-  /** Names and connections of metadata, for tests: to record what is attempted and lead it elsewhere. */
+  /** DNS and connections for metadata. Tests record attempts and redirect them. */
   readonly metadataWire?: Wire;
-  /** The first wait before a finished collection's sample is asked again in ms, for tests. */
+  /** First wait before a sample of a complete collection is fetched again, in ms, for tests. */
   readonly metadataSampleMs?: number;
 }
 
@@ -60,7 +60,7 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-/** Opens the log, starts the work, listens. @throws when the log cannot be opened or the port is taken */
+/** Opens the log, starts the work, listens. @throws if the log can't be opened or the port is taken */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
@@ -82,25 +82,25 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   };
 }
 
-/** The address clients see. */
+/** The base URL that clients see. */
 function urlOf(config: Config, port: number): string {
   const host = config.host.includes(":") ? `[${config.host}]` : config.host;
   return config.publicUrl ?? `http://${host}:${port}`;
 }
 
-/** What a service is assembled on. */
+/** Shared parts that the assembly starts from. */
 interface Ground {
   readonly clock: Clock;
   readonly lifecycle: Lifecycle;
   readonly publicUrl: () => string;
 }
 
-/** What the socket may take beyond the time it gives to what is in flight. */
+/** Time the server may take to close sockets, in addition to the time for requests in flight. */
 const CUTTING_MS = 1_000;
 
 /**
- * In order: no new requests, the sockets told, the loops ended, then what they stand on closed. Each is waited for within a
- * bound: a node or a log that does not answer must not keep the process.
+ * Stops in order: refuses new requests, notifies sockets, ends loops, then closes what the loops used. Each step has a
+ * time limit, so that a node or a log that doesn't answer can't keep the process alive.
  */
 async function stopService(
   server: RunningServer,
@@ -148,7 +148,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     ...(options.metadataSampleMs === undefined ? {} : { sampleMs: options.metadataSampleMs }),
   });
   lifecycle.onStop("metadata", () => metadata.close());
-  // One core is left to requests.
+  // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
 
@@ -218,7 +218,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   return { app, channel, keys, limiter, metrics };
 }
 
-/** The operator's lists. @throws ConfigError with what is wrong with their files */
+/** Reads the operator's lists. @throws ConfigError with the problems of their files */
 async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: Clock): Promise<ListFiles> {
   const lists = new ListFiles({
     spam: { key: "SPAM_LIST", path: config.spamList },
@@ -240,7 +240,7 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
   return value;
 }
 
-/** The configured keys' hashes, else that of the key made at first start. */
+/** Hashes of the configured keys, or of the key made at first start. */
 async function readKeyHashes(log: EventLog, { config, onKeyMade }: ServiceOptions): Promise<readonly string[]> {
   if (config.apiKeyHashes.length > 0) return config.apiKeyHashes;
   const key = randomBytes(24).toString("base64url");
@@ -258,7 +258,7 @@ interface Watch {
   readonly logger: Logger;
 }
 
-/** Routes the log's wake-ups to the chains they concern, and a chain's reverts to the subscribers. */
+/** Routes the log's wake-ups to their chains, and a chain's reverts to its subscribers. */
 function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
   for (const { view, chain } of runtimes.values()) {
     const stop = view.onChange((change) => {
@@ -273,12 +273,12 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
     runtimes
       .get(Number(chainId))
       ?.indexing.onWakeUp(stream, version)
-      .catch((error: unknown) => logger.warn({ err: error, stream }, "a wake-up of the log was not acted on"));
+      .catch((error: unknown) => logger.warn({ err: error, stream }, "handling a change of the log failed"));
   });
   lifecycle.onStop("log watch", unsubscribe);
 }
 
-/** Routes wake-ups to the chains' metadata workers, and what they get done to the subscribers. */
+/** Routes wake-ups to the chains' metadata workers, and their results to the subscribers. */
 function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: MetadataWatch): void {
   const unsubscribe = log.subscribe((stream) => {
     const [kind, id, address] = stream.split("/");
@@ -286,7 +286,7 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
     if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
     runtimes.get(chainId)?.metadata.onWakeUp(stream);
     if (kind !== "metadata" || !channel.isHeard(chainId, address as Address)) return;
-    // Read where somebody listens; what was read comes through the subscription below.
+    // Load the stream if it has subscribers here; its content arrives through the subscription below.
     metadata.books.current(chainId, address as Address).catch((error: unknown) => {
       logger.debug({ err: error, stream }, "a metadata stream could not be read");
     });

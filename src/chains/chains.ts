@@ -59,7 +59,7 @@ export interface Chain {
   readonly finalityDepth: number;
   /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
   readonly rpc: { readonly http: readonly string[]; readonly webSocket: readonly string[] };
-  /** True if the hosted service had prices on the chain. This service has them wherever an exchange and a stablecoin exist. */
+  /** True if the hosted service had prices here. This service has them wherever an exchange and a stablecoin exist. */
   readonly prices: boolean;
 }
 

@@ -40,6 +40,6 @@ export const isMoney = (chain: Chain, address: Address): boolean => setsOf(chain
 /** True if a token belongs to the chain's reference tokens. */
 export const isReference = (chain: Chain, address: Address): boolean => setsOf(chain).references.has(address);
 
-/** True if both are reference tokens and one of them is the native coin or a stablecoin, so that the pool leads to the dollar. */
+/** True if both are reference tokens and one is the native coin or a stablecoin, so that a pool leads to the dollar. */
 export const isReferencePair = (chain: Chain, a: Address, b: Address): boolean =>
   isReference(chain, a) && isReference(chain, b) && (isMoney(chain, a) || isMoney(chain, b));

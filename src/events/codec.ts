@@ -1,7 +1,7 @@
 /**
  * Events to bytes and back. A record is: u8 codec (1) · u8 schema of its type · u32 length of the JSON · the JSON of all
- * fields but the attachment · the attachment (the columns of the types that have any). The checksum, CRC-32
- * over the record's place in the log and its bytes, is stored beside it and proved at each read.
+ * fields except the attachment · the attachment (columns, for types that have them). A CRC-32 over the record's place
+ * in the log and its bytes is stored beside it and verified at each read.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { DomainEvent, StreamName } from "./types.ts";
@@ -30,7 +30,7 @@ export function encodeEvent(event: DomainEvent): Uint8Array {
   return bytes;
 }
 
-/** The event that was stored, lifted to today's schema. @throws InvariantError on anything malformed */
+/** Decodes a stored event and lifts it to today's schema. @throws InvariantError for anything malformed */
 export function decodeEvent(type: string, bytes: Uint8Array): DomainEvent {
   invariant(bytes.length >= HEAD_BYTES && bytes[0] === CODEC, `event ${type} has an unknown codec`);
   const schema = bytes[1] as number;
@@ -40,13 +40,13 @@ export function decodeEvent(type: string, bytes: Uint8Array): DomainEvent {
   try {
     fields = JSON.parse(decoder.decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length)));
   } catch (error) {
-    throw new InvariantError(`event ${type} is not readable`, {}, error);
+    throw new InvariantError(`an event of type ${type} cannot be decoded`, {}, error);
   }
   invariant(typeof fields === "object" && fields !== null, `event ${type} has no fields`);
   return upcast(type, schema, fields as Record<string, unknown>, bytes.subarray(HEAD_BYTES + length));
 }
 
-/** CRC-32 over the record's place and content, so that a record moved elsewhere is as wrong as a damaged one. */
+/** CRC-32 over the record's place and content, so that a record in the wrong place fails like a damaged one. */
 export function checksum(stream: StreamName, version: number, type: string, time: number, bytes: Uint8Array): number {
   return Bun.hash.crc32(bytes, Bun.hash.crc32(`${stream}\n${version}\n${type}\n${time}\n`));
 }

@@ -1,22 +1,22 @@
 /**
- * Transfers in columns: what a `TransfersCommitted` carries. Thousands of transfers to one record, each column as wide
- * as its largest value needs (0 bytes when all are equal to the base), addresses once in a dictionary. Fixed widths
- * keep decoding a copy per column: no varint, no object per transfer.
+ * Transfers in columns: the payload of a `TransfersCommitted` event. A record holds thousands of transfers. Each column
+ * is as wide as its largest value needs (0 bytes if all values equal the base), and addresses are stored once in a
+ * dictionary. With fixed widths, decoding is one copy per column: no varint, no object per transfer.
  *
  * Layout, little endian: u8 format (1) · u32 count · dictionary · kind · block · logIndex · from · to · id · amount.
- * A column is u8 width (0, 1, 2, 4, 8, 32) · base (u64, only when width ≤ 8) · count × width bytes.
+ * A column is u8 width (0, 1, 2, 4, 8, 32) · base (u64, only if width ≤ 8) · count × width bytes.
  * A 32-byte value is eight u32 words, lowest first.
  */
 import { InvariantError } from "../core/errors.ts";
 
 /**
- * What a transfer is of. A `range` is ERC-2309: ids from `id`, `amount` of them, one each. Four bits, of which the third
- * is not for kinds: tables of tokens keep it for large ids.
+ * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. Kinds have four
+ * bits, and the third is reserved: the token tables mark large ids with it.
  */
 export const TransferKind = { erc721: 0, erc1155: 1, cryptopunks: 2, range: 3, mooncats: 8 } as const;
 export type TransferKind = (typeof TransferKind)[keyof typeof TransferKind];
 
-/** Unsigned integers of up to 256 bits: `words` u32 words a value (1, 2 or 8), lowest first. */
+/** Unsigned integers of up to 256 bits, with `words` u32 words per value (1, 2 or 8), lowest first. */
 export interface WordColumn {
   readonly words: 1 | 2 | 8;
   readonly values: Uint32Array;
@@ -24,7 +24,7 @@ export interface WordColumn {
 
 export interface TransferColumns {
   readonly count: number;
-  /** Number of dictionary addresses; index 0 is the first. */
+  /** Number of addresses in the dictionary. */
   readonly addressCount: number;
   /** 20 bytes each. */
   readonly addresses: Uint8Array;
@@ -69,7 +69,7 @@ class Writer {
     this.#view.setUint32(at, value, true);
   }
 
-  /** A base below 2^64 as two words. */
+  /** Writes a base below 2^64, given as two words. */
   base(low: number, high: number): void {
     this.u32(low);
     this.u32(high);
@@ -88,7 +88,7 @@ class Writer {
 const asBytes = (array: Uint8Array | Uint16Array | Uint32Array): Uint8Array =>
   new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
-/** Writes values below 2^32 relative to their least. */
+/** Writes values below 2^32 relative to their minimum. */
 function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
   let least = count === 0 ? 0 : (values[0] as number);
   let most = least;
@@ -107,7 +107,7 @@ function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
   writer.raw(asBytes(target));
 }
 
-/** Writes words: as `writeSmall` when all fit 32 bits, else 8 or 32 bytes each. */
+/** Writes values of several words: like `writeSmall` if all fit 32 bits, else with 8 or 32 bytes each. */
 function writeWords(writer: Writer, column: WordColumn, count: number): void {
   const { words, values } = column;
   let used = 1;
@@ -134,7 +134,7 @@ function writeWords(writer: Writer, column: WordColumn, count: number): void {
   writer.raw(asBytes(target));
 }
 
-/** Bytes of the columns; only the first `count` values of each are read. */
+/** Encodes the columns; reads only the first `count` values of each. */
 export function encodeTransfers(columns: TransferColumns): Uint8Array {
   const { count, addressCount } = columns;
   const writer = new Writer();
@@ -185,7 +185,7 @@ class Reader {
   }
 
   end(): void {
-    if (this.#at !== this.#bytes.length) throw new InvariantError("transfer columns are longer than they say");
+    if (this.#at !== this.#bytes.length) throw new InvariantError("transfer columns have bytes past their end");
   }
 
   #take(length: number): number {
@@ -196,7 +196,7 @@ class Reader {
   }
 }
 
-// One loop a width: over arrays of different kinds it would be many times slower.
+// A loop for each width: one loop over arrays of different types would be many times slower.
 
 function widen1(source: Uint8Array, base: number, values: Uint32Array): void {
   for (let i = 0; i < values.length; i++) values[i] = (source[i] as number) + base;
@@ -239,14 +239,14 @@ function readWords(reader: Reader, count: number): WordColumn {
   return { words: 1, values: widen(width, base, count, reader) };
 }
 
-/** The columns of `bytes`. @throws InvariantError when they are cut off, too long or of an unknown format */
+/** Decodes columns. @throws InvariantError if they are cut off, too long or of an unknown format */
 export function decodeTransfers(bytes: Uint8Array): TransferColumns {
   const reader = new Reader(bytes);
   const format = reader.u8();
   if (format !== FORMAT) throw new InvariantError(`transfer columns of unknown format ${format}`);
   const count = reader.u32();
   const addressCount = reader.u32();
-  // A count is believed only as far as bytes are there to carry it, else a damaged one would allocate gigabytes.
+  // Check the count against the length before allocating: a damaged count could ask for gigabytes.
   if (addressCount * 20 > bytes.length || count > 50_000_000) throw new InvariantError("transfer columns are cut off");
   const addresses = reader.raw(addressCount * 20);
   const kinds = Uint8Array.from(readSmall(reader, count));
@@ -260,7 +260,7 @@ export function decodeTransfers(bytes: Uint8Array): TransferColumns {
   return { count, addressCount, addresses, kinds, blocks, logIndexes, from, to, ids, amounts };
 }
 
-/** The transfers from `from` up to `to`, on the same memory and with the whole dictionary. */
+/** The transfers from `from` (inclusive) to `to` (exclusive), sharing the memory and the whole dictionary. */
 export function sliceColumns(columns: TransferColumns, from: number, to: number): TransferColumns {
   const { ids, amounts } = columns;
   const words = ({ words, values }: WordColumn): WordColumn => ({
@@ -283,7 +283,7 @@ export function sliceColumns(columns: TransferColumns, from: number, to: number)
 
 const MASK = 0xffff_ffffn;
 
-/** The value at `index` as a bigint: for tests and rare paths, not for folds. */
+/** The value at `index` as a bigint, for tests and rare paths. Folds are too hot for it. */
 export function wordsToBigInt(column: WordColumn, index: number): bigint {
   let value = 0n;
   for (let w = column.words - 1; w >= 0; w--) {

@@ -1,13 +1,12 @@
 /**
- * Tokens in columns, each with a hash: what the facts about metadata carry, hundreds of tokens to a record. Layout,
- * little endian: u8 format (1) · u32 count · kinds (u8 each) · u8 width of ids (4, 8 or 32) · ids · hashes (32 bytes
- * each).
+ * Tokens in columns, each with a hash: the payload of metadata events, hundreds of tokens per record. Layout, little
+ * endian: u8 format (1) · u32 count · kinds (u8 each) · u8 width of ids (4, 8 or 32) · ids · hashes (32 bytes each).
  */
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { TransferKind } from "./columns.ts";
 
-/** A token of a collection and the hash of what is said about it; the zero hash says nothing. */
+/** A token of a collection and the hash of a document about it. The zero hash stands for no document. */
 export interface TokenHash {
   readonly kind: TransferKind;
   readonly id: bigint;
@@ -28,7 +27,7 @@ export const NO_HASH = `0x${"0".repeat(64)}` as Hash;
 const FORMAT = 1;
 const HEAD_BYTES = 5;
 
-/** Bytes of the columns. */
+/** Encodes the columns. */
 export function encodeTokens(tokens: readonly TokenHash[]): Uint8Array {
   const count = tokens.length;
   let largest = 0n;
@@ -52,7 +51,7 @@ export function encodeTokens(tokens: readonly TokenHash[]): Uint8Array {
   return bytes;
 }
 
-/** The columns of `bytes`. @throws InvariantError when they are cut off, too long or of an unknown format */
+/** Decodes columns. @throws InvariantError if they are cut off, too long or of an unknown format */
 export function decodeTokens(bytes: Uint8Array): TokenColumns {
   if (bytes.length < HEAD_BYTES || bytes[0] !== FORMAT) throw new InvariantError("token columns of unknown format");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -62,7 +61,7 @@ export function decodeTokens(bytes: Uint8Array): TokenColumns {
   if (width !== 4 && width !== 8 && width !== 32) throw new InvariantError("token columns are cut off");
   const hashesAt = idsAt + count * width;
   if (bytes.length !== hashesAt + count * 32) throw new InvariantError("token columns have the wrong length");
-  // A copy: typed arrays must lie aligned.
+  // Copy, because typed arrays must be aligned.
   const ids = new Uint32Array(bytes.slice(idsAt, hashesAt).buffer);
   const words = (width / 4) as 1 | 2 | 8;
   return { count, kinds: bytes.subarray(HEAD_BYTES, idsAt - 1), words, ids, hashes: bytes.subarray(hashesAt) };

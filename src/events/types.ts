@@ -1,6 +1,6 @@
 /**
- * The closed vocabulary of facts. One union per kind of stream, past tense, nothing ever rewritten; every fold handles
- * its union by one exhaustive `switch`. Block numbers are numbers, amounts and ids decimal strings or bigints.
+ * The closed vocabulary of events: one union per kind of stream, in the past tense, never rewritten. Every fold handles
+ * its union by one exhaustive `switch`. Block numbers are numbers; amounts and ids are decimal strings or bigints.
  */
 import type { Address, Hash } from "../core/hex.ts";
 
@@ -9,7 +9,7 @@ export interface BlockRef {
   readonly hash: Hash;
 }
 
-/** A header as the chain stream keeps it; `timestamp` in seconds. */
+/** A header as the chain stream stores it; `timestamp` in seconds. */
 export interface HeaderRef extends BlockRef {
   readonly parentHash: Hash;
   readonly timestamp: number;
@@ -17,35 +17,35 @@ export interface HeaderRef extends BlockRef {
 
 // ── nft/<chainId>/<address> ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** The shapes of event that are read as NFT transfers of a contract; which ones is decided once, by identification. */
+/** Forms of log that count as NFT transfers. Identification decides once which ones apply to a contract. */
 export type TransferForm =
   /** ERC-721 `Transfer` with three indexed arguments. */
   | "erc721"
   /** `Transfer` with the token id in the data: from and to indexed. */
   | "erc721-id-in-data"
-  /** `Transfer` with nothing indexed (CryptoKitties). */
+  /** `Transfer` without indexed arguments (CryptoKitties). */
   | "erc721-unindexed"
   /** ERC-2309 `ConsecutiveTransfer`. */
   | "erc2309"
   /** ERC-1155 `TransferSingle` and `TransferBatch`. */
   | "erc1155"
-  /** The `Transfer` of both ERC-821 drafts (Decentraland's LAND); beside ERC-721's it is counted once. */
+  /** `Transfer` of both ERC-821 drafts (Decentraland's LAND). Counted once if ERC-721's is there, too. */
   | "erc821"
-  /** `Create` and `Destroy`, by which the earliest logic of ERC-821 announced mints and burns. */
+  /** `Create` and `Destroy`, the mints and burns of ERC-821's earliest implementation. */
   | "erc821-created"
   /** MoonCats' `CatRescued` and `CatAdopted`. */
   | "mooncats"
   /** CryptoPunks' `Assign`, `PunkTransfer`, `PunkBought`. */
   | "cryptopunks";
 
-/** Somebody asked for the collection. */
+/** A client requested the collection. */
 export interface IndexingRequested {
   readonly type: "IndexingRequested";
 }
 
 /**
- * What the contract is. `kind` is `nft` when `forms` says how its transfers read; `not_nft` when there is code but no
- * NFT standard and no NFT log up to `block`; `not_a_contract` when there is neither code nor an NFT log.
+ * Identification has ended. `kind` is `nft` if `forms` tells how to read the contract's transfers; `not_nft` if there is
+ * code but no NFT standard and no NFT log up to `block`; `not_a_contract` if there is neither code nor an NFT log.
  */
 export interface ContractIdentified {
   readonly type: "ContractIdentified";
@@ -55,13 +55,13 @@ export interface ContractIdentified {
   readonly symbol: string;
   /** First block that can hold a transfer: the deployment, or the first log found. */
   readonly startBlock: number;
-  /** Head when asked. */
+  /** Head at the time of identification. */
   readonly block: number;
 }
 
 /**
  * All transfers of a contiguous block range, in chain order, in columns (see `events/columns.ts`). `fromBlock` is the
- * previous end + 1. The event may hold no transfer when it only moves the end.
+ * previous end + 1. An event without transfers only moves the end.
  */
 export interface TransfersCommitted {
   readonly type: "TransfersCommitted";
@@ -69,32 +69,32 @@ export interface TransfersCommitted {
   readonly toBlock: number;
   readonly toHash: Hash;
   /**
-   * Version of the chain's stream that the writer knew: a reader shows this only once it has folded that one as far, or
-   * it would take blocks of one branch for another's. Left out where nothing can be reverted.
+   * Version of the chain's stream that the writer knew. A reader shows these blocks only once it has folded the chain up
+   * to that version; earlier it could confuse blocks of two branches. Absent for blocks that can't be reverted.
    */
   readonly chainVersion?: number;
   readonly count: number;
   readonly transfers: Uint8Array;
 }
 
-/** Everything above the common ancestor is gone from the canonical chain. */
+/** All blocks above the common ancestor left the canonical chain. */
 export interface BlocksReverted {
   readonly type: "BlocksReverted";
   readonly ancestor: BlockRef;
   /** As in `TransfersCommitted`. */
   readonly chainVersion?: number;
-  /** A collection that was found on a branch that is gone, after a crash: it is read anew from the ancestor on. */
+  /** Set if the collection was on a lost branch after a crash: its history is read again from the ancestor on. */
   readonly rejoins?: true;
 }
 
-/** The backfill reached the head the chain's follower stands at; from here on the stream follows. */
+/** The backfill reached the head of the chain's follower. From here on the follower writes the stream. */
 export interface IndexingCompleted {
   readonly type: "IndexingCompleted";
   readonly block: number;
   readonly hash: Hash;
 }
 
-/** An attempt failed; the next starts at `retryAt` (ms since the epoch). */
+/** An attempt failed; the next one starts at `retryAt` (ms since the epoch). */
 export interface IndexingFailed {
   readonly type: "IndexingFailed";
   readonly reason: string;
@@ -102,14 +102,14 @@ export interface IndexingFailed {
   readonly retryAt: number;
 }
 
-/** Indexing has made no progress for a minute or longer, and what it tries goes on. */
+/** Indexing has made no progress for a minute or longer, and the attempt goes on. */
 export interface IndexingStalled {
   readonly type: "IndexingStalled";
-  /** What is being tried, and what the last request failed for. */
+  /** The step that makes no progress, and the error of its last request. */
   readonly reason: string;
 }
 
-/** Spam or verification changed, by a named rule; `rule` is "" when the flag was lifted since no rule fires any more. */
+/** A flag changed by a named rule; `rule` is "" if the flag was lifted because no rule applies any more. */
 export interface FlagsChanged {
   readonly type: "FlagsChanged";
   readonly possibleSpam: boolean;
@@ -129,7 +129,7 @@ export type NftEvent =
 
 // ── price/<chainId>/<address> ───────────────────────────────────────────────────────────────────────────────────────
 
-/** The token's own words. `decimals` undefined: the contract does not say, no price can be given. */
+/** The token's own answers. Without `decimals` the token can't have a price. */
 export interface TokenIdentified {
   readonly type: "TokenIdentified";
   readonly name: string;
@@ -149,7 +149,7 @@ export interface PoolDiscovered {
   readonly fee: number;
   readonly token0: Address;
   readonly token1: Address;
-  /** A pair on the x³y + y³x curve; absent: on no such curve. */
+  /** True for a pair on the x³y + y³x curve; absent for the rest. */
   readonly stableCurve?: boolean;
   readonly block: number;
 }
@@ -159,7 +159,7 @@ export type PoolState =
   | { readonly style: "v2"; readonly reserve0: string; readonly reserve1: string }
   | { readonly style: "v3"; readonly sqrtPriceX96: string; readonly liquidity: string; readonly tick: number };
 
-/** The pool's state after a block; `balance0`/`balance1` are the pool's real token balances where they were read. */
+/** The pool's state after a block; `balance0` and `balance1` are the pool's token balances, if they were read. */
 export interface PriceObserved {
   readonly type: "PriceObserved";
   readonly pool: Address;
@@ -177,15 +177,15 @@ export type PriceEvent = TokenIdentified | PoolDiscovered | PriceObserved | Bloc
 
 // ── metadata/<chainId>/<address> ────────────────────────────────────────────────────────────────────────────────────
 
-/** Why a token's metadata, or its picture, could not be had. */
+/** Reason why a token's metadata or picture could not be fetched. */
 export type MetadataReason =
-  /** The contract has no URI for the token: it reverts, or answers with nothing or with no text. */
+  /** The contract has no URI for the token: the call reverts, or returns nothing or no text. */
   | "no_uri"
   | "invalid_uri"
   | "unsupported_scheme"
   | "credentials_in_url"
   | "forbidden_port"
-  /** The host is, or resolves to, an address that is nobody's on the public internet. */
+  /** The host is, or resolves to, an address outside the public internet. */
   | "forbidden_address"
   | "too_many_redirects"
   | "dns_failed"
@@ -200,10 +200,10 @@ export type MetadataReason =
   | "not_an_object";
 
 /**
- * Metadata of tokens was had. Each token's hash names a blob `{uri, body | image}`: what the contract said, and the hash
- * of the body found there. `since`: the stream's version when the contract was asked, so that what was announced
- * meanwhile still counts. `bytes`: what the blobs of those tokens that were not as before take, at most: some may share
- * theirs. `tokens`: see `events/tokens.ts`.
+ * Metadata of tokens was fetched. Each token's hash names a blob `{uri, body | image}` with the contract's answer and the
+ * hash of the fetched body. `since` is the stream's version when the contract was asked, so that an announcement made
+ * in between still counts. `bytes` is an upper bound for the size of new blobs, because tokens may share them. `tokens`:
+ * see `events/tokens.ts`.
  */
 export interface MetadataResolved {
   readonly type: "MetadataResolved";
@@ -213,7 +213,7 @@ export interface MetadataResolved {
   readonly tokens: Uint8Array;
 }
 
-/** An attempt failed for one reason; each token's hash names a blob `{uri}`, or is zero where there is no URI. */
+/** An attempt failed for one reason. Each token's hash names a blob `{uri}`, or is zero if there is no URI. */
 export interface MetadataFailed {
   readonly type: "MetadataFailed";
   readonly since: number;
@@ -224,17 +224,17 @@ export interface MetadataFailed {
   readonly tokens: Uint8Array;
 }
 
-/** What is known of the ids from `fromId` to `toId` (inclusive, decimal) may have changed. */
+/** The metadata of ids from `fromId` to `toId` (inclusive, decimal) may have changed. */
 export interface MetadataOutdated {
   readonly type: "MetadataOutdated";
   readonly fromId: string;
   readonly toId: string;
-  /** Said by the contract's log, found by asking a sample again, or in doubt since a block was reverted. */
+  /** Announced by the contract's log, found by sampling, or in doubt because a block was reverted. */
   readonly cause: "announced" | "sampled" | "reverted";
   readonly block: number;
 }
 
-/** Somebody looked at tokens in a process that does not fetch; `media`: their pictures were wanted too. */
+/** A client read tokens in a process that doesn't fetch metadata; `media`: it also asked for their pictures. */
 export interface MetadataRequested {
   readonly type: "MetadataRequested";
   readonly media: boolean;
@@ -242,14 +242,14 @@ export interface MetadataRequested {
   readonly tokens: Uint8Array;
 }
 
-/** Pictures of tokens were fetched and looked at; each token's hash names a blob with what was found. */
+/** Pictures of tokens were fetched and examined. Each token's hash names a blob with the result. */
 export interface MediaExamined {
   readonly type: "MediaExamined";
   readonly count: number;
   readonly tokens: Uint8Array;
 }
 
-/** Whatever was due had been asked for when the collection's own stream stood at `collection`; next at `dueAt`. */
+/** All due tokens were fetched when the collection's own stream was at version `collection`. Next due at `dueAt`. */
 export interface MetadataSettled {
   readonly type: "MetadataSettled";
   readonly collection: number;
@@ -268,8 +268,8 @@ export type MetadataEvent =
 // ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * The follower reached `headers.at(-1)`. `headers` are the unfinalised ones, linked by parent; below them `fromBlock`
- * reaches back to the previous head + 1.
+ * The follower reached `headers.at(-1)`. `headers` are the unfinalised ones, linked by parent hash. `fromBlock` is the
+ * previous head + 1, and may lie below the first of them.
  */
 export interface HeadAdvanced {
   readonly type: "HeadAdvanced";
@@ -277,20 +277,20 @@ export interface HeadAdvanced {
   readonly headers: readonly HeaderRef[];
 }
 
-/** The blocks in `orphaned` left the canonical chain; `ancestor` is the newest that stayed. */
+/** The blocks in `orphaned` left the canonical chain; `ancestor` is the newest block that stayed. */
 export interface ChainReverted {
   readonly type: "ChainReverted";
   readonly ancestor: BlockRef;
   readonly orphaned: readonly BlockRef[];
 }
 
-/** No block at or below can be reverted any more. */
+/** No block up to this one can be reverted any more. */
 export interface ChainFinalized {
   readonly type: "ChainFinalized";
   readonly block: BlockRef;
 }
 
-/** The fold of the stream so far, so that a reader needs only the newest of these and what follows. */
+/** The fold of the stream so far. A reader needs only the newest checkpoint and the events after it. */
 export interface ChainCheckpointed {
   readonly type: "ChainCheckpointed";
   readonly headers: readonly HeaderRef[];
@@ -298,21 +298,21 @@ export interface ChainCheckpointed {
   readonly orphaned: readonly BlockRef[];
 }
 
-/** The node's chain does not hold the finalised block: nothing is followed until it does again. */
+/** The node's chain lacks the finalised block. Following stops until the node has it again. */
 export interface ChainHalted {
   readonly type: "ChainHalted";
   readonly finalized: BlockRef;
-  /** What the node has at that height. */
+  /** The node's block at that height. */
   readonly found: BlockRef;
 }
 
 /**
- * Another process follows the chain from here on. Written before it looks at what there is to follow: what its predecessor
- * had not written by then is refused, since the stream has moved.
+ * Another process follows the chain from now on. It writes this event before it reads the chain. Later appends of its
+ * predecessor are refused, because the stream has moved.
  */
 export interface FollowingBegan {
   readonly type: "FollowingBegan";
-  /** Names the process, for as long as it runs. */
+  /** Identifies the process during its run. */
   readonly holder: string;
 }
 
@@ -326,7 +326,7 @@ export type ChainEvent =
 
 export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent;
 
-/** A fact once it is in the log. `time` is when it was appended, ms since the epoch. */
+/** An event in the log; `time` is when it was appended, in ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
   readonly stream: StreamName;
   readonly version: number;
@@ -345,7 +345,7 @@ export const metadataStream = (chainId: number, address: Address): StreamName =>
   `metadata/${chainId}/${address}` as StreamName;
 export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
 
-/** The parts of a stream's name; throws on a name that is none of ours. */
+/** The parts of a stream's name. @throws TypeError for any other name */
 export function parseStream(
   stream: string,
 ): { kind: "nft" | "price" | "metadata"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {

@@ -1,13 +1,13 @@
 /**
  * Lifts stored fields of any released schema to today's. A new field or meaning raises the type's number in `SCHEMAS`
- * and adds a step to `STEPS`; nothing in a log is ever rewritten. The frozen logs in `test/fixtures` prove every step.
+ * and adds a step to `STEPS`. The log itself is never rewritten. The frozen logs in `test/fixtures` prove every step.
  */
 import { invariant } from "../core/errors.ts";
 import type { DomainEvent } from "./types.ts";
 
 type Fields = Record<string, unknown>;
 
-/** The schema that is written today, by type. */
+/** Today's schema number of each type. */
 export const SCHEMAS = {
   IndexingRequested: 1,
   ContractIdentified: 1,
@@ -34,7 +34,7 @@ export const SCHEMAS = {
   ChainCheckpointed: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 
-/** Types with columns: the field that is stored beside the JSON, as it is. */
+/** For types with columns: the field that is stored as bytes beside the JSON. */
 export const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
   TransfersCommitted: "transfers",
   MetadataResolved: "tokens",
@@ -43,9 +43,9 @@ export const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
   MediaExamined: "tokens",
 };
 
-/** `STEPS[type][n]` lifts schema n to n + 1. */
+/** `STEPS[type][n]` lifts schema n to schema n + 1. */
 const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {
-  // Nobody counted: the collection's bound holds for what comes from here on.
+  // Schema 1 counted no bytes. The collection's limit counts from the first event of schema 2 on.
   MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
   MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
 };
@@ -54,7 +54,7 @@ function isType(type: string): type is DomainEvent["type"] {
   return Object.hasOwn(SCHEMAS, type);
 }
 
-/** Today's event from stored fields. @throws InvariantError on a type or schema this program does not know */
+/** Today's event from stored fields. @throws InvariantError for an unknown type or schema */
 export function upcast(type: string, schema: number, fields: Fields, attachment: Uint8Array): DomainEvent {
   invariant(isType(type), `unknown event type ${type}: written by a newer release?`);
   const today = SCHEMAS[type];

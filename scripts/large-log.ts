@@ -11,8 +11,8 @@ import { silentLogger } from "../src/core/logger.ts";
 import { encodeEvent } from "../src/events/codec.ts";
 import { TransferKind } from "../src/events/columns.ts";
 import { nftStream, type StreamName } from "../src/events/types.ts";
+import type { EventLog } from "../src/log/event-log.ts";
 import { openLog } from "../src/log/open.ts";
-import type { EventLog } from "../src/log/port.ts";
 import { fill } from "./bench/fill.ts";
 import { temporaryFolder } from "./bench/service.ts";
 

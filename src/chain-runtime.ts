@@ -3,35 +3,40 @@
  * that all chains share.
  */
 import { LRUCache } from "lru-cache";
+import type { ChainProjection } from "./chain/view.ts";
 import type { Chain } from "./chains/chains.ts";
+import type { Collection } from "./collections/collection.ts";
+import type { CollectionProjections } from "./collections/hot-collections.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import { within } from "./core/within.ts";
+import { withTimeout } from "./core/retry.ts";
 import { TransferKind } from "./events/columns.ts";
 import { type HeaderRef, parseStream } from "./events/types.ts";
-import { type AuditOutcome, type AuditSample, runAudit } from "./indexer/audit.ts";
-import type { Verify } from "./indexer/backfill-task.ts";
-import type { ChainProjection } from "./indexer/chain-projection.ts";
-import { ChainIndexing } from "./indexer/indexing.ts";
-import type { KnownTokens } from "./indexer/unexplained.ts";
-import type { EventLog } from "./log/port.ts";
+import {
+  type AuditOutcome,
+  type AuditSample,
+  type Holding,
+  loggedTokens,
+  runAudit,
+  sampleHoldings,
+} from "./indexing/audit.ts";
+import type { Verify } from "./indexing/checked-read.ts";
+import { type FlagLists, isAirdropShaped } from "./indexing/flags.ts";
+import { ChainIndexing } from "./indexing/indexing.ts";
+import type { KnownTokens } from "./indexing/unexplained.ts";
+import type { Entry } from "./ledger/listing.ts";
+import type { EventLog } from "./log/event-log.ts";
+import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
-import type { ChainMetadata, Metadata } from "./metadata/service.ts";
-import { isAirdropShaped } from "./nfts/airdrop.ts";
-import type { Collection } from "./nfts/collection.ts";
-import type { FlagLists } from "./nfts/flags.ts";
-import type { Entry } from "./nfts/listing.ts";
-import type { CollectionProjections } from "./nfts/projections.ts";
-import { type Holding, sampleHoldings, toldTokens } from "./nfts/sample.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
-import { createPrices, type Prices } from "./prices/service.ts";
-import type { DecodePool } from "./rpc/decode-pool.ts";
-import { EndpointPool } from "./rpc/pool.ts";
-import { EndpointProvider } from "./rpc/provider.ts";
+import { createPrices, type Prices } from "./prices/price-service.ts";
+import type { DecodePool } from "./rpc/decode/decode-pool.ts";
+import { EndpointPool } from "./rpc/endpoint/endpoint-pool.ts";
+import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
 
 /** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
@@ -53,7 +58,7 @@ export interface ChainRuntime {
 }
 
 /** Parts that all chains of a service share. */
-export interface RuntimeOptions {
+interface RuntimeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
@@ -178,7 +183,7 @@ function blockHeaders({
     const known = headers.get(block);
     if (known !== undefined) return known;
     const asked = reader.header(block).catch(() => undefined);
-    const answer = (await within(clock, HEADER_WAIT_MS, asked))?.value;
+    const answer = (await withTimeout(clock, HEADER_WAIT_MS, asked))?.value;
     if (answer === undefined) return undefined;
     const { number, hash, parentHash, timestamp } = answer;
     const header = { number, hash, parentHash, timestamp };
@@ -189,7 +194,7 @@ function blockHeaders({
 
 /** Counts the single-owner tokens that the log shows, for the search for tokens that no log mentions. */
 function knownTokens(collection: Collection, block: number, holdings: readonly Holding[]): KnownTokens | undefined {
-  const told = toldTokens(collection, block);
+  const told = loggedTokens(collection, block);
   if (told === undefined) return undefined;
   const { erc1155 } = TransferKind;
   const ids = holdings.flatMap(({ kind, id }) => (kind === erc1155 ? [] : [id]));

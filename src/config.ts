@@ -7,7 +7,7 @@ import { AppError } from "./core/errors.ts";
 import type { LogLevel } from "./core/logger.ts";
 
 /** Allowed form of a plain API key. */
-export const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
+const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
 const HASHED_KEY = /^sha256:[0-9a-fA-F]{64}$/;
 
 /** Bounds that the operator can't set. Sizes in bytes, times in ms. */
@@ -94,7 +94,7 @@ export interface Config {
   readonly metricsKey: string | undefined;
 }
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The configuration is invalid. `problems` has one sentence per bad variable. */
 export class ConfigError extends AppError {

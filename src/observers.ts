@@ -1,15 +1,15 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
+
+import type { IndexingObserver } from "./chain/consumer.ts";
 import { type Chain, chainById } from "./chains/chains.ts";
+import type { CollectionProjections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-
-import type { IndexingObserver } from "./indexer/observer.ts";
-import type { MetadataObserver } from "./metadata/service.ts";
-import type { CollectionProjections } from "./nfts/projections.ts";
-import type { LogWatch } from "./rpc/logs.ts";
-import type { PoolOptions } from "./rpc/pool.ts";
-import type { RequestOutcome } from "./rpc/provider.ts";
+import type { MetadataObserver } from "./metadata/metadata.ts";
+import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
+import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
+import type { LogReaderObserver } from "./rpc/logs.ts";
 
 /** Counts requests to endpoints. Labels stand for their URLs. */
 export function requestObserver(metrics: Metrics): (outcome: RequestOutcome) => void {
@@ -29,22 +29,22 @@ export function poolObserver(
   return {
     onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
     onLiar: (endpoint) => {
-      metrics.rpcLies.inc({ endpoint });
+      metrics.rpcContradictions.inc({ endpoint });
       logger.warn({ endpoint }, "an endpoint gave a wrong answer and is not asked for a while");
     },
     onBehind: (endpoint) => {
-      metrics.rpcLaggards.inc({ endpoint });
+      metrics.rpcBenchedBehind.inc({ endpoint });
       logger.debug({ endpoint }, "an endpoint is behind the rest and is passed over");
     },
   };
 }
 
 /** Counts logs that an endpoint left out, and blocks that needed a second source. */
-export function watchOf(metrics: Metrics, chain: Chain): LogWatch {
+export function watchOf(metrics: Metrics, chain: Chain): LogReaderObserver {
   const labels = { chain: chain.name };
   return {
     missed: (count) => metrics.missedLogs.inc(labels, count),
-    settled: (by) => metrics.blocksSettled.inc({ ...labels, by }),
+    settled: (by) => metrics.doubtfulBlocks.inc({ ...labels, by }),
   };
 }
 
@@ -75,7 +75,7 @@ export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number
   };
 }
 
-export interface HeadParts {
+interface HeadParts {
   readonly chain: Chain;
   readonly view: { head(): { readonly number: number; readonly timestamp: number } | undefined };
   readonly clock: Clock;

@@ -12,30 +12,30 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
+import { requestIdentification, requestIndexing } from "./collections/headline.ts";
+import { type BlocksInDoubt, CollectionProjections } from "./collections/hot-collections.ts";
+import { ListFiles } from "./collections/operator-lists.ts";
+import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
 import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
-import { within } from "./core/within.ts";
+import { withTimeout } from "./core/retry.ts";
 import { parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
-import { ListFiles } from "./indexer/list-files.ts";
-import { requestIdentification, requestIndexing } from "./indexer/requests.ts";
+import type { EventLog } from "./log/event-log.ts";
 import { openLog } from "./log/open.ts";
-import type { EventLog } from "./log/port.ts";
-import { Metadata } from "./metadata/service.ts";
-import { systemWire, type Wire } from "./metadata/wire.ts";
-import { type BlocksInDoubt, CollectionProjections } from "./nfts/projections.ts";
-import { Snapshots } from "./nfts/snapshots.ts";
+import { Metadata } from "./metadata/metadata.ts";
+import { systemWire, type Wire } from "./metadata/resolve/wire.ts";
 import { metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
-import { DecodePool } from "./rpc/decode-pool.ts";
+import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
-export interface ServiceOptions {
+interface ServiceOptions {
   readonly config: Config;
   readonly logger: Logger;
   readonly clock?: Clock;
@@ -107,7 +107,7 @@ async function stopService(
   { clock, lifecycle, logger }: Pick<Ground, "clock" | "lifecycle"> & { readonly logger: Logger },
 ): Promise<void> {
   logger.info({}, "stopping");
-  if ((await within(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop())) === undefined) {
+  if ((await withTimeout(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop())) === undefined) {
     logger.warn({}, "the listening socket did not close in time");
   }
   await lifecycle.stop();
@@ -122,7 +122,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   log.subscribe((_stream, _version, appended = []) => {
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
-  lifecycle.onEnd("event log", () => log.close());
+  lifecycle.onStopLast("event log", () => log.close());
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;

@@ -2,12 +2,13 @@
  * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens, one
  * in fifty of them burned on the way. For benches of what is read back.
  */
+
+import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
-import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
-import type { Append, EventLog } from "../../src/log/port.ts";
-import { RULES_VERSION } from "../../src/nfts/flags.ts";
+import { RULES_VERSION } from "../../src/indexing/flags.ts";
+import type { Append, EventLog } from "../../src/log/event-log.ts";
 import { createRandom } from "../local-chain/random.ts";
 
 export interface FillOptions {

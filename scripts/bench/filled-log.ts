@@ -1,15 +1,15 @@
 /** A SQLite log in a temporary folder with one synthetic collection in it. */
 import { join } from "node:path";
+import type { Collection } from "../../src/collections/collection.ts";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { nftStream } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import type { Collection } from "../../src/nfts/collection.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
-import { Snapshots } from "../../src/nfts/snapshots.ts";
 import { type FillOptions, fill } from "./fill.ts";
 import { temporaryFolder } from "./service.ts";
 

@@ -1,10 +1,11 @@
 /** Pages of a listing as the route makes them, metadata aside, in this process. */
+
+import type { Collection } from "../../src/collections/collection.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
-import type { Collection } from "../../src/nfts/collection.ts";
-import { openCursor } from "../../src/nfts/cursor.ts";
-import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/nfts/pages.ts";
-import { NOTHING } from "../../src/nfts/record.ts";
+import { openCursor } from "../../src/listings/cursor.ts";
+import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/listings/pages.ts";
+import { NO_METADATA } from "../../src/listings/record.ts";
 
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";
@@ -28,7 +29,7 @@ export function page(
   from: Parameters<typeof planPage>[2],
 ): Uint8Array<ArrayBuffer> {
   const plan = planPage(collection, chain, from);
-  const facts = plan.entries.map(() => NOTHING);
+  const facts = plan.entries.map(() => NO_METADATA);
   return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
 }
 

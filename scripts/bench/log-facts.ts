@@ -1,12 +1,13 @@
 /** What a log that a service left behind says of a collection: what it holds, and when it came. */
+
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
+import { type Position, readSlice, type Slice, START } from "../../src/ledger/listing.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import { type Position, readSlice, type Slice, START } from "../../src/nfts/listing.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
 
 async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Promise<T> {
   const log = await openLog(url, systemClock, silentLogger);

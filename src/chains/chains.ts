@@ -20,7 +20,7 @@ export type ChainName =
   | "cronos"
   | "arbitrum";
 
-export interface Coin {
+interface Coin {
   /** The coin's name in price answers. */
   readonly name: string;
   readonly symbol: string;

@@ -8,7 +8,7 @@ import type { Chain, ChainName } from "./chains.ts";
 
 export type PoolStyle = "v2" | "v3" | "v2-camelot";
 
-export interface Exchange {
+interface Exchange {
   /** The contract's stand-in, e.g. `dexa_v2`. */
   readonly standin: string;
   /** The hosted service's own value, e.g. `uniswapv2`. */

@@ -49,7 +49,7 @@ function digitsOf(value: number): number {
   return value < 1_000_000_000 ? 9 : 10;
 }
 
-export class ByteText {
+export class ByteWriter {
   #bytes = new Uint8Array(FIRST_BYTES);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;

@@ -6,7 +6,7 @@
 
 export type ErrorMeta = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-export interface AppErrorOptions {
+interface AppErrorOptions {
   readonly code: string;
   readonly retryable?: boolean;
   readonly meta?: ErrorMeta;

@@ -6,7 +6,7 @@
 import { type Clock, systemClock } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
-import { within } from "./within.ts";
+import { withTimeout } from "./retry.ts";
 
 /** After an abort a loop ends within this, unless it waits for a node. Then its connections are closed. */
 const ENDING_MS = 1_500;
@@ -70,7 +70,7 @@ export class Lifecycle {
    * Like `onStop`, for a resource that loops need until their end, such as the log to which they return their leases.
    * Closes after all other closers, when loops that hung on those had time to end.
    */
-  onEnd(name: string, close: () => Promise<void> | void): void {
+  onStopLast(name: string, close: () => Promise<void> | void): void {
     this.#lastClosers.push({ name, close });
   }
 
@@ -82,9 +82,9 @@ export class Lifecycle {
 
   async #stop(): Promise<void> {
     this.#controller.abort(new DOMException("the service is stopping", "AbortError"));
-    await this.#ended(ENDING_MS);
+    await this.#waitForLoops(ENDING_MS);
     await this.#close(this.#closers);
-    if (!(await this.#ended(CUT_OFF_MS))) {
+    if (!(await this.#waitForLoops(CUT_OFF_MS))) {
       const names = [...this.#running.values()];
       this.#logger.warn({ tasks: names.join(", "), count: names.length }, "background tasks did not end in time");
     }
@@ -92,8 +92,8 @@ export class Lifecycle {
   }
 
   /** Returns true if all loops ended within `ms` ms. */
-  async #ended(ms: number): Promise<boolean> {
-    return (await within(this.#clock, ms, Promise.all(this.#running.keys()))) !== undefined;
+  async #waitForLoops(ms: number): Promise<boolean> {
+    return (await withTimeout(this.#clock, ms, Promise.all(this.#running.keys()))) !== undefined;
   }
 
   async #close(closers: Closer[]): Promise<void> {
@@ -103,11 +103,48 @@ export class Lifecycle {
         const closing = close();
         // Most closers are synchronous, and some return other values than their type says.
         if (!(closing instanceof Promise)) continue;
-        if ((await within(this.#clock, CLOSING_MS, closing)) !== undefined) continue;
+        if ((await withTimeout(this.#clock, CLOSING_MS, closing)) !== undefined) continue;
         this.#logger.warn({ task: name }, "closing did not end in time");
       } catch (error) {
         this.#logger.error({ task: name, err: error }, "closing failed");
       }
     }
+  }
+}
+
+// Detects a loop without progress. Reports after a minute, then at doubling intervals of up to an hour.
+
+const FIRST_MS = 60_000;
+const MAX_MS = 3_600_000;
+
+export class StallWatch {
+  readonly #clock: Clock;
+  readonly #onStall: (ms: number) => void;
+  #since = 0;
+  #cancel: () => void = () => undefined;
+
+  /** @param onStall called with the ms since the last progress */
+  constructor(clock: Clock, onStall: (ms: number) => void) {
+    this.#clock = clock;
+    this.#onStall = onStall;
+    this.progressed();
+  }
+
+  /** Records progress of the loop. */
+  progressed(): void {
+    this.#since = this.#clock.monotonic();
+    this.#wait(FIRST_MS);
+  }
+
+  #wait(ms: number): void {
+    this.#cancel();
+    this.#cancel = this.#clock.after(ms, () => {
+      this.#wait(Math.min(MAX_MS, ms * 2));
+      this.#onStall(this.#clock.monotonic() - this.#since);
+    });
+  }
+
+  stop(): void {
+    this.#cancel();
   }
 }

@@ -5,7 +5,7 @@
 import type { Clock } from "./clock.ts";
 import { isRetryable } from "./errors.ts";
 
-export interface RetryOptions {
+interface RetryOptions {
   readonly clock: Clock;
   /** Attempts in all, including the first. */
   readonly attempts: number;
@@ -34,5 +34,25 @@ export async function retry<T>(operation: (attempt: number) => Promise<T>, optio
       const wait = Math.max(least, backoffMs(options.clock, attempt, options.baseMs, options.maxMs));
       await options.clock.sleep(wait, options.signal);
     }
+  }
+}
+
+// Waits for a promise, with a timeout.
+
+/**
+ * Returns the promise's value. Undefined if it does not settle within `ms` ms; it is not cancelled.
+ * @throws the promise's rejection, if it comes in time
+ */
+export async function withTimeout<T>(
+  clock: Clock,
+  ms: number,
+  settling: Promise<T>,
+): Promise<{ value: T } | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const cancel = clock.after(ms, () => resolve(undefined));
+  try {
+    return await Promise.race([settling.then((value) => ({ value })), late]);
+  } finally {
+    cancel();
   }
 }

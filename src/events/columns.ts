@@ -8,6 +8,7 @@
  * A 32-byte value is eight u32 words, lowest first.
  */
 import { InvariantError } from "../core/errors.ts";
+import type { Hash } from "../core/hex.ts";
 
 /**
  * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. Kinds have four
@@ -38,7 +39,7 @@ export interface TransferColumns {
   readonly amounts: WordColumn;
 }
 
-const FORMAT = 1;
+const TRANSFERS_FORMAT = 1;
 const WIDTHS = [0, 1, 2, 4] as const;
 
 class Writer {
@@ -138,7 +139,7 @@ function writeWords(writer: Writer, column: WordColumn, count: number): void {
 export function encodeTransfers(columns: TransferColumns): Uint8Array {
   const { count, addressCount } = columns;
   const writer = new Writer();
-  writer.u8(FORMAT);
+  writer.u8(TRANSFERS_FORMAT);
   writer.u32(count);
   writer.u32(addressCount);
   writer.raw(columns.addresses.subarray(0, addressCount * 20));
@@ -243,7 +244,7 @@ function readWords(reader: Reader, count: number): WordColumn {
 export function decodeTransfers(bytes: Uint8Array): TransferColumns {
   const reader = new Reader(bytes);
   const format = reader.u8();
-  if (format !== FORMAT) throw new InvariantError(`transfer columns of unknown format ${format}`);
+  if (format !== TRANSFERS_FORMAT) throw new InvariantError(`transfer columns of unknown format ${format}`);
   const count = reader.u32();
   const addressCount = reader.u32();
   // Check the count against the length before allocating: a damaged count could ask for gigabytes.
@@ -299,4 +300,69 @@ export function bigIntToWords(value: bigint, target: Uint32Array, index: number)
     target[index * 8 + w] = Number(rest & MASK);
     rest >>= 32n;
   }
+}
+
+// Tokens in columns, each with a hash: the payload of metadata events, hundreds of tokens per record. Layout, little
+// endian: u8 format (1) · u32 count · kinds (u8 each) · u8 width of ids (4, 8 or 32) · ids · hashes (32 bytes each).
+
+/** A token of a collection and the hash of a document about it. The zero hash stands for no document. */
+export interface TokenHash {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+  readonly hash: Hash;
+}
+
+interface TokenColumns {
+  readonly count: number;
+  readonly kinds: Uint8Array;
+  /** u32 words of an id, lowest first. */
+  readonly words: 1 | 2 | 8;
+  readonly ids: Uint32Array;
+  /** 32 bytes each. */
+  readonly hashes: Uint8Array;
+}
+
+export const NO_HASH = `0x${"0".repeat(64)}` as Hash;
+const TOKENS_FORMAT = 1;
+const HEAD_BYTES = 5;
+
+/** Encodes the columns. */
+export function encodeTokens(tokens: readonly TokenHash[]): Uint8Array {
+  const count = tokens.length;
+  let largest = 0n;
+  for (const { id } of tokens) if (id > largest) largest = id;
+  const width = largest < 1n << 32n ? 4 : largest < 1n << 64n ? 8 : 32;
+  const bytes = new Uint8Array(HEAD_BYTES + count + 1 + count * (width + 32));
+  const view = new DataView(bytes.buffer);
+  bytes[0] = TOKENS_FORMAT;
+  view.setUint32(1, count, true);
+  const idsAt = HEAD_BYTES + count + 1;
+  bytes[idsAt - 1] = width;
+  tokens.forEach(({ kind, id, hash }, index) => {
+    bytes[HEAD_BYTES + index] = kind;
+    let rest = id;
+    for (let w = 0; w < width; w += 4) {
+      view.setUint32(idsAt + index * width + w, Number(rest & 0xffff_ffffn), true);
+      rest >>= 32n;
+    }
+    bytes.set(Buffer.from(hash.slice(2), "hex"), idsAt + count * width + index * 32);
+  });
+  return bytes;
+}
+
+/** Decodes columns. @throws InvariantError if they are cut off, too long or of an unknown format */
+export function decodeTokens(bytes: Uint8Array): TokenColumns {
+  if (bytes.length < HEAD_BYTES || bytes[0] !== TOKENS_FORMAT)
+    throw new InvariantError("token columns of unknown format");
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const count = view.getUint32(1, true);
+  const idsAt = HEAD_BYTES + count + 1;
+  const width = bytes[idsAt - 1] ?? 0;
+  if (width !== 4 && width !== 8 && width !== 32) throw new InvariantError("token columns are cut off");
+  const hashesAt = idsAt + count * width;
+  if (bytes.length !== hashesAt + count * 32) throw new InvariantError("token columns have the wrong length");
+  // Copy, because typed arrays must be aligned.
+  const ids = new Uint32Array(bytes.slice(idsAt, hashesAt).buffer);
+  const words = (width / 4) as 1 | 2 | 8;
+  return { count, kinds: bytes.subarray(HEAD_BYTES, idsAt - 1), words, ids, hashes: bytes.subarray(hashesAt) };
 }

@@ -39,7 +39,7 @@ export type TransferForm =
   | "cryptopunks";
 
 /** A client requested the collection. */
-export interface IndexingRequested {
+interface IndexingRequested {
   readonly type: "IndexingRequested";
 }
 
@@ -78,7 +78,7 @@ export interface TransfersCommitted {
 }
 
 /** All blocks above the common ancestor left the canonical chain. */
-export interface BlocksReverted {
+interface BlocksReverted {
   readonly type: "BlocksReverted";
   readonly ancestor: BlockRef;
   /** As in `TransfersCommitted`. */
@@ -88,7 +88,7 @@ export interface BlocksReverted {
 }
 
 /** The backfill reached the head of the chain's follower. From here on the follower writes the stream. */
-export interface IndexingCompleted {
+interface IndexingCompleted {
   readonly type: "IndexingCompleted";
   readonly block: number;
   readonly hash: Hash;
@@ -103,7 +103,7 @@ export interface IndexingFailed {
 }
 
 /** Indexing has made no progress for a minute or longer, and the attempt goes on. */
-export interface IndexingStalled {
+interface IndexingStalled {
   readonly type: "IndexingStalled";
   /** The step that makes no progress, and the error of its last request. */
   readonly reason: string;
@@ -235,7 +235,7 @@ export interface MetadataOutdated {
 }
 
 /** A client read tokens in a process that doesn't fetch metadata; `media`: it also asked for their pictures. */
-export interface MetadataRequested {
+interface MetadataRequested {
   readonly type: "MetadataRequested";
   readonly media: boolean;
   readonly count: number;
@@ -243,14 +243,14 @@ export interface MetadataRequested {
 }
 
 /** Pictures of tokens were fetched and examined. Each token's hash names a blob with the result. */
-export interface MediaExamined {
+interface MediaExamined {
   readonly type: "MediaExamined";
   readonly count: number;
   readonly tokens: Uint8Array;
 }
 
 /** All due tokens were fetched when the collection's own stream was at version `collection`. Next due at `dueAt`. */
-export interface MetadataSettled {
+interface MetadataSettled {
   readonly type: "MetadataSettled";
   readonly collection: number;
   /** ms since the epoch. */
@@ -271,27 +271,27 @@ export type MetadataEvent =
  * The follower reached `headers.at(-1)`. `headers` are the unfinalised ones, linked by parent hash. `fromBlock` is the
  * previous head + 1, and may lie below the first of them.
  */
-export interface HeadAdvanced {
+interface HeadAdvanced {
   readonly type: "HeadAdvanced";
   readonly fromBlock: number;
   readonly headers: readonly HeaderRef[];
 }
 
 /** The blocks in `orphaned` left the canonical chain; `ancestor` is the newest block that stayed. */
-export interface ChainReverted {
+interface ChainReverted {
   readonly type: "ChainReverted";
   readonly ancestor: BlockRef;
   readonly orphaned: readonly BlockRef[];
 }
 
 /** No block up to this one can be reverted any more. */
-export interface ChainFinalized {
+interface ChainFinalized {
   readonly type: "ChainFinalized";
   readonly block: BlockRef;
 }
 
 /** The fold of the stream so far. A reader needs only the newest checkpoint and the events after it. */
-export interface ChainCheckpointed {
+interface ChainCheckpointed {
   readonly type: "ChainCheckpointed";
   readonly headers: readonly HeaderRef[];
   readonly finalized: BlockRef;
@@ -299,7 +299,7 @@ export interface ChainCheckpointed {
 }
 
 /** The node's chain lacks the finalised block. Following stops until the node has it again. */
-export interface ChainHalted {
+interface ChainHalted {
   readonly type: "ChainHalted";
   readonly finalized: BlockRef;
   /** The node's block at that height. */
@@ -310,7 +310,7 @@ export interface ChainHalted {
  * Another process follows the chain from now on. It writes this event before it reads the chain. Later appends of its
  * predecessor are refused, because the stream has moved.
  */
-export interface FollowingBegan {
+interface FollowingBegan {
   readonly type: "FollowingBegan";
   /** Identifies the process during its run. */
   readonly holder: string;

@@ -3,6 +3,7 @@
  * tests call `handle(request)` without a socket. Authentication and rate come first, for answers that are ready
  * (`ready.ts`) as for those that a route has to make.
  */
+
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import type { Chain } from "../chains/chains.ts";
@@ -10,6 +11,21 @@ import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
+import {
+  errorResponse,
+  isRefusal,
+  json,
+  NO_STORE,
+  pathOf,
+  preflight,
+  ReadyAnswers,
+  type RouteAnswer,
+  readyAnswer,
+  routed,
+  searchOf,
+  toApiError,
+  withoutBody,
+} from "./answers.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 import {
   HEADERS,
@@ -21,18 +37,59 @@ import {
   priceDetail,
   socketDetail,
 } from "./docs.ts";
-import { createMediaRoute, type MediaRouteDeps } from "./media.ts";
-import { RouteMethods } from "./methods.ts";
 import { schemasOf } from "./models.ts";
-import { createNftRoute, type NftRouteDeps } from "./nft.ts";
-import { createPriceRoute, type PriceRouteDeps } from "./price.ts";
-import { ReadyAnswers, type RouteAnswer, readyAnswer } from "./ready.ts";
-import { errorResponse, isRefusal, json, NO_STORE, preflight, toApiError, withoutBody } from "./respond.ts";
+import {
+  createMediaRoute,
+  createNftRoute,
+  createPriceRoute,
+  type MediaRouteDeps,
+  type NftRouteDeps,
+  type PriceRouteDeps,
+} from "./operations.ts";
+import { NFT_PARAMETERS, PRICE_PARAMETERS, UNKNOWN_PARAMETERS, unknownParameters } from "./query.ts";
 import { swaggerPage } from "./swagger-page.ts";
-import { pathOf, routed, searchOf } from "./target.ts";
-import { NFT_PARAMETERS, PRICE_PARAMETERS, UNKNOWN_PARAMETERS, unknownParameters } from "./unknown.ts";
 
-export interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
+// Which methods a path answers to, read from the router's own list of routes. Knows nothing of keys and parameters.
+
+interface Route {
+  readonly method: string;
+  /** With `:name` where any segment may stand. */
+  readonly path: string;
+}
+
+class RouteMethods {
+  readonly #routes: readonly { readonly method: string; readonly pattern: RegExp }[];
+
+  constructor(routes: readonly Route[]) {
+    this.#routes = routes.map(({ method, path }) => ({ method, pattern: patternOf(path) }));
+  }
+
+  /**
+   * Refuses a method that the path has no route for.
+   * @param isAskedAhead whether browsers may ask in advance with OPTIONS
+   * @throws ApiError 405 with `Allow`
+   */
+  check(method: string, path: string, isAskedAhead: boolean): void {
+    const known = this.#routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method);
+    // The router answers an unknown path by itself.
+    if (known.length === 0 || known.includes(method) || (method === "HEAD" && known.includes("GET"))) return;
+    const head = known.includes("GET") ? ["HEAD"] : [];
+    const allow = [...new Set([...known, ...head, ...(isAskedAhead ? ["OPTIONS"] : [])])].join(", ");
+    const message = `${method} is not answered here; the methods of this path are ${allow}`;
+    throw new ApiError(405, "method_not_allowed", message, { headers: { allow } });
+  }
+}
+
+/** The router takes a slash at the end for none. */
+function patternOf(path: string): RegExp {
+  const segments = path
+    .replace(/\/$/, "")
+    .split("/")
+    .map((segment) => (segment.startsWith(":") ? "[^/]+" : RegExp.escape(segment)));
+  return new RegExp(`^${segments.join("/")}/?$`);
+}
+
+interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
   readonly limiter: RateLimiter;
   /** Guards `/metrics` when there is one. */
@@ -105,7 +162,7 @@ export function createApp(deps: AppDeps): App {
       const started = performance.now();
       const id = crypto.randomUUID();
       const done = (response: Response): Response => {
-        metrics.requestSeconds.count(routeLabel(path), response.status, (performance.now() - started) / 1_000);
+        metrics.requestSeconds.observe(routeLabel(path), response.status, (performance.now() - started) / 1_000);
         return response;
       };
       const failed = (error: unknown): Response => {
@@ -250,7 +307,7 @@ async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
 }
 
 /** @throws ApiError 426 */
-export function notAnUpgrade(): never {
+function notAnUpgrade(): never {
   throw new ApiError(426, "upgrade_required", "this path speaks WebSocket: send an upgrade", {
     headers: { upgrade: "websocket", connection: "Upgrade" },
   });

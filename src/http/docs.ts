@@ -1,6 +1,7 @@
 /** The OpenAPI document's operations. Bodies are in `models.ts`, examples in `examples.ts`. */
 import { CHAINS, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { EXCHANGES } from "../chains/exchanges.ts";
+import { NO_STORE } from "./answers.ts";
 import {
   ERROR_EXAMPLES,
   HEADER_EXAMPLES,
@@ -13,7 +14,6 @@ import {
   STARTING,
 } from "./examples.ts";
 import type { ErrorModel, SchemaName, WireTypes } from "./models.ts";
-import { NO_STORE } from "./respond.ts";
 
 const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
   description,

@@ -5,7 +5,7 @@
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
-import type { MediaStatus } from "../metadata/media.ts";
+import type { MediaStatus } from "../metadata/media/media.ts";
 
 /** The forms of counts and flags: the seed's strings, or numbers and booleans. */
 export type WireTypes = "seed" | "native";

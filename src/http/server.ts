@@ -8,13 +8,12 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
-import { within } from "../core/within.ts";
+import { withTimeout } from "../core/retry.ts";
 import type { Channel, Peer } from "../push/channel.ts";
-import { type ServerMessage, textOf } from "../push/messages.ts";
+import { encodeMessage, type ServerMessage } from "../push/messages.ts";
+import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
-import { errorResponse, json } from "./respond.ts";
-import { pathOf, targetOf } from "./target.ts";
 
 /** What serves once the log is open. */
 export interface Serving {
@@ -25,7 +24,7 @@ export interface Serving {
   readonly metrics: Metrics;
 }
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly host: string;
   readonly port: number;
   readonly clock: Clock;
@@ -65,7 +64,7 @@ class SocketPeer implements Peer {
   send(message: ServerMessage): void {
     if (this.#closing) return;
     this.#metrics.socketMessages.inc({ type: message.type });
-    this.#socket.send(textOf(message));
+    this.#socket.send(encodeMessage(message));
     if (this.#socket.getBufferedAmount() > LIMITS.maxSocketBuffer) {
       this.close(TRY_LATER, `slow reader: more than ${LIMITS.maxSocketBuffer} bytes are unread`);
     }
@@ -158,7 +157,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
       // What is in flight is answered; then the rest is cut.
-      await within(clock, LIMITS.stopGraceMs, server.stop(false));
+      await withTimeout(clock, LIMITS.stopGraceMs, server.stop(false));
       await server.stop(true);
     },
   };

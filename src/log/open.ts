@@ -2,7 +2,7 @@
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { EventLog } from "./port.ts";
+import type { EventLog } from "./event-log.ts";
 import { openPostgresLog } from "./postgres.ts";
 import { openSqliteLog } from "./sqlite.ts";
 

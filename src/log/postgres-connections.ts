@@ -3,10 +3,10 @@
  * query without an answer in time, all connections are presumed dead and new queries use new ones.
  */
 import { SQL, type TransactionSQL } from "bun";
+import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { Slots } from "../core/slots.ts";
 
 export const MAX_CONNECTIONS = 8;
 /** Shorter than a query's timeout, so that an unreachable server is noticed first. */
@@ -23,7 +23,7 @@ const CLOSE_SECONDS = 1;
 const LISTEN_RETRY_MS = 2_000;
 const LISTEN_RETRY_MAX_MS = 60_000;
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly url: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,7 +35,7 @@ export interface ConnectionsOptions {
 /** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}
 
-export function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
+function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
   if (error instanceof AppError) return error;
   const fault = error as { code?: unknown; errno?: unknown; message?: unknown };
   const state = typeof fault.errno === "string" ? fault.errno : "";
@@ -55,7 +55,7 @@ export class PostgresConnections {
   /** Replaced connections that are still open, because one of their queries may still be answered. */
   readonly #former = new Set<SQL>();
   /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
-  readonly #slots = new Slots(MAX_CONNECTIONS);
+  readonly #slots = new Semaphore(MAX_CONNECTIONS);
   #cancelListening: () => void = () => undefined;
   #closed = false;
 
@@ -156,3 +156,35 @@ export class PostgresConnections {
     await Promise.all([this.#sql, ...this.#former].map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
   }
 }
+
+// The PostgreSQL schema as numbered migrations. A released one never changes. Streams are never joined, so both large
+// tables can be partitioned by stream later.
+
+export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
+  [
+    "CREATE SEQUENCE streams_seq",
+    // The collation "C" compares bytes, so prefix scans use the index in any locale.
+    `CREATE TABLE streams (
+       id bigserial PRIMARY KEY,
+       name text COLLATE "C" NOT NULL UNIQUE,
+       version integer NOT NULL,
+       seq bigint NOT NULL,
+       headline text
+     )`,
+    "CREATE INDEX streams_by_seq ON streams (seq)",
+    `CREATE TABLE events (
+       stream_id bigint NOT NULL,
+       version integer NOT NULL,
+       type text NOT NULL,
+       time bigint NOT NULL,
+       crc bigint NOT NULL,
+       data bytea NOT NULL,
+       PRIMARY KEY (stream_id, version)
+     )`,
+    // Transfer columns are dense already; PostgreSQL's own compression would only cost time.
+    "ALTER TABLE events ALTER COLUMN data SET STORAGE EXTERNAL",
+    "CREATE TABLE blobs (hash bytea PRIMARY KEY, bytes bytea NOT NULL)",
+    "CREATE TABLE leases (name text PRIMARY KEY, holder text NOT NULL, expires_at timestamptz NOT NULL)",
+    "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
+  ],
+];

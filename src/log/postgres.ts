@@ -3,15 +3,23 @@
  * the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
  * `streams.seq` each second makes up for lost notifications and for servers without LISTEN.
  */
+
+import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { Slots } from "../core/slots.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead, WakeUpListener } from "./port.ts";
-import { MAX_CONNECTIONS, PostgresConnections } from "./postgres-connections.ts";
-import { POSTGRES_MIGRATIONS } from "./postgres-schema.ts";
+import type {
+  Append,
+  AppendOutcome,
+  BlobPage,
+  EventLog,
+  ReadOptions,
+  StreamHead,
+  WakeUpListener,
+} from "./event-log.ts";
+import { MAX_CONNECTIONS, POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
 import {
   assertGapless,
   fromStored,
@@ -51,7 +59,7 @@ interface HeadRow {
   headline: string | null;
 }
 
-export interface PostgresOptions {
+interface PostgresOptions {
   readonly url: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -72,7 +80,7 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
-  readonly #appending = new Slots(APPENDS_AT_ONCE);
+  readonly #appending = new Semaphore(APPENDS_AT_ONCE);
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #wakeUps: WakeUps;

@@ -5,7 +5,7 @@
 import { InvariantError, invariant } from "../core/errors.ts";
 import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, Headline, WakeUpListener } from "./port.ts";
+import type { Append, Headline, WakeUpListener } from "./event-log.ts";
 
 /** One event as a row; `crc` covers stream, version, type, time and data. */
 export interface StoredEvent {

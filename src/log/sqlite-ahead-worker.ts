@@ -4,7 +4,7 @@
  */
 import { Database } from "bun:sqlite";
 import type { Recorded } from "../events/types.ts";
-import { type Page, type PageRequest, readPage } from "./sqlite-rows.ts";
+import { type EventPage, type PageRequest, readPage } from "./sqlite-schema.ts";
 
 export type AheadRequest =
   | { readonly op: "open"; readonly path: string }
@@ -12,7 +12,7 @@ export type AheadRequest =
   | { readonly op: "close" };
 
 /** The page is undefined if it could not be read. The caller then reads it itself and gets the error. */
-export type AheadReply = { readonly id: number; readonly page: Page | undefined } | { readonly closed: true };
+export type AheadReply = { readonly id: number; readonly page: EventPage | undefined } | { readonly closed: true };
 
 declare const self: Worker;
 
@@ -23,7 +23,7 @@ function memoryOf({ event }: Recorded): ArrayBuffer[] {
   return event.type === "TransfersCommitted" ? [event.transfers.buffer as ArrayBuffer] : [];
 }
 
-function tryToRead(request: PageRequest): Page | undefined {
+function tryToRead(request: PageRequest): EventPage | undefined {
   try {
     return database === undefined ? undefined : readPage(database, request);
   } catch {

@@ -4,20 +4,20 @@
  */
 import type { StreamName } from "../events/types.ts";
 import type { AheadReply, AheadRequest } from "./sqlite-ahead-worker.ts";
-import type { Page, PageRequest } from "./sqlite-rows.ts";
+import type { EventPage, PageRequest } from "./sqlite-schema.ts";
 
 /** Pages ready or in flight. A reader that stops early leaves one behind. */
 const MAX_READY = 16;
 
 interface Ahead {
   readonly request: PageRequest;
-  readonly page: Promise<Page | undefined>;
+  readonly page: Promise<EventPage | undefined>;
 }
 
 export class SqliteAhead {
   readonly #path: string;
   readonly #ready = new Map<StreamName, Ahead>();
-  readonly #pending = new Map<number, (page: Page | undefined) => void>();
+  readonly #pending = new Map<number, (page: EventPage | undefined) => void>();
   #worker: Worker | undefined;
   #nextId = 1;
   /** True once closed, or once the worker has died. */
@@ -33,7 +33,7 @@ export class SqliteAhead {
     if (this.#isOver) return;
     this.#worker ??= this.#start();
     const id = this.#nextId++;
-    const page = new Promise<Page | undefined>((resolve) => this.#pending.set(id, resolve));
+    const page = new Promise<EventPage | undefined>((resolve) => this.#pending.set(id, resolve));
     this.#worker.postMessage({ op: "read", id, ...request } satisfies AheadRequest);
     this.#ready.delete(request.stream);
     this.#ready.set(request.stream, { request, page });
@@ -42,7 +42,7 @@ export class SqliteAhead {
   }
 
   /** The page, if exactly this one was started and could be read. Each is given once, since the stream may grow. */
-  async take(request: PageRequest): Promise<Page | undefined> {
+  async take(request: PageRequest): Promise<EventPage | undefined> {
     const ahead = this.#ready.get(request.stream);
     if (ahead === undefined) return undefined;
     this.#ready.delete(request.stream);

@@ -16,7 +16,7 @@ export type WriterOperation =
   | { readonly op: "setting"; readonly name: string; readonly value: string }
   | { readonly op: "close" };
 
-export type WriterRequest = WriterOperation & { readonly id: number };
+type WriterRequest = WriterOperation & { readonly id: number };
 
 /** Per append: the stream's version, whether the append was made, and the guard's version if that refused it. */
 export type AppendReply = readonly {

@@ -6,13 +6,21 @@
 import { Database } from "bun:sqlite";
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
+import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { otherWork } from "../core/own-thread.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, AppendOutcome, BlobPage, EventLog, ReadOptions, StreamHead, WakeUpListener } from "./port.ts";
+import type {
+  Append,
+  AppendOutcome,
+  BlobPage,
+  EventLog,
+  ReadOptions,
+  StreamHead,
+  WakeUpListener,
+} from "./event-log.ts";
 import {
   fromStored,
   parseHeadline,
@@ -24,7 +32,7 @@ import {
   WakeUps,
 } from "./records.ts";
 import { SqliteAhead } from "./sqlite-ahead.ts";
-import { readPage } from "./sqlite-rows.ts";
+import { readPage } from "./sqlite-schema.ts";
 import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
 
 /** Interval of the poll that finds appends of other processes. */
@@ -42,7 +50,7 @@ interface HeadRow {
   headline: string | null;
 }
 
-export interface SqliteOptions {
+interface SqliteOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -260,7 +268,7 @@ class SqliteLog implements EventLog {
     const blobs = new Map<Hash, Uint8Array>();
     let [read, bytes] = [0, 0];
     for (const hash of hashes) {
-      if (read > 0 && read % LOOKUPS === 0) await otherWork();
+      if (read > 0 && read % LOOKUPS === 0) await yieldToEventLoop();
       const row = query.get(hexToBytes(hash));
       read++;
       if (row === null) continue;

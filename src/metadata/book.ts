@@ -5,11 +5,40 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
-import type { TransferKind } from "../events/columns.ts";
-import { decodeTokens, NO_HASH } from "../events/tokens.ts";
+import { decodeTokens, NO_HASH, type TransferKind } from "../events/columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../events/types.ts";
-import { loadId, TokenTable } from "../nfts/tokens.ts";
-import { roomI32, roomU8, roomU32 } from "./grow.ts";
+import { loadId, TokenTable } from "../ledger/token-slots.ts";
+
+// Growable typed columns. A column grows by half, so that slack stays below a third. The caller keeps the number of
+// rows, because the columns of one table share it.
+
+const FIRST_CAPACITY = 64;
+
+function capacityFor(needed: number, current: number): number {
+  return Math.max(needed, FIRST_CAPACITY, Math.ceil(current * 1.5));
+}
+
+/** Returns the column with room for `index`: the same one, or a larger copy. */
+function roomU32(column: Uint32Array<ArrayBuffer>, index: number): Uint32Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Uint32Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
+
+function roomI32(column: Int32Array<ArrayBuffer>, index: number): Int32Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Int32Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
+
+function roomU8(column: Uint8Array<ArrayBuffer>, index: number): Uint8Array<ArrayBuffer> {
+  if (index < column.length) return column;
+  const grown = new Uint8Array(capacityFor(index + 1, column.length));
+  grown.set(column);
+  return grown;
+}
 
 /** One attempt to fetch a token's metadata. */
 export interface Outcome {

@@ -3,19 +3,18 @@
  * bytes. Like `CollectionProjections`, but listeners are called once per page of events, not per event.
  */
 import { LRUCache } from "lru-cache";
+import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { otherWork } from "../core/own-thread.ts";
-import { Slots } from "../core/slots.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
-import type { EventLog } from "../log/port.ts";
+import type { EventLog } from "../log/event-log.ts";
 import { MetadataBook } from "./book.ts";
 
 /** Called after events were folded. */
-export type BookListener = (stream: StreamName, book: MetadataBook, events: readonly Recorded<MetadataEvent>[]) => void;
+type BookListener = (stream: StreamName, book: MetadataBook, events: readonly Recorded<MetadataEvent>[]) => void;
 
-export interface BooksOptions {
+interface BooksOptions {
   readonly log: EventLog;
   readonly logger: Logger;
   readonly maxBytes: number;
@@ -30,7 +29,7 @@ export class MetadataBooks {
   readonly #log: EventLog;
   readonly #logger: Logger;
   readonly #hot: LRUCache<StreamName, MetadataBook>;
-  readonly #slots = new Slots(AT_ONCE);
+  readonly #slots = new Semaphore(AT_ONCE);
   readonly #reading = new Map<StreamName, Promise<MetadataBook>>();
   readonly #listeners = new Set<BookListener>();
   readonly #unsubscribe: () => void;
@@ -110,7 +109,7 @@ export class MetadataBooks {
       for (const { event, version, time } of page) book.evolve(event, version, time);
       for (const listener of this.#listeners) listener(stream, book, page);
       // Let requests run between two pages.
-      await otherWork();
+      await yieldToEventLoop();
     }
     // Keep the book of an empty stream, too: a wake-up needs a book to update. It is small and evicted first.
     // Delete it first, because the cache keeps the old size if the same value is set again.

@@ -3,21 +3,26 @@
  * Reads books and blobs only; it never waits for a remote host.
  */
 import { LRUCache } from "lru-cache";
+import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { otherWork } from "../core/own-thread.ts";
-import type { EventLog } from "../log/port.ts";
-import type { Entry } from "../nfts/listing.ts";
-import { NOTHING, type TokenFacts } from "../nfts/record.ts";
+import type { Entry } from "../ledger/listing.ts";
+import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
-import { type KnownMedia, knownMedia, type MediaDocument, type MediaStatus, mayPass, statusOf } from "./media.ts";
-import { MEDIA_RETRY_MS } from "./media-worker.ts";
-import { bareMetadata } from "./normalize.ts";
-import { fromBlob } from "./outcome.ts";
-import { isRefreshDue } from "./schedule.ts";
-import { blobsOf, Slices } from "./slices.ts";
-import { type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
+import {
+  isRetryable,
+  type KnownMedia,
+  knownMedia,
+  type MediaDocument,
+  type MediaStatus,
+  statusOf,
+} from "./media/media.ts";
+import { MEDIA_RETRY_MS } from "./media/media-worker.ts";
+import { fromBlob, isRefreshDue } from "./outcome.ts";
+import { bareMetadata } from "./resolve/normalize.ts";
+import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
 import type { Token } from "./work.ts";
 
 export interface PageFactsOptions {
@@ -30,21 +35,21 @@ export interface PageFactsOptions {
 /** The metadata shown on a page. */
 export interface KnownFacts {
   /** One per entry, up to the page's byte limit; at least one if there is an entry. */
-  readonly facts: readonly TokenFacts[];
+  readonly facts: readonly RecordFacts[];
   /** True if neither metadata nor a picture of the page is due for a refresh. */
   readonly isSettled: boolean;
 }
 
-export interface PageFacts {
+interface PageFacts {
   /** One per entry, up to the page's byte limit; at least one if there is an entry. */
-  readonly facts: TokenFacts[];
+  readonly facts: RecordFacts[];
   /** Tokens that were never fetched, or are due for a refresh. */
-  readonly wanted: Token[];
+  readonly dueTokens: Token[];
   /** Tokens with a picture that is not examined yet, or is due again. */
-  readonly pictures: Token[];
+  readonly duePictures: Token[];
 }
 
-export interface FactsReaderOptions {
+interface FactsReaderOptions {
   readonly books: MetadataBooks;
   readonly texts: TokenTexts;
   readonly log: EventLog;
@@ -84,7 +89,7 @@ export class FactsReader {
   ): Promise<PageFacts> {
     const { books, clock } = this.#options;
     const book = await books.get(chainId, address);
-    const page: PageFacts = { facts: [], wanted: [], pictures: [] };
+    const page: PageFacts = { facts: [], dueTokens: [], duePictures: [] };
     const now = clock.now();
     const known = entries.map((entry) => lookUp(book, entry, options));
     const texts: Texts = new Map();
@@ -106,12 +111,12 @@ export class FactsReader {
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
         if (options.asOf === undefined) {
-          if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.wanted.push(tokenOf(entry));
-          if (options.mediaItems && isPictureDue(text, picture, now)) page.pictures.push(tokenOf(entry));
+          if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.dueTokens.push(tokenOf(entry));
+          if (options.mediaItems && isPictureDue(text, picture, now)) page.duePictures.push(tokenOf(entry));
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
         // The picture's object is serialised for each page, and its URI may have a megabyte.
-        if (slices.isOver(facts.media.length)) await otherWork();
+        if (slices.isOver(facts.media.length)) await yieldToEventLoop();
       }
     }
     return page;
@@ -131,7 +136,7 @@ export class FactsReader {
       const document = knownMedia(fromBlob<MediaDocument>(bytes));
       this.#media.set(hash, document);
       documents.set(hash, document);
-      if (slices.isOver(bytes.length)) await otherWork();
+      if (slices.isOver(bytes.length)) await yieldToEventLoop();
     }
     return documents;
   }
@@ -142,8 +147,8 @@ export class FactsReader {
     newestText: TokenText | undefined,
     picture: KnownMedia | undefined,
     { normalizeMetadata, mediaItems }: PageFactsOptions,
-  ): TokenFacts {
-    if (newest === undefined && good === undefined && !normalizeMetadata && !mediaItems) return NOTHING;
+  ): RecordFacts {
+    if (newest === undefined && good === undefined && !normalizeMetadata && !mediaItems) return NO_METADATA;
     // A failed attempt may still have a newer URI.
     const uriText = newestText ?? text;
     const uriTime = newestText === undefined ? good?.time : newest?.time;
@@ -235,5 +240,5 @@ const isoText = (time: number | undefined): string =>
 function isPictureDue(text: TokenText | undefined, picture: KnownMedia | undefined, now: number): boolean {
   if (text === undefined || text.image === null) return false;
   if (picture?.name !== text.imageName) return true;
-  return mayPass(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
+  return isRetryable(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
 }

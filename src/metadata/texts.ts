@@ -2,21 +2,53 @@
  * A cache of token texts by document hash. It reads documents and bodies from the blob table, as far as a page has room
  * for them, and keeps the JSON text that a page shows in an LRU by bytes.
  */
+
 import { LRUCache } from "lru-cache";
+import { yieldToEventLoop } from "../core/background.ts";
 import type { Hash } from "../core/hex.ts";
-import { otherWork } from "../core/own-thread.ts";
-import type { EventLog } from "../log/port.ts";
-import { nameOf } from "./media.ts";
-import type { NormalizedMetadata } from "./normalize.ts";
+import type { EventLog } from "../log/event-log.ts";
+import { nameOf } from "./media/media.ts";
 import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
-import type { Parser } from "./parser.ts";
-import { blobsOf, Slices } from "./slices.ts";
-import { namesId, withId } from "./uri.ts";
-import { type BodyWords, NO_WORDS, wordsOfImage } from "./words.ts";
+import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
+import type { Parser } from "./resolve/parser.ts";
+import { namesId, withId } from "./resolve/uri.ts";
 import type { Token } from "./work.ts";
 
+// Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
+// may have made it slow on purpose.
+
+/** Bytes per slice: 1 ms, or 8 ms for content that is made to be slow. */
+const SLICE_BYTES = 64 * 1024;
+/** Bytes per read of the log. The content's author can't exceed it. */
+const READ_BYTES = 256 * 1024;
+
+/** Counts the bytes of a slice. */
+export class Slices {
+  #bytes = 0;
+
+  /** Adds `bytes`. Returns true if the slice is full, and the caller should await `yieldToEventLoop`. */
+  isOver(bytes: number): boolean {
+    this.#bytes += bytes;
+    if (this.#bytes < SLICE_BYTES) return false;
+    this.#bytes = 0;
+    return true;
+  }
+}
+
+/** Reads the blobs in the order of their hashes, as the caller takes them; undefined for one that is not stored. */
+export async function* blobsOf(
+  log: EventLog,
+  hashes: readonly Hash[],
+): AsyncGenerator<readonly [Hash, Uint8Array | undefined]> {
+  for (let from = 0; from < hashes.length; ) {
+    const { blobs, read } = await log.getBlobs(hashes.slice(from), READ_BYTES);
+    for (const hash of hashes.slice(from, from + read)) yield [hash, blobs.get(hash)];
+    from += read;
+  }
+}
+
 /** The text of a token's outcome. */
-export interface TokenText extends BodyWords {
+export interface TokenText extends BodyText {
   /** JSON string of the URI as the contract returned it, or `null`. */
   readonly uri: string;
   /** Short unique name of the picture's URI, see `nameOf`. */
@@ -40,7 +72,7 @@ export type Texts = Map<Hash, TokenText | undefined>;
 interface Body {
   /** Undefined if the body is not stored. */
   readonly bytes: Uint8Array | undefined;
-  readonly words: BodyWords;
+  readonly words: BodyText;
   /** False if another read may give a different result, so that this one must not be cached. */
   readonly isSure: boolean;
 }
@@ -96,26 +128,26 @@ export class TokenTexts {
       if (body !== undefined && !found.has(body)) {
         const bytes = (await read.next()).value?.[1];
         found.set(body, await this.#body(bytes));
-        if (slices.isOver(bytes?.length ?? 0)) await otherWork();
+        if (slices.isOver(bytes?.length ?? 0)) await yieldToEventLoop();
       }
-      const none: Body = { bytes: undefined, words: wordsOfImage(image ?? null), isSure: true };
+      const none: Body = { bytes: undefined, words: textOfImage(image ?? null), isSure: true };
       const { bytes, words, isSure } = (body && found.get(body)) ?? none;
       const text = textOf(JSON.stringify(wholeUri(document, bytes)), words);
       if (isSure) this.#cache.set(hash, text);
       texts.set(hash, text);
       characters += text.uri.length + text.metadata.length;
-      if (slices.isOver(text.uri.length)) await otherWork();
+      if (slices.isOver(text.uri.length)) await yieldToEventLoop();
     }
   }
 
   async #body(bytes: Uint8Array | undefined): Promise<Body> {
     // The body may be stored later.
-    if (bytes === undefined) return { bytes, words: wordsOfImage(null), isSure: false };
+    if (bytes === undefined) return { bytes, words: textOfImage(null), isSure: false };
     try {
       return { bytes, words: await this.#parser.words(bytes), isSure: true };
     } catch (error) {
       if (!(error instanceof MetadataFailure)) throw error;
-      return { bytes, words: NO_WORDS, isSure: false };
+      return { bytes, words: NO_TEXT, isSure: false };
     }
   }
 
@@ -131,13 +163,13 @@ export class TokenTexts {
       documents.set(hash, blob && fromBlob<OutcomeDocument>(blob));
       bytes += blob?.length ?? 0;
       if (bytes > maxBytes) break;
-      if (slices.isOver(blob?.length ?? 0)) await otherWork();
+      if (slices.isOver(blob?.length ?? 0)) await yieldToEventLoop();
     }
     return documents;
   }
 }
 
-function textOf(uri: string, words: BodyWords): TokenText {
+function textOf(uri: string, words: BodyText): TokenText {
   const texts = { ...words, uri };
   const length = texts.uri.length + texts.metadata.length + texts.normalized.length + (texts.image?.length ?? 0);
   let imageName: string | null | undefined;

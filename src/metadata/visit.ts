@@ -3,23 +3,22 @@
  * only its own place in the window. Outcomes are appended to the log as they arrive.
  */
 
+import type { ChainView } from "../chain/consumer.ts";
+import type { CollectionProjections } from "../collections/hot-collections.ts";
+import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { otherWork } from "../core/own-thread.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
-import type { ChainView } from "../indexer/consumer.ts";
-import type { EventLog } from "../log/port.ts";
-import type { CollectionProjections } from "../nfts/projections.ts";
-import type { UriAsker } from "./ask.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
-import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./journal.ts";
-import { documentOf, hashOf, isStubborn, MetadataFailure, type OutcomeDocument, toBlob } from "./outcome.ts";
-import type { Resolver } from "./resolver.ts";
-import { retryMs } from "./schedule.ts";
+import { documentOf, hashOf, isPermanent, MetadataFailure, type OutcomeDocument, retryMs, toBlob } from "./outcome.ts";
+import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./outcome-writer.ts";
+import type { Resolver } from "./resolve/resolver.ts";
+import type { TokenUriReader } from "./token-uris.ts";
 import { type CollectionWork, keyOf, type Token } from "./work.ts";
 
 export interface VisitContext {
@@ -29,7 +28,7 @@ export interface VisitContext {
   readonly books: MetadataBooks;
   readonly projections: CollectionProjections;
   readonly view: ChainView;
-  readonly asker: UriAsker;
+  readonly asker: TokenUriReader;
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved" | "repaired") => void;
@@ -43,7 +42,7 @@ export interface VisitContext {
 type Stored = Pick<TokenOutcome, "hash" | "bytes">;
 
 /** State of the book when the contract was asked. */
-interface Before {
+interface BookState {
   readonly book: MetadataBook;
   /** Version of the book. */
   readonly since: number;
@@ -64,7 +63,7 @@ export class Visit {
   readonly #outbox: Outbox<TokenOutcome>;
   /** The first failure. It ends the visit; the worker waits before the next one. */
   #failure: unknown;
-  #isPuzzled = false;
+  #hasWarned = false;
   /** Bytes of outcomes that are not in the book yet. */
   #unwrittenBytes = 0;
   /** Number of outcomes written. */
@@ -91,7 +90,7 @@ export class Visit {
       onFailure: (outcomes, error) => {
         this.#failure ??= error;
         this.#unwrittenBytes -= bytesOf(outcomes);
-        for (const { token } of outcomes) work.giveBack(token);
+        for (const { token } of outcomes) work.requeue(token);
       },
     });
   }
@@ -130,12 +129,12 @@ export class Visit {
       }
       const book = await books.get(chainId, address);
       const collection = await projections.get(chainId, address);
-      this.#weigh(book);
+      this.#checkLimits(book);
       const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
       if (tokens.length > 0) await this.#begin(tokens, { book, since: book.version });
       // The walks of `pick` run in slices between requests.
-      else if (more) await otherWork();
-      else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.wanted()]);
+      else if (more) await yieldToEventLoop();
+      else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.urgentQueued()]);
       else return true;
     }
   }
@@ -145,7 +144,7 @@ export class Visit {
    * announcement in each block also how many outcomes the book has. The operator controls how much of it is fetched
    * without a request.
    */
-  #weigh({ storedBytes, bytes: bookBytes }: MetadataBook): void {
+  #checkLimits({ storedBytes, bytes: bookBytes }: MetadataBook): void {
     const { maxStoredBytes, maxBookBytes, logger, chainId } = this.#context;
     const isFull = storedBytes + this.#unwrittenBytes >= maxStoredBytes || bookBytes >= maxBookBytes;
     if (isFull && !this.#work.isFull) {
@@ -157,17 +156,17 @@ export class Visit {
   }
 
   /** Asks the contract for the tokens' URIs and starts to resolve each. */
-  async #begin(tokens: readonly Token[], before: Before): Promise<void> {
+  async #begin(tokens: readonly Token[], before: BookState): Promise<void> {
     for (const token of tokens) this.#work.inFlight.add(keyOf(token));
     let uris: (string | undefined)[];
     try {
       uris = await this.#ask(tokens);
     } catch (error) {
-      for (const token of tokens) this.#work.giveBack(token);
+      for (const token of tokens) this.#work.requeue(token);
       throw error;
     }
     tokens.forEach((token, index) => {
-      const running = this.#one(token, uris[index], before)
+      const running = this.#resolveOne(token, uris[index], before)
         .catch((error: unknown) => {
           this.#failure ??= error;
         })
@@ -197,11 +196,11 @@ export class Visit {
     }
   }
 
-  async #one(token: Token, uri: string | undefined, before: Before): Promise<void> {
+  async #resolveOne(token: Token, uri: string | undefined, before: BookState): Promise<void> {
     try {
       this.#record(await this.#resolve(token, uri, before));
     } catch (error) {
-      this.#work.giveBack(token);
+      this.#work.requeue(token);
       throw error;
     }
   }
@@ -209,13 +208,13 @@ export class Visit {
   #record(outcome: TokenOutcome): void {
     const { observe, clock } = this.#context;
     observe(outcome.reason ?? "resolved");
-    if (outcome.reason !== undefined) this.#work.failed(clock.now() + retryMs(1, isStubborn(outcome.reason)));
+    if (outcome.reason !== undefined) this.#work.failed(clock.now() + retryMs(1, isPermanent(outcome.reason)));
     this.#unwrittenBytes += outcome.bytes;
     this.#outbox.add(outcome);
   }
 
   /** Returns the token's outcome, after storing its body and document. @throws the signal's reason, AppError */
-  async #resolve(token: Token, uri: string | undefined, { book, since }: Before): Promise<TokenOutcome> {
+  async #resolve(token: Token, uri: string | undefined, { book, since }: BookState): Promise<TokenOutcome> {
     const { resolver, chainId, logger, observe } = this.#context;
     this.#signal.throwIfAborted();
     if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
@@ -234,8 +233,8 @@ export class Visit {
       if (!(error instanceof MetadataFailure)) throw error;
       if (error.cause !== undefined) {
         // Warn once per visit: a hostile collection may have a million such tokens.
-        const level = this.#isPuzzled ? "debug" : "warn";
-        this.#isPuzzled = true;
+        const level = this.#hasWarned ? "debug" : "warn";
+        this.#hasWarned = true;
         const { address } = this.#work;
         logger[level](
           { err: error.cause, chainId, address, token: String(token.id) },

@@ -3,12 +3,13 @@
  * outdated tokens, failed tokens with a finished backoff. Walks the columns in slices and remembers its places. These
  * follow from the log, so losing them costs time only.
  */
+
+import type { Collection } from "../collections/collection.ts";
 import type { Address } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
-import type { Collection } from "../nfts/collection.ts";
-import { type Position, readSlice, START } from "../nfts/listing.ts";
+import { type Position, readSlice, START } from "../ledger/listing.ts";
 import type { MetadataBook } from "./book.ts";
-import { retryAt } from "./schedule.ts";
+import { retryAt } from "./outcome.ts";
 
 export interface Token {
   readonly kind: TransferKind;
@@ -16,7 +17,7 @@ export interface Token {
 }
 
 /** Rows of a collection that are fetched without a request. Tokens beyond are fetched when a client reads them. */
-const MAX_EAGER_ROWS = 1_000_000;
+const MAX_PREFETCHED_ROWS = 1_000_000;
 /** Rows or slots per slice: a millisecond. */
 const SLICE = 1_000;
 const MAX_URGENT = 10_000;
@@ -49,7 +50,7 @@ export class CollectionWork {
   #wake: (() => void) | undefined;
   readonly #urgent = new Map<string, Token>();
   /** Tokens that became outdated while they were in flight, so their new outcome may be outdated as well. */
-  readonly #doubted = new Map<string, Token>();
+  readonly #outdatedInFlight = new Map<string, Token>();
   #position: Position | undefined = START;
   #rows = 0;
   #seen = -1;
@@ -88,7 +89,7 @@ export class CollectionWork {
   /**
    * Queues a token again after its fetch was interrupted by a failure of the chain or the log. No walk would find it.
    */
-  giveBack(token: Token): void {
+  requeue(token: Token): void {
     const key = keyOf(token);
     this.inFlight.delete(key);
     this.#urgent.set(key, token);
@@ -102,13 +103,13 @@ export class CollectionWork {
     const slot = book.find(token.kind, token.id);
     if (slot < 0 || !book.isOutdated(slot)) return;
     // The walk may have passed the token already, so remember it. If there are too many, repeat the walk.
-    if (this.#doubted.size < MAX_URGENT) this.#doubted.set(key, token);
+    if (this.#outdatedInFlight.size < MAX_URGENT) this.#outdatedInFlight.set(key, token);
     else this.#outdatedSeen = 0;
     this.#wake?.();
   }
 
   /** Resolves when a token is queued at the front. */
-  wanted(): Promise<void> {
+  urgentQueued(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;
     });
@@ -135,7 +136,8 @@ export class CollectionWork {
       this.#pickNew(collection, book, max - tokens.length, take);
     if (tokens.length < max) this.#pickOutdated(book, now, max - tokens.length, take);
     if (tokens.length < max) this.#pickFailed(book, now, max - tokens.length, take);
-    const isOutdated = this.#doubted.size > 0 || this.#outdatedLeft > 0 || book.outdatedVersion > this.#outdatedSeen;
+    const isOutdated =
+      this.#outdatedInFlight.size > 0 || this.#outdatedLeft > 0 || book.outdatedVersion > this.#outdatedSeen;
     this.#isOutdatedWaiting = isOutdated && this.#outdatedRoom(book) === 0;
     const hasOutdated = isOutdated && !this.#isOutdatedWaiting;
     const more = this.#urgent.size > 0 || this.#hasRows(collection) || hasOutdated || this.#retryLeft > 0;
@@ -159,7 +161,7 @@ export class CollectionWork {
       const slot = book.find(kind, id);
       if (slot < 0 || book.newest(slot) === undefined) take({ kind, id: BigInt(id) });
     }
-    this.#position = next !== undefined && next[0] < MAX_EAGER_ROWS ? next : undefined;
+    this.#position = next !== undefined && next[0] < MAX_PREFETCHED_ROWS ? next : undefined;
     if (this.#position !== undefined) return;
     // Count rows up to the end only: a fold in progress may have added rows of later blocks.
     this.#rows = ledger.rowsAt(end.number);
@@ -177,9 +179,9 @@ export class CollectionWork {
       this.#outdatedAsked = 0;
     }
     let left = Math.min(max, this.#outdatedRoom(book));
-    for (const [key, token] of this.#doubted) {
+    for (const [key, token] of this.#outdatedInFlight) {
       if (left === 0) return;
-      this.#doubted.delete(key);
+      this.#outdatedInFlight.delete(key);
       take(token);
       left--;
       this.#outdatedAsked++;
@@ -234,7 +236,7 @@ export class CollectionWork {
   get nextOutdated(): number {
     if (this.isFull) return Number.POSITIVE_INFINITY;
     if (this.#isOutdatedWaiting) return this.#outdatedWindowEnds;
-    return this.#doubted.size > 0 ? 0 : Number.POSITIVE_INFINITY;
+    return this.#outdatedInFlight.size > 0 ? 0 : Number.POSITIVE_INFINITY;
   }
 
   /** When the next walk over failed tokens is due, in ms since the epoch. */

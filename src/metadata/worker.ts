@@ -3,20 +3,20 @@
  * collections at a time, and sleeps until a collection is due, requested or changed. The remaining work follows from
  * the log, so another process that takes over the lease continues after the last recorded outcome.
  */
+
+import { type Lease, withLease } from "../chain/lease.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { backoffMs } from "../core/retry.ts";
-import type { TransferKind } from "../events/columns.ts";
-import { decodeTokens } from "../events/tokens.ts";
+import { decodeTokens, type TransferKind } from "../events/columns.ts";
 import { type MetadataEvent, metadataStream, parseStream, type Recorded, type StreamName } from "../events/types.ts";
-import { type Lease, withLease } from "../indexer/lease.ts";
-import { idToBigInt, loadId } from "../nfts/tokens.ts";
-import { appendMetadata } from "./journal.ts";
-import type { MediaWorker } from "./media-worker.ts";
+import { idToBigInt, loadId } from "../ledger/token-slots.ts";
+import type { MediaWorker } from "./media/media-worker.ts";
+import { appendMetadata } from "./outcome-writer.ts";
 import { Visit, type VisitContext } from "./visit.ts";
 import { CollectionWork, type Token } from "./work.ts";
 
-export interface WorkerOptions extends VisitContext {
+interface WorkerOptions extends VisitContext {
   readonly holder: string;
   readonly media: MediaWorker;
   /** First wait before a finished collection is sampled, in ms; it doubles up to a day. */
@@ -245,7 +245,7 @@ export class MetadataWorker {
   }
 
   /** Queues tokens that a client read. Does nothing if another process holds the lease. */
-  want(address: Address, tokens: readonly Token[]): void {
+  request(address: Address, tokens: readonly Token[]): void {
     if (!this.#holding || tokens.length === 0) return;
     const work = this.#work(address);
     work.want(tokens);
@@ -291,7 +291,7 @@ export class MetadataWorker {
       if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_WISH_AGE_MS) continue;
       const tokens = tokensOf(event.tokens);
       if (event.media) this.#options.media.want(address, tokens);
-      else this.want(address, tokens);
+      else this.request(address, tokens);
     }
   }
 

@@ -1,17 +1,16 @@
 /** What the parts of one chain's prices share: its facts, its ports, and the memory they keep together. */
 import type { LRUCache } from "lru-cache";
+import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { StreamName } from "../events/types.ts";
-import type { ChainView } from "../indexer/consumer.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
-import type { Books, TokenBook } from "./book.ts";
-import type { TokenFacts, Venue } from "./discovery.ts";
-import type { PastSource } from "./history.ts";
-import type { Journal } from "./journal.ts";
-import type { Origins } from "./origins.ts";
-import type { Pool } from "./pools.ts";
+import type { Pool } from "./market/pools.ts";
+import type { Journal } from "./memory/price-streams.ts";
+import type { Books, TokenBook } from "./memory/token-book.ts";
+import type { TokenFacts, Venue } from "./search/discovery.ts";
+import type { Origins, PastSource } from "./search/history.ts";
 
 export interface PricesContext {
   readonly chain: Chain;

@@ -3,11 +3,15 @@
  * as the projection folds it, so a client that reconnects catches up by reading the stream. A message is sent only once
  * pages show its block. It is serialised once for all subscribers. Knows nothing of sockets but `Peer`.
  */
+
+import type { Collection } from "../collections/collection.ts";
+import { isReidentificationDue } from "../collections/headline.ts";
+import type { CollectionProjections } from "../collections/hot-collections.ts";
+import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invariant, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { otherWork } from "../core/own-thread.ts";
 import {
   type BlockRef,
   type NftEvent,
@@ -16,29 +20,24 @@ import {
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
-import type { EventLog } from "../log/port.ts";
-import { isToBeIdentifiedAnew } from "../nfts/again.ts";
-import type { Collection } from "../nfts/collection.ts";
-import { currentBlock, type PageChain } from "../nfts/pages.ts";
-import type { CollectionProjections } from "../nfts/projections.ts";
-import { Broadcast } from "./broadcast.ts";
-import { type HeldEvent, HeldEvents, isShown, placeOf } from "./held-events.ts";
-import { type ClientMessage, type ErrorMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
-import { Pace } from "./pace.ts";
-import { type Connection, Subscription } from "./subscription.ts";
+import { currentBlock, type PageChain } from "../listings/pages.ts";
+import type { EventLog } from "../log/event-log.ts";
 import {
   failureMessage,
   indexedMessage,
   isProgress,
-  messageOf,
+  messageOfEvent,
   metadataMessage,
   progressMessage,
   revertedMessage,
   statusMessage,
-} from "./told.ts";
+} from "./event-messages.ts";
+import { type ClientMessage, type ErrorMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
+import { Broadcast, Pace } from "./pacing.ts";
+import { type Connection, type HeldEvent, HeldEvents, isShown, placeOf, Subscription } from "./subscription.ts";
 
 /** How far a collection's metadata is. */
-export interface MetadataCounts {
+interface MetadataCounts {
   readonly resolved: number;
   readonly failed: number;
 }
@@ -199,7 +198,7 @@ export class Channel {
       await requestIndexing(chainId, address);
       return await projections.get(chainId, address);
     }
-    if (isToBeIdentifiedAnew(collection, clock.now(), reidentifyMs)) {
+    if (isReidentificationDue(collection, clock.now(), reidentifyMs)) {
       requestIdentification(chainId, address, collection.version);
     }
     return collection;
@@ -261,7 +260,7 @@ export class Channel {
         const { event, version } = recorded;
         const place = placeOf(event);
         if (place !== undefined && isShown(place, this.#chainOf(stream))) return events.slice(0, unshown);
-        events.push({ version, place, message: messageOf(stream, collection, recorded) });
+        events.push({ version, place, message: messageOfEvent(stream, collection, recorded) });
         if (place !== undefined) unshown = events.length;
       }
       before = page.at(-1)?.version ?? 1;
@@ -285,7 +284,7 @@ export class Channel {
         return;
       }
       // Before the first part, too: many may come back at once.
-      await otherWork();
+      await yieldToEventLoop();
       const from = subscription.version + 1;
       const page = await log.read(stream, { from, maxBytes: REPLAY_BYTES });
       if (!subscription.isListening) return;
@@ -293,7 +292,7 @@ export class Channel {
       for (const recorded of page as Recorded<NftEvent>[]) {
         // Pages do not show what is behind it yet.
         if (recorded.version > end) break;
-        subscription.replay(recorded.version, messageOf(stream, now, recorded));
+        subscription.replay(recorded.version, messageOfEvent(stream, now, recorded));
       }
     }
   }
@@ -314,7 +313,7 @@ export class Channel {
     if (isProgress(collection, recorded)) this.#progress.act(stream, () => this.#sendProgress(stream, collection));
     if (recorded.event.type === "IndexingCompleted") this.#progress.drop(stream);
     const { event, version } = recorded;
-    const message = messageOf(stream, collection, recorded);
+    const message = messageOfEvent(stream, collection, recorded);
     if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
     this.#held.add(stream, { version, place: placeOf(event), message });
     this.#release(stream);

@@ -16,7 +16,7 @@ export type ClientMessage =
  * What is wrong. Where the client's message named an address, so does the answer, with its chain: by its name where there
  * is one, else as the client wrote it. With several subscriptions in flight it tells which one it is about.
  */
-export interface BadMessage extends Partial<Envelope> {
+interface BadMessage extends Partial<Envelope> {
   readonly code: string;
   readonly message: string;
 }
@@ -79,7 +79,7 @@ export type ErrorMessage = BadMessage & { readonly type: "error" };
 const texts = new WeakMap<ServerMessage, string>();
 
 /** A message as it is sent; made once, however many it goes to. */
-export function textOf(message: ServerMessage): string {
+export function encodeMessage(message: ServerMessage): string {
   let text = texts.get(message);
   if (text === undefined) {
     text = JSON.stringify(message);

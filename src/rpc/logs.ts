@@ -5,15 +5,13 @@
 import { AppError } from "../core/errors.ts";
 import { type Address, type Hash, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
-import { doubtfulBlocks, spokenOf } from "./bloom.ts";
-import type { Endpoint } from "./endpoint.ts";
-import { isUnknownRefusal, mayBeOfSize, RpcError } from "./errors.ts";
-import { fromAnyNode, headerBy } from "./header.ts";
-import type { EndpointPool } from "./pool.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, MaybeLater } from "./port.ts";
-import { logsOfReceipts } from "./receipts.ts";
-import { MAX_SPAN, SpanController } from "./span.ts";
-import { verifyLogs } from "./verify.ts";
+import { addressesInBloom, doubtfulBlocks, logsOfReceipts } from "./block-logs.ts";
+import { verifyLogs } from "./decode/verify.ts";
+import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
+import { fromAnyNode, headerFrom } from "./headers.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, MaybeLater } from "./port.ts";
+import { isUnknownRefusal, mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** Most addresses in one filter. Providers refuse longer lists. */
 const ADDRESS_CHUNK = 1_000;
@@ -25,7 +23,7 @@ const MAX_REFUSALS = 3;
 const SETTLE_AT_ONCE = 4;
 
 /** Hears what the log reader learns about the endpoints. */
-export interface LogWatch {
+export interface LogReaderObserver {
   /** An endpoint left out logs that its receipts, or another endpoint, had. */
   missed(count: number): void;
   /** A block in doubt was settled by this source. */
@@ -34,13 +32,13 @@ export interface LogWatch {
 
 export class LogReader {
   readonly #pool: EndpointPool;
-  readonly #watch: LogWatch;
+  readonly #watch: LogReaderObserver;
   /** Blocks per request. Starts at the maximum and shrinks after a timeout. */
   readonly #span = new SpanController(MAX_SPAN);
   /** Refusals of `eth_getBlockReceipts` in a row per endpoint, with any message. */
   readonly #refusals = new Map<Endpoint, number>();
 
-  constructor(pool: EndpointPool, watch: LogWatch) {
+  constructor(pool: EndpointPool, watch: LogReaderObserver) {
     this.#pool = pool;
     this.#watch = watch;
   }
@@ -62,7 +60,7 @@ export class LogReader {
         span.succeeded(blocks, count);
         return { logs, toBlock };
       } catch (error) {
-        if (mayBeOfSize(error) && blocks > 1) {
+        if (mayBeTooLarge(error) && blocks > 1) {
           span.tookTooLong(blocks);
           continue;
         }
@@ -80,18 +78,18 @@ export class LogReader {
   async completeLogs(
     filter: LogFilter,
     toCheck: MaybeLater<readonly BlockHeader[]>,
-    { strict = false, sampled, reaching }: CompleteLogsOptions = {},
+    { strict = false, sampled, requiredBlock: reaching }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
     const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
     const headers = given.filter((header) => !sources.isSettled(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
-    const certain = headers.filter((header) => isStrict(header) && spokenOf(header, filter).length > 0);
+    const certain = headers.filter((header) => isStrict(header) && addressesInBloom(header, filter).length > 0);
     const lenient = headers.filter((header) => !isStrict(header));
     const doubtful = [...certain, ...doubtfulBlocks(lenient, filter, logs)];
     let complete = logs;
     for (const header of lenient) {
       if (sampled?.has(header.number) !== true || doubtful.includes(header)) continue;
-      if (spokenOf(header, filter).length === 0) continue;
+      if (addressesInBloom(header, filter).length === 0) continue;
       const found = await this.#byReceipts(header, filter);
       if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
     }
@@ -124,20 +122,25 @@ export class LogReader {
     }
     const first = sources.get(header.number);
     // This request only adds logs that the bloom confirms, so a benched endpoint may answer it.
-    const second = first === undefined ? undefined : strict ? this.#pool.witness(first) : this.#pool.other(first);
+    const second =
+      first === undefined
+        ? undefined
+        : strict
+          ? this.#pool.requiredSecondEndpoint(first)
+          : this.#pool.secondEndpoint(first);
     if (second === undefined && strict) {
       throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
         code: "unverifiable",
         meta: { block: header.number },
       });
     }
-    const named = spokenOf(header, filter) as Address[];
+    const named = addressesInBloom(header, filter) as Address[];
     // Providers refuse longer address lists. Filtered by topic alone, one block is still a small answer.
     const least = { ...filter, addresses: named.length > ADDRESS_CHUNK ? [] : named };
     const ask = (endpoint: Endpoint) => logsOfBlock(endpoint, header, least);
     const opinion = second && (await this.#opinion(second, ask, strict));
     const again = opinion ?? (await this.#pool.run(ask));
-    const asked = await (first === undefined ? this.#pool.run(ask) : this.#pool.only(first, ask));
+    const asked = await (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask));
     this.#watch.settled(opinion === undefined ? "asking again" : "another endpoint");
     // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
     const spoken = new Set<string>(named);
@@ -185,31 +188,33 @@ export class LogReader {
   /** Returns a second endpoint's answer. Undefined if the endpoint fails and the answer is not needed. */
   async #opinion<T>(second: Endpoint, ask: (of: Endpoint) => Promise<T>, isNeeded: boolean): Promise<T | undefined> {
     try {
-      return await this.#pool.only(second, ask);
+      return await this.#pool.runOn(second, ask);
     } catch (error) {
       if (isNeeded || !(error instanceof AppError)) throw error;
       return undefined;
     }
   }
 
-  async #read(filter: Reading): Promise<{ logs: ChainLog[]; sources: Sources }> {
-    const sources = new Sources(filter.most);
+  async #read(filter: LogRequest): Promise<{ logs: ChainLog[]; sources: Sources }> {
+    const sources = new Sources(filter.maxLogs);
     const { addresses } = filter;
-    if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#inTime(filter, sources), sources };
+    if (addresses.length <= ADDRESS_CHUNK) return { logs: await this.#readInSpans(filter, sources), sources };
     let logs: ChainLog[];
     if (addresses.length > ADDRESS_CHUNK * MAX_CHUNKS) {
-      logs = await this.#inTime({ ...filter, addresses: [], only: new Set(addresses) }, sources);
+      logs = await this.#readInSpans({ ...filter, addresses: [], only: new Set(addresses) }, sources);
     } else {
       const chunks: Address[][] = [];
       for (let i = 0; i < addresses.length; i += ADDRESS_CHUNK) chunks.push(addresses.slice(i, i + ADDRESS_CHUNK));
-      const parts = await Promise.all(chunks.map((chunk) => this.#inTime({ ...filter, addresses: chunk }, sources)));
+      const parts = await Promise.all(
+        chunks.map((chunk) => this.#readInSpans({ ...filter, addresses: chunk }, sources)),
+      );
       logs = parts.flat().sort(inChainOrder);
     }
     return { logs, sources };
   }
 
   /** Reads a range in one answer. `count` includes the logs that were filtered out. @throws RpcError `range` */
-  #ask(filter: Reading, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
+  #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
     const { fromBlock, toBlock, reaching, only } = filter;
     // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
@@ -226,7 +231,7 @@ export class LogReader {
   }
 
   /** Reads in ranges that answer before the timeout, and shrinks the next range after one that doesn't. */
-  async #inTime(filter: Reading, sources: Sources): Promise<ChainLog[]> {
+  async #readInSpans(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const parts: ChainLog[][] = [];
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
       const toBlock = fromBlock + this.#span.take(filter.toBlock - fromBlock + 1) - 1;
@@ -237,18 +242,18 @@ export class LogReader {
   }
 
   /** Reads a range and halves it until the endpoint accepts its size. */
-  async #split(filter: Reading, sources: Sources): Promise<ChainLog[]> {
+  async #split(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock, toBlock } = filter;
     const blocks = toBlock - fromBlock + 1;
     try {
       const { logs, count } = await this.#ask(filter, sources);
       this.#span.succeeded(blocks, count);
-      return sources.taken(logs);
+      return sources.countLogs(logs);
     } catch (error) {
-      if (mayBeOfSize(error)) this.#span.tookTooLong(blocks);
+      if (mayBeTooLarge(error)) this.#span.tookTooLong(blocks);
       else this.#span.failed(blocks);
       if (!(error instanceof RpcError && error.kind === "range")) throw error;
-      if (fromBlock === toBlock) return sources.taken(await this.#largeBlock(filter, error, sources));
+      if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);
       const lower = await this.#split({ ...filter, toBlock: middle }, sources);
       return lower.concat(await this.#split({ ...filter, fromBlock: middle + 1 }, sources));
@@ -259,9 +264,9 @@ export class LogReader {
    * Reads one block that is too large for a single answer: from its receipts, or else by topic and by address.
    * @throws AppError `block_too_large` if nothing is left to split
    */
-  async #largeBlock(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+  async #largeBlock(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock: block, only } = filter;
-    const header = await this.#pool.run((endpoint) => headerBy(endpoint, block), { meta: { block } });
+    const header = await this.#pool.run((endpoint) => headerFrom(endpoint, block), { meta: { block } });
     const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
     const found = header && (await this.#byReceipts(header, watched));
     if (header !== undefined && found !== undefined) {
@@ -273,7 +278,7 @@ export class LogReader {
   }
 
   /** Reads one block's logs by parts of the filter. Finds no omitted logs: `completeLogs` checks the block. */
-  async #inPieces(filter: Reading, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+  async #inPieces(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const logs: ChainLog[] = [];
     for (const piece of piecesOf(filter, refusal)) {
       try {
@@ -288,7 +293,7 @@ export class LogReader {
 }
 
 /** Splits a filter into smaller ones. @throws AppError `block_too_large` if that is impossible */
-function piecesOf(filter: Reading, refusal: RpcError): Reading[] {
+function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {
   const { topics, addresses, fromBlock } = filter;
   if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
   if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
@@ -311,7 +316,7 @@ export interface FirstLogs {
   readonly toBlock: number;
 }
 
-interface Reading extends LogFilter {
+interface LogRequest extends LogFilter {
   /** A block that the endpoint must have. */
   readonly reaching?: BlockRef | undefined;
   /** Addresses to keep from an answer that was requested by topic alone. */
@@ -321,7 +326,7 @@ interface Reading extends LogFilter {
 /** @throws RpcError `transient` if the endpoint lacks the block: its logs may end before it */
 async function assertReaching(endpoint: Endpoint, block: BlockRef | undefined): Promise<void> {
   if (block === undefined) return;
-  if ((await headerBy(endpoint, block.number))?.hash === block.hash) return;
+  if ((await headerFrom(endpoint, block.number))?.hash === block.hash) return;
   throw new RpcError("transient", "the endpoint does not have the required block yet", {
     meta: { endpoint: endpoint.label, block: block.number },
   });
@@ -342,7 +347,7 @@ class Sources {
   }
 
   /** Counts the logs and returns them. @throws AppError `too_many_logs` above the filter's limit */
-  taken(logs: ChainLog[]): ChainLog[] {
+  countLogs(logs: ChainLog[]): ChainLog[] {
     this.#room -= logs.length;
     if (this.#room >= 0) return logs;
     throw new AppError("the range has more logs than the caller's limit", { code: "too_many_logs" });

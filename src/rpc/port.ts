@@ -5,7 +5,7 @@
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { DecodedRange, DecodeJob } from "./decode/answer.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -32,7 +32,7 @@ export interface LogFilter {
   /** Inclusive. */
   readonly toBlock: number;
   /** Most logs that the caller has room for. Default: no limit. */
-  readonly most?: number;
+  readonly maxLogs?: number;
 }
 
 export interface Call {
@@ -76,7 +76,7 @@ export interface CompleteLogsOptions {
    * A block that the answering endpoint must have, if the headers do not cover the range. An endpoint that is behind
    * omits newer logs without an error.
    */
-  readonly reaching?: BlockRef | undefined;
+  readonly requiredBlock?: BlockRef | undefined;
 }
 
 export interface ChainReader {
@@ -111,7 +111,7 @@ export interface ChainReader {
    * any. Makes no request if the chain has only one endpoint.
    * @param known the block that wins between two equally advanced heads
    */
-  passOverLaggards(known: BlockRef): Promise<boolean>;
+  benchLaggards(known: BlockRef): Promise<boolean>;
 
   /**
    * Returns all matching logs in chain order. Splits the range only if the provider demands it. For small ranges: the
@@ -145,4 +145,42 @@ export interface ChainReader {
 
   /** Returns the number of transactions sent from the address, at the newest block. */
   transactionCount(address: Address): Promise<number>;
+}
+
+// One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation.
+
+/** Decoded logs of consecutive ranges, and the requested headers. A header that the endpoint lacks is undefined. */
+export interface PartsAnswer {
+  readonly decoded: DecodedRange;
+  readonly headers: readonly (BlockHeader | undefined)[];
+}
+
+/** A range and the `eth_getLogs` parameter for it. */
+export interface RangeFilter {
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly filter: object;
+}
+
+export interface Endpoint {
+  /** Replaces the URL in logs, metrics and errors: `eth#1`. */
+  readonly label: string;
+  /** Sends one request and returns the answer's `result`. @throws RpcError */
+  request(method: string, params: unknown[]): Promise<unknown>;
+  /** Requests the logs of `filter` (the `eth_getLogs` parameter) and decodes their transfers. @throws RpcError */
+  transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange>;
+  /**
+   * Like `transfers`, for several ranges and the headers of some blocks in one request, so that one node answers all of
+   * it. The first header goes before the logs, the rest after them. Undefined while the endpoint refuses batches.
+   * @throws RpcError, of kind `range` if one range, or all of them together, are too large
+   */
+  readonly transfersInParts?:
+    | ((
+        parts: readonly RangeFilter[],
+        headers: readonly number[],
+        job: DecodeJob,
+        signal: AbortSignal,
+      ) => Promise<PartsAnswer>)
+    | undefined;
+  destroy(): void;
 }

@@ -5,16 +5,13 @@
 import { AppError, isRetryable } from "../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
-import { selectorOf } from "./abi-bytes.ts";
-import type { DecodedRange } from "./decode-answer.ts";
-import type { Endpoint, PartsAnswer, RangeFilter } from "./endpoint.ts";
-import { RpcError } from "./errors.ts";
-import { Finality, type FinalityOptions } from "./finality.ts";
-import { fromAnyNode, headerBy, newestBy } from "./header.ts";
-import { laggards } from "./laggards.ts";
-import { type FirstLogs, type FirstLogsOptions, LogReader, type LogWatch, logFilterParams } from "./logs.ts";
-import { aggregateCalls, aggregatedResults } from "./multicall.ts";
-import type { EndpointPool, RunOptions } from "./pool.ts";
+import { aggregateCalls, aggregatedResults, selectorOf } from "./abi.ts";
+import type { DecodedRange } from "./decode/answer.ts";
+import { NFT_TOPICS } from "./decode/transfers.ts";
+import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
+import type { SpanController } from "./endpoint/span.ts";
+import { Finality, type FinalityOptions, fromAnyNode, headerFrom, laggards, newestHeaderOf } from "./headers.ts";
+import { type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver, logFilterParams } from "./logs.ts";
 import type {
   BlockHeader,
   BlockTag,
@@ -24,12 +21,14 @@ import type {
   ChainLog,
   ChainReader,
   CompleteLogsOptions,
+  Endpoint,
   LogFilter,
   MaybeLater,
+  PartsAnswer,
+  RangeFilter,
   Tips,
 } from "./port.ts";
-import type { SpanController } from "./span.ts";
-import { NFT_TOPICS } from "./topics.ts";
+import { RpcError } from "./rpc-errors.ts";
 
 /** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;
@@ -44,14 +43,14 @@ const LOOKS_WITHOUT_MULTICALL = 100;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
 
-const UNWATCHED: LogWatch = { missed: () => undefined, settled: () => undefined };
+const UNWATCHED: LogReaderObserver = { missed: () => undefined, settled: () => undefined };
 
-export interface ReaderOptions extends FinalityOptions {
+interface ReaderOptions extends FinalityOptions {
   readonly chainId: number;
   readonly pool: EndpointPool;
   readonly multicall: Address;
   /** Hears what the log reader learns about the endpoints. */
-  readonly watch?: LogWatch;
+  readonly watch?: LogReaderObserver;
   /** The block that this process shows as the chain's head. Reads of the newest state must not be older. */
   readonly shownHead?: () => BlockRef | undefined;
 }
@@ -78,7 +77,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   async head(): Promise<BlockHeader> {
-    return this.#run(newestBy);
+    return this.#run(newestHeaderOf);
   }
 
   tips(): Promise<Tips> {
@@ -90,7 +89,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   async header(number: number): Promise<BlockHeader | undefined> {
-    const ask = (endpoint: Endpoint) => headerBy(endpoint, number);
+    const ask = (endpoint: Endpoint) => headerFrom(endpoint, number);
     const header = await this.#run(ask, { meta: { block: number } });
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
     // This endpoint may be behind. Another one may have the block.
@@ -163,7 +162,7 @@ export class RpcChainReader implements ChainReader {
     const data = aggregateCalls(calls);
     let returned: string;
     try {
-      returned = await asked(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textOf);
+      returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textOf);
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return undefined;
       throw error;
@@ -185,7 +184,7 @@ export class RpcChainReader implements ChainReader {
 
   async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     try {
-      const data = await asked(endpoint, "eth_call", [{ to: call.to, data: call.data }, tag], textOf);
+      const data = await requestParsed(endpoint, "eth_call", [{ to: call.to, data: call.data }, tag], textOf);
       return { ok: true, data };
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
@@ -196,13 +195,13 @@ export class RpcChainReader implements ChainReader {
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     const pinned = await this.#run((endpoint) => this.#callsPinned(endpoint, calls));
     if (pinned !== undefined) return pinned;
-    const header = await this.#run(async (endpoint) => this.#notBehind(await newestBy(endpoint), endpoint));
+    const header = await this.#run(async (endpoint) => this.#notBehind(await newestHeaderOf(endpoint), endpoint));
     try {
       // No failover: an endpoint that is behind has only the state of its own head.
       return { header, results: await this.#calls(calls, header.number, { failover: "none" }) };
     } catch (error) {
       // The endpoint that gave the head is behind, and the other ones have dropped that block's state.
-      if (!isStateUnavailable(error) || !(await this.passOverLaggards(header))) throw error;
+      if (!isStateUnavailable(error) || !(await this.benchLaggards(header))) throw error;
       const newest = await this.head();
       return { header: newest, results: await this.calls(calls, newest.number) };
     }
@@ -231,7 +230,7 @@ export class RpcChainReader implements ChainReader {
     for (let i = 0; i === 0 || i < calls.length; i += MULTICALL_MAX - 1) {
       chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + MULTICALL_MAX - 1)], "latest"));
     }
-    const [header, ...answers] = await Promise.all([newestBy(endpoint), ...chunks]);
+    const [header, ...answers] = await Promise.all([newestHeaderOf(endpoint), ...chunks]);
     const blocks = answers.map((results) => {
       const answered = results?.[0];
       return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;
@@ -239,7 +238,7 @@ export class RpcChainReader implements ChainReader {
     const [block] = blocks;
     if (block === undefined || blocks.some((other) => other !== block)) return undefined;
     // The head moved between header and calls. That is rare, and one more request settles it.
-    const exact = block === header.number ? header : await headerBy(endpoint, block);
+    const exact = block === header.number ? header : await headerFrom(endpoint, block);
     if (exact === undefined) return undefined;
     this.#notBehind(exact, endpoint);
     return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
@@ -247,7 +246,7 @@ export class RpcChainReader implements ChainReader {
 
   async code(address: Address, block: BlockTag): Promise<string> {
     const tag = block === "latest" ? block : quantity(block);
-    const ask = (endpoint: Endpoint) => asked(endpoint, "eth_getCode", [address, tag], textOf);
+    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], textOf);
     return (await this.#run(ask, { meta: { block } })).toLowerCase();
   }
 
@@ -257,18 +256,20 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Benches an endpoint that contradicted itself. */
-  doubt(endpoint: Endpoint): void {
+  benchLiar(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);
   }
 
   async transactionCount(address: Address): Promise<number> {
-    return this.#run((endpoint) => asked(endpoint, "eth_getTransactionCount", [address, "latest"], parseQuantity));
+    return this.#run((endpoint) =>
+      requestParsed(endpoint, "eth_getTransactionCount", [address, "latest"], parseQuantity),
+    );
   }
 
   async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
     const hashes = await Promise.all(
       this.#pool.endpoints.map((endpoint) =>
-        headerBy(endpoint, number).then(
+        headerFrom(endpoint, number).then(
           (header) => header?.hash,
           () => undefined,
         ),
@@ -281,23 +282,23 @@ export class RpcChainReader implements ChainReader {
     return true;
   }
 
-  async passOverLaggards(known: BlockRef): Promise<boolean> {
+  async benchLaggards(known: BlockRef): Promise<boolean> {
     if (this.#pool.endpoints.length === 1) return false;
     const shown: { endpoint: Endpoint; head: BlockHeader }[] = [];
-    for (const { endpoint, value } of await this.#pool.all(newestBy)) shown.push({ endpoint, head: value });
+    for (const { endpoint, value } of await this.#pool.all(newestHeaderOf)) shown.push({ endpoint, head: value });
     const behind = laggards(shown, known);
-    for (const one of shown) this.#pool.passOver(one.endpoint, behind.includes(one));
+    for (const one of shown) this.#pool.setBehind(one.endpoint, behind.includes(one));
     return behind.length > 0;
   }
 
   /** Reads headers from this endpoint in one round trip. @throws RpcError */
   headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
-    return Promise.all(numbers.map((number) => headerBy(endpoint, number)));
+    return Promise.all(numbers.map((number) => headerFrom(endpoint, number)));
   }
 
   /** Number of blocks for the next bulk request, by the endpoint that is likely to take it. */
   cut(): number {
-    return this.#pool.cut();
+    return this.#pool.nextBulkSpan();
   }
 
   /**
@@ -331,7 +332,7 @@ export class RpcChainReader implements ChainReader {
 
   /** Records an answer of `logs` logs for `blocks` blocks. The pool derives the size of the next request from it. */
   answered({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
-    this.#pool.answered(endpoint, blocks, logs, parts);
+    this.#pool.recordHistory(endpoint, blocks, logs, parts);
   }
 
   /** Reads a range from an endpoint other than `than`. Undefined if there is none. @throws RpcError */
@@ -340,14 +341,19 @@ export class RpcChainReader implements ChainReader {
     than: Endpoint,
     signal: AbortSignal,
   ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
-    const endpoint = this.#pool.other(than);
+    const endpoint = this.#pool.secondEndpoint(than);
     if (endpoint === undefined) return undefined;
     return { decoded: await askTransfers(endpoint, filter, signal), endpoint };
   }
 }
 
 /** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
-async function asked<T>(endpoint: Endpoint, method: string, params: unknown[], read: (said: unknown) => T): Promise<T> {
+async function requestParsed<T>(
+  endpoint: Endpoint,
+  method: string,
+  params: unknown[],
+  read: (said: unknown) => T,
+): Promise<T> {
   const said = await endpoint.request(method, params);
   try {
     return read(said);

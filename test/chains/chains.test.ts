@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CHAINS, chainById, DEFAULT_CHAIN, dollarsAt, envSuffix, parseChain } from "../../src/chains/chains.ts";
-import { listedToken } from "../../src/chains/tokenlist.ts";
-import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
+import { isReference, referenceTokens } from "../../src/chains/quote-tokens.ts";
+import { listedToken } from "../../src/chains/token-list.ts";
 
 describe("the chain selector", () => {
   test("knows the twelve by name and by code, in any case", () => {

@@ -3,9 +3,15 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import tokenList from "@uniswap/default-token-list";
 import { CHAINS } from "../../src/chains/chains.ts";
-import { CONNECTOR_SOURCES, CONNECTORS } from "../../src/chains/connectors.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
+import {
+  CONNECTOR_SOURCES,
+  CONNECTORS,
+  connectorsOf,
+  isMoney,
+  isReference,
+  isReferencePair,
+} from "../../src/chains/quote-tokens.ts";
 
 /** By chain, address and source: symbol and decimals. */
 type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;

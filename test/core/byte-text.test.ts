@@ -1,7 +1,7 @@
 /** Text as bytes: whatever it is put together from, it is what the pieces say, one after the other. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ByteText, piece } from "../../src/core/byte-text.ts";
+import { ByteWriter, piece } from "../../src/core/byte-text.ts";
 
 const decode = (bytes: Uint8Array): string => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 
@@ -18,7 +18,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.tuple(fc.constant("words"), fc.uint8Array({ minLength: 20, maxLength: 20 })),
 ) as fc.Arbitrary<Step>;
 
-function add(out: ByteText, [kind, value]: Step): string {
+function add(out: ByteWriter, [kind, value]: Step): string {
   switch (kind) {
     case "piece":
       out.add(piece(value));
@@ -42,7 +42,7 @@ function add(out: ByteText, [kind, value]: Step): string {
 }
 
 test("it is the pieces one after the other, also beyond its first room", () => {
-  const out = new ByteText();
+  const out = new ByteWriter();
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(1, 1, 40), (steps, times) => {
       out.start();
@@ -55,7 +55,7 @@ test("it is the pieces one after the other, also beyond its first room", () => {
 });
 
 test("powers of ten and their neighbours", () => {
-  const out = new ByteText();
+  const out = new ByteWriter();
   for (let power = 1; power < 2 ** 53; power *= 10) {
     for (const value of [power - 1, power, power + 1]) {
       out.start();
@@ -66,7 +66,7 @@ test("powers of ten and their neighbours", () => {
 });
 
 test("whole numbers below 2^53, of any number of digits", () => {
-  const out = new ByteText();
+  const out = new ByteWriter();
   const digits = fc.integer({ min: 1, max: 15 }).chain((count) => fc.nat({ max: 10 ** count }));
   fc.assert(
     fc.property(digits, (value) => {
@@ -79,7 +79,7 @@ test("whole numbers below 2^53, of any number of digits", () => {
 });
 
 test("what failed half-way is forgotten, and so is what was there before", () => {
-  const out = new ByteText();
+  const out = new ByteWriter();
   out.start();
   out.ascii("first");
   out.start();

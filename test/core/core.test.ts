@@ -1,7 +1,6 @@
 /** The small parts everything stands on: addresses, redaction, retry, lifecycle. */
 import { describe, expect, test } from "bun:test";
-import type { Clock } from "../../src/core/clock.ts";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { AppError, redact } from "../../src/core/errors.ts";
 import { parseAddress, parseQuantity } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
@@ -112,7 +111,7 @@ describe("lifecycle", () => {
     const lifecycle = new Lifecycle(createLogger("warn", { write: (line) => lines.push(line) }), hasty);
     const order: string[] = [];
     const cut = Promise.withResolvers<void>();
-    lifecycle.onEnd("log", () => void order.push("log"));
+    lifecycle.onStopLast("log", () => void order.push("log"));
     lifecycle.onStop("endpoints", () => {
       order.push("endpoints");
       cut.resolve();

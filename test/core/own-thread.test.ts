@@ -1,6 +1,6 @@
 /** Background work on the request thread: in slices, of which one at a time comes between requests. */
 import { expect, test } from "bun:test";
-import { otherWork } from "../../src/core/own-thread.ts";
+import { yieldToEventLoop } from "../../src/core/background.ts";
 
 test("however many wait, one goes on in a turn of the event loop, in order, and each of them in the end", async () => {
   const slices: string[] = [];
@@ -15,7 +15,7 @@ test("however many wait, one goes on in a turn of the event loop, in order, and 
   setImmediate(look);
   const work = async (name: string): Promise<void> => {
     for (let slice = 0; slice < 5; slice++) {
-      await otherWork();
+      await yieldToEventLoop();
       inTurn++;
       slices.push(`${name}${slice}`);
     }

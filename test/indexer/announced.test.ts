@@ -1,13 +1,13 @@
 /** Blocks that a node announces: followed at once where a client waits for them, else at the chain's ordinary pace. */
 import { expect, test } from "bun:test";
-import { Looks } from "../../src/indexer/looks.ts";
+import { PollSchedule } from "../../src/chain/head.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 
 /** Looks for so many ms at a chain that announces a block every `blockMs`; when each look began. */
 async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
-  const looks = new Looks(clock, 1_000, () => isHeard);
+  const looks = new PollSchedule(clock, 1_000, () => isHeard);
   const begun: number[] = [];
   const stop = new AbortController();
   const follow = async () => {
@@ -20,7 +20,7 @@ async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
     }
   };
   follow().catch(() => undefined);
-  for (let at = blockMs; at <= 10_000; at += blockMs) clock.after(at, () => looks.headSeen());
+  for (let at = blockMs; at <= 10_000; at += blockMs) clock.after(at, () => looks.blockAnnounced());
   clock.after(10_001, () => stop.abort());
   while (!stop.signal.aborted) {
     if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));

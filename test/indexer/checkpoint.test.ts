@@ -1,16 +1,16 @@
 /** A follower sums its chain's stream up now and then, and goes on as if it had not. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { loadChainState } from "../../src/chain/view.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type ChainEvent, chainStream, nftStream } from "../../src/events/types.ts";
-import { loadChainState } from "../../src/indexer/chain-projection.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { ChainLog } from "../../src/rpc/port.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
@@ -74,7 +74,7 @@ test("what a block brings right after a checkpoint is written, and nobody takes 
     },
   });
   for (; head <= 103; head++) {
-    follower.nudge();
+    follower.pollNow();
     await eventually("the block is followed", async () => ((await followedHead(log)) === head ? true : undefined));
   }
   const after = await log.read(chainStream(1), { from: 1_000 });

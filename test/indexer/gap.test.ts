@@ -41,7 +41,7 @@ test("is read in steps of two thousand blocks, the newest checked by their heade
           from: fromBlock,
           to: toBlock,
           headers: (await headers).length,
-          reaching: options?.reaching?.number,
+          reaching: options?.requiredBlock?.number,
         });
         return [];
       },
@@ -50,7 +50,7 @@ test("is read in steps of two thousand blocks, the newest checked by their heade
   await eventually("the head is followed", async () => ((await followedHead(log)) === 100 ? true : undefined));
   asked.length = 0;
   head = 5_300;
-  follower.nudge();
+  follower.pollNow();
   await eventually("the gap is closed", async () => ((await followedHead(log)) === head ? true : undefined));
   expect(asked).toEqual([
     { from: 101, to: 2_100, headers: 1, reaching: 2_100 },

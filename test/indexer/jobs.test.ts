@@ -6,9 +6,9 @@ import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
-import { IndexingJobs, type JobsOptions } from "../../src/indexer/jobs.ts";
+import { IndexingJobs, type JobsOptions } from "../../src/indexing/jobs.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 const stream = nftStream(1, `0x${"1".repeat(40)}` as Address);

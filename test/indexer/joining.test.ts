@@ -1,19 +1,19 @@
 /** A collection joins over blocks that are final, which nobody holds: its logs go by headers that lead to the head. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { ForkedAnswersError } from "../../src/chain/branch.ts";
+import { REQUESTED } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type BlockRef, chainStream, nftStream } from "../../src/events/types.ts";
-import { ForkedAnswersError } from "../../src/indexer/branch.ts";
-import { type Followed, FollowedStreams } from "../../src/indexer/followed.ts";
-import { REQUESTED } from "../../src/indexer/headline.ts";
-import { JoiningCollections } from "../../src/indexer/joining.ts";
+import { type Followed, FollowedStreams } from "../../src/indexing/followed-streams.ts";
+import { JoiningCollections } from "../../src/indexing/joining.ts";
+import type { StreamHead } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { StreamHead } from "../../src/log/port.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../src/rpc/port.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -64,7 +64,11 @@ function joining(lies: Lies) {
   let now = 0;
   const reader = {
     headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
-    completeLogs: async ({ addresses }: LogFilter, _headers: unknown, { reaching }: CompleteLogsOptions) => {
+    completeLogs: async (
+      { addresses }: LogFilter,
+      _headers: unknown,
+      { requiredBlock: reaching }: CompleteLogsOptions,
+    ) => {
       wanted.push(reaching);
       const failure = await lies.failing?.(addresses[0]);
       if (failure !== undefined) throw failure;

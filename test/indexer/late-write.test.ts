@@ -6,10 +6,10 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream, nftStream } from "../../src/events/types.ts";
+import type { Append, AppendOutcome, EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { Append, AppendOutcome, EventLog } from "../../src/log/port.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 

@@ -1,11 +1,11 @@
 /** When the follower looks at the chain for a collection that is ready: not where it has seen enough already. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
-import { REQUESTED, toHeadline } from "../../src/indexer/headline.ts";
 import { openLog } from "../../src/log/open.ts";
 import { followedHead, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
@@ -63,7 +63,7 @@ async function joinedAt(digit: string, seen: number | undefined): Promise<number
       headline: toHeadline(state),
     })
     .then(() => log.head(stream));
-  collections.expect(address, state, appended);
+  collections.offerPending(address, state, appended);
   follower.readied(seen);
   return eventually(`${address} has joined`, async () => {
     const [newest] = await log.readBackwards(stream, { limit: 1 });
@@ -94,6 +94,6 @@ test("where the chain has gone elsewhere meanwhile a look finds out, at once", a
   await eventually("a look is made", async () => (looks > 3 ? true : undefined));
   isElsewhere = false;
   head = 106;
-  follower.nudge();
+  follower.pollNow();
   expect(await joining).toBe(106);
 });

@@ -3,11 +3,11 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import type { TransfersCommitted } from "../../src/events/types.ts";
-import { backfill } from "../../src/indexer/backfill.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { backfill } from "../../src/indexing/backfill.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 const ADDRESS = `0x${"a".repeat(40)}` as Address;
 /** Where the logs begin, after a desert in which ranges grow to millions of blocks, and where the history ends. */

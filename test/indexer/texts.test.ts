@@ -1,6 +1,6 @@
 /** What contracts call themselves. */
 import { expect, test } from "bun:test";
-import { readText } from "../../src/indexer/identify.ts";
+import { readText } from "../../src/indexing/identify.ts";
 
 const word = (value: number) => value.toString(16).padStart(64, "0");
 const named = (bytes: Buffer) => ({ ok: true, data: `0x${word(32)}${word(bytes.length)}${bytes.toString("hex")}` });

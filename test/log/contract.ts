@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ConcurrencyError } from "../../src/core/errors.ts";
 import { type Address, type Hash, toHash } from "../../src/core/hex.ts";
 import { type DomainEvent, nftStream, type Recorded, type StreamName } from "../../src/events/types.ts";
-import type { EventLog } from "../../src/log/port.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 
 let counter = 0;
 export function freshStream(): StreamName {

@@ -4,9 +4,9 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SQL } from "bun";
+import { withLease } from "../../src/chain/lease.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { withLease } from "../../src/indexer/lease.ts";
 import { openLog } from "../../src/log/open.ts";
 import { sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";

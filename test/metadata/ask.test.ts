@@ -4,8 +4,7 @@ import { AbiCoder, id as keccak } from "ethers";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import type { MetadataOutdated } from "../../src/events/types.ts";
-import { Announcements } from "../../src/metadata/announcements.ts";
-import { UriAsker } from "../../src/metadata/ask.ts";
+import { Announcements, TokenUriReader } from "../../src/metadata/token-uris.ts";
 import type { Call, CallResult, ChainLog, ChainReader } from "../../src/rpc/port.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -28,7 +27,7 @@ function createReader(answer: (id: number) => CallResult | "burns" | "throws") {
     if (answers.includes("throws")) throw new Error("the node answers with an error of its own");
     return answers as CallResult[];
   };
-  return { asker: new UriAsker({ calls } as unknown as ChainReader), batches };
+  return { asker: new TokenUriReader({ calls } as unknown as ChainReader), batches };
 }
 
 describe("asking", () => {
@@ -65,7 +64,7 @@ describe("asking", () => {
         return list.map(() => text("u"));
       },
     } as unknown as ChainReader;
-    await new UriAsker(reader).ask(address, [{ kind: TransferKind.erc1155, id: 1n }, ...tokens(1)], 7);
+    await new TokenUriReader(reader).ask(address, [{ kind: TransferKind.erc1155, id: 1n }, ...tokens(1)], 7);
     expect(asked).toEqual([keccak("uri(uint256)").slice(0, 10), keccak("tokenURI(uint256)").slice(0, 10)]);
   });
 

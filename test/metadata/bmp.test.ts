@@ -2,10 +2,9 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
-import { decodeBmp } from "../../src/metadata/bmp.ts";
-import { Previews } from "../../src/metadata/previews.ts";
-import { sniffPicture } from "../../src/metadata/sniff.ts";
-import { sanitizeSvg } from "../../src/metadata/svg.ts";
+import { Previews } from "../../src/metadata/media/previews.ts";
+import { decodeBmp, sniffPicture } from "../../src/metadata/media/raster.ts";
+import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);

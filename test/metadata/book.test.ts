@@ -2,11 +2,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
-import { TransferKind } from "../../src/events/columns.ts";
-import { decodeTokens, encodeTokens, NO_HASH, type TokenHash } from "../../src/events/tokens.ts";
+import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
-import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/schedule.ts";
+import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/outcome.ts";
 import { tokensOf } from "../../src/metadata/worker.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

@@ -1,12 +1,11 @@
 /** URIs in every spelling, bodies in every state, metadata in every shape: what comes out is one and the same. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { TransferKind } from "../../src/events/columns.ts";
-import { isLocalName } from "../../src/metadata/addresses.ts";
-import { parseDataUri } from "../../src/metadata/data-uri.ts";
-import { normalize } from "../../src/metadata/normalize.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { tryParse } from "../../src/metadata/parse.ts";
-import { inlineContent, resolveUri, urisOfToken } from "../../src/metadata/uri.ts";
+import { normalize } from "../../src/metadata/resolve/normalize.ts";
+import { tryParse } from "../../src/metadata/resolve/parse.ts";
+import { inlineContent, parseDataUri, resolveUri, urisOfToken } from "../../src/metadata/resolve/uri.ts";
+import { isLocalName } from "../../src/metadata/resolve/wire.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);

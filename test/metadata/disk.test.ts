@@ -1,12 +1,11 @@
 /** What metadata takes on disk: inline content is stored once, and a collection has a bound. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
-import { TransferKind } from "../../src/events/columns.ts";
-import { encodeTokens } from "../../src/events/tokens.ts";
+import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import { appendMetadata } from "../../src/metadata/journal.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { fromBlob, type OutcomeDocument, toBlob } from "../../src/metadata/outcome.ts";
+import { appendMetadata } from "../../src/metadata/outcome-writer.ts";
 import { eventually } from "../support/service.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
 

@@ -5,14 +5,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
+import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { Slots } from "../../src/core/slots.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { Fetcher } from "../../src/metadata/fetcher.ts";
-import { Hosts } from "../../src/metadata/hosts.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { Parser } from "../../src/metadata/parser.ts";
-import { type Resolution, Resolver } from "../../src/metadata/resolver.ts";
+import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
+import { Hosts } from "../../src/metadata/resolve/hosts.ts";
+import { Parser } from "../../src/metadata/resolve/parser.ts";
+import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
 import { type RecordingWire, recordingWire } from "./support/wire.ts";
 
@@ -214,7 +214,7 @@ describe("hosts", () => {
       fetcher: new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: { ipfs, arweave } }),
       hosts: new Hosts(systemClock, 2),
       parser,
-      slots: new Slots(64),
+      slots: new Semaphore(64),
       gateways: { ipfs, arweave },
     });
 

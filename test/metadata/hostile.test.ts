@@ -7,13 +7,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
-import { TransferKind } from "../../src/events/columns.ts";
-import { encodeTokens } from "../../src/events/tokens.ts";
+import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
-import type { Append, EventLog } from "../../src/log/port.ts";
-import { appendMetadata } from "../../src/metadata/journal.ts";
+import type { Append, EventLog } from "../../src/log/event-log.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
-import { systemWire } from "../../src/metadata/wire.ts";
+import { appendMetadata } from "../../src/metadata/outcome-writer.ts";
+import { systemWire } from "../../src/metadata/resolve/wire.ts";
 import { eventually } from "../support/service.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";

@@ -4,11 +4,11 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { mayPass, previewSize, statusOf } from "../../src/metadata/media.ts";
+import { isRetryable, previewSize, statusOf } from "../../src/metadata/media/media.ts";
+import { Previews } from "../../src/metadata/media/previews.ts";
+import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
+import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { Previews } from "../../src/metadata/previews.ts";
-import { sniffPicture, sniffRecording } from "../../src/metadata/sniff.ts";
-import { sanitizeSvg } from "../../src/metadata/svg.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -262,8 +262,15 @@ describe("a poisoned drawing", () => {
 
 test("what an older version of this service could not open is examined again, once", () => {
   const old = { status: "unsupported_media" } as const;
-  expect([mayPass(old), mayPass({ ...old, version: 0 }), mayPass({ ...old, version: 1 })]).toEqual([true, true, false]);
-  expect([mayPass({ status: "success" }), mayPass({ status: "host_unavailable", version: 1 })]).toEqual([false, true]);
+  expect([isRetryable(old), isRetryable({ ...old, version: 0 }), isRetryable({ ...old, version: 1 })]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  expect([isRetryable({ status: "success" }), isRetryable({ status: "host_unavailable", version: 1 })]).toEqual([
+    false,
+    true,
+  ]);
 });
 
 test("recordings by their first bytes, statuses by reason", () => {

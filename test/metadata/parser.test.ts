@@ -1,12 +1,12 @@
 /** The parser's worker: one that is stuck costs the body that it is stuck on, and keeps nobody from stopping. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { Slots } from "../../src/core/slots.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { contentOf } from "../../src/metadata/parse.ts";
-import { Parser } from "../../src/metadata/parser.ts";
-import { Resolver } from "../../src/metadata/resolver.ts";
-import { wordsOfBody } from "../../src/metadata/words.ts";
+import { textOfBody } from "../../src/metadata/resolve/normalize.ts";
+import { contentOf } from "../../src/metadata/resolve/parse.ts";
+import { Parser } from "../../src/metadata/resolve/parser.ts";
+import { Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { turnsDuring } from "../support/turns.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -85,7 +85,7 @@ describe("the words of a stored body", () => {
     const small = '{"name":"One","image":"<svg/>","attributes":[{"trait_type":"a","value":1}]}';
     for (const text of [small, `${small} `, "[", `{"name":${"[".repeat(300)}${"]".repeat(300)}}`]) {
       for (const body of [bodyOf(text), bodyOf(text + PADDING)]) {
-        expect(await parser.words(body)).toEqual(wordsOfBody(body));
+        expect(await parser.words(body)).toEqual(textOfBody(body));
       }
     }
     expect((await parser.words(bodyOf(small + PADDING))).normalized).toContain('"name":"One"');
@@ -95,7 +95,7 @@ describe("the words of a stored body", () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
     const bodies = ["stuck", '{"a":1}'].map((text) => bodyOf(text + PADDING));
     const outcomes = await Promise.all(bodies.map((body) => outcomeOf(parser.words(body))));
-    expect(outcomes).toEqual(["too_large", wordsOfBody(bodies[1] as Uint8Array)]);
+    expect(outcomes).toEqual(["too_large", textOfBody(bodies[1] as Uint8Array)]);
   });
 });
 
@@ -120,7 +120,7 @@ describe("content that is written into a URI", () => {
       fetcher: undefined as never,
       hosts: undefined as never,
       parser,
-      slots: new Slots(1),
+      slots: new Semaphore(1),
       gateways: { ipfs: [], arweave: [] },
     });
     const { value, turns } = await turnsDuring(() => resolver.media(many, signal));

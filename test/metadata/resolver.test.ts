@@ -1,14 +1,14 @@
 /** Content that is written into its URI: what it comes to, and that a batch of large ones is nobody else's wait. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { Slots } from "../../src/core/slots.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { Fetcher } from "../../src/metadata/fetcher.ts";
-import { Hosts } from "../../src/metadata/hosts.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { Parser } from "../../src/metadata/parser.ts";
-import { type Resolution, Resolver } from "../../src/metadata/resolver.ts";
-import { systemWire } from "../../src/metadata/wire.ts";
+import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
+import { Hosts } from "../../src/metadata/resolve/hosts.ts";
+import { Parser } from "../../src/metadata/resolve/parser.ts";
+import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
+import { systemWire } from "../../src/metadata/resolve/wire.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -28,7 +28,7 @@ const resolver = new Resolver({
   }),
   hosts: new Hosts(systemClock, 1),
   parser,
-  slots: new Slots(64),
+  slots: new Semaphore(64),
   gateways: { ipfs: [], arweave: [] },
 });
 

@@ -3,9 +3,8 @@
  * is not quite JSON. What is shown is what the text says; the text itself stays as it was, but for what is no JSON.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { JsonValue, NormalizedMetadata } from "../../src/metadata/normalize.ts";
-import { type Parsed, tryParse } from "../../src/metadata/parse.ts";
-import { wordsOfBody } from "../../src/metadata/words.ts";
+import { type JsonValue, type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
+import { type Parsed, tryParse } from "../../src/metadata/resolve/parse.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
@@ -28,7 +27,7 @@ function shown(body: unknown): NormalizedMetadata {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const parsed = parse(text);
   if (parsed.kind !== "json") throw new Error(`not JSON: ${JSON.stringify(parsed)}`);
-  return JSON.parse(wordsOfBody(new TextEncoder().encode(parsed.text)).normalized) as NormalizedMetadata;
+  return JSON.parse(textOfBody(new TextEncoder().encode(parsed.text)).normalized) as NormalizedMetadata;
 }
 
 const parse = (text: string) =>

@@ -1,11 +1,11 @@
 /** A walk goes on only where as much of the chain is known as where it began. */
 import { expect, test } from "bun:test";
+import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
+import { currentCollection } from "../../src/collections/current.ts";
+import type { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
-import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
-import { currentCollection } from "../../src/nfts/current.ts";
-import { planPage } from "../../src/nfts/pages.ts";
-import type { CollectionProjections } from "../../src/nfts/projections.ts";
+import { planPage } from "../../src/listings/pages.ts";
 import { committed, hash, identified } from "./histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };

@@ -1,12 +1,11 @@
 /** The flag rules: which words fire, which must not, how lists stand above them, and what an airdrop looks like. */
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
+import { parseFlagList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { isAirdropShaped } from "../../src/nfts/airdrop.ts";
-import { parseFlagList } from "../../src/nfts/flag-list.ts";
-import { type FlagLists, judge, NO_LISTS, ruleOfWords } from "../../src/nfts/flags.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
+import { type FlagLists, isAirdropShaped, judge, NO_LISTS, ruleOfWords } from "../../src/indexing/flags.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";
 

@@ -5,16 +5,16 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { CHUNK_ROWS } from "../../src/nfts/gaps.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
-import { readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries, positionAfter } from "../../src/nfts/places.ts";
+import { GAP_CHUNK_ROWS } from "../../src/ledger/gaps.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
+import { readSlice, START } from "../../src/ledger/listing.ts";
+import { countEntries, positionAfter } from "../../src/ledger/places.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);
 
-const TOKENS = CHUNK_ROWS * 3 + 100;
+const TOKENS = GAP_CHUNK_ROWS * 3 + 100;
 const { erc721, erc1155, range } = TransferKind;
 
 /** What a block does to the ids from `first` on. */
@@ -29,7 +29,7 @@ interface Stroke {
 const stroke = fc.record({
   burn: fc.boolean(),
   first: fc.nat(TOKENS - 1),
-  count: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: CHUNK_ROWS * 2 + 200 })),
+  count: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: GAP_CHUNK_ROWS * 2 + 200 })),
   step: fc.constantFrom(1, 1, 2, 97),
 });
 

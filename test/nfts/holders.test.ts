@@ -4,22 +4,22 @@
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
+import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
+import type { ShownChain } from "../../src/collections/current.ts";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type BlockRef, type NftEvent, nftStream } from "../../src/events/types.ts";
-import { createNftRoute, type NftChain } from "../../src/http/nft.ts";
+import { createNftRoute, type NftChain } from "../../src/http/operations.ts";
+import { sampleHoldings } from "../../src/indexing/audit.ts";
+import { readSlice } from "../../src/ledger/listing.ts";
+import { countEntries, positionAfter } from "../../src/ledger/places.ts";
+import type { FirstPage } from "../../src/listings/pages.ts";
+import { currentPlan } from "../../src/listings/plan.ts";
+import { NO_METADATA } from "../../src/listings/record.ts";
 import { openLog } from "../../src/log/open.ts";
-import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
-import type { ShownChain } from "../../src/nfts/current.ts";
-import { readSlice } from "../../src/nfts/listing.ts";
-import type { FirstPage } from "../../src/nfts/pages.ts";
-import { countEntries, positionAfter } from "../../src/nfts/places.ts";
-import { currentPlan } from "../../src/nfts/plan.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
-import { NOTHING } from "../../src/nfts/record.ts";
-import { sampleHoldings } from "../../src/nfts/sample.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 import { hash, identified } from "./histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
@@ -135,7 +135,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
   const chain: NftChain = {
     view,
     headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
-    factsOf: async (_address, entries) => ({ facts: entries.map(() => NOTHING), isSettled: true }),
+    factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true }),
     metadataVersion: () => 0,
     isHalted: () => false,
   };

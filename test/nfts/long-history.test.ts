@@ -5,10 +5,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
-import { type Entry, readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries } from "../../src/nfts/places.ts";
-import { CHUNK_ROWS } from "../../src/nfts/word-table.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
+import { type Entry, readSlice, START } from "../../src/ledger/listing.ts";
+import { countEntries } from "../../src/ledger/places.ts";
+import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

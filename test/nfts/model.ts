@@ -2,9 +2,10 @@
  * A naive model of a collection: every transfer kept as an object, every question answered by replaying them all. What
  * the columns say must equal what this says.
  */
+
+import type { Collection } from "../../src/collections/collection.ts";
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import type { Collection } from "../../src/nfts/collection.ts";
-import type { Entry } from "../../src/nfts/listing.ts";
+import type { Entry } from "../../src/ledger/listing.ts";
 
 export interface ModelTransfer {
   kind: TransferKind;

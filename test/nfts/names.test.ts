@@ -1,9 +1,8 @@
 /** Names of contracts that have none: the operator's file, and the few that ship with the service. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
+import { KNOWN_NAMES, knownName, parseNameList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { KNOWN_NAMES, knownName } from "../../src/nfts/known-names.ts";
-import { parseNameList } from "../../src/nfts/name-list.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
 setDefaultTimeout(30_000);

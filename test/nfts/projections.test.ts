@@ -1,12 +1,12 @@
 /** Many cold collections asked for at once, over a real log: a few are read at a time, and all of them come. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream, type StreamName, type TransfersCommitted } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 import { committed, identified } from "./histories.ts";
 import { columnsOf } from "./model.ts";

@@ -1,10 +1,10 @@
 /** Id ranges (ERC-2309) by a contract that means harm: a few bytes an event may stand for a hundred thousand transfers. */
 import { expect, test } from "bun:test";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { Reader, Writer } from "../../src/nfts/keep.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
-import { readingHolders, readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries } from "../../src/nfts/places.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
+import { readHoldersInSlices, readSlice, START } from "../../src/ledger/listing.ts";
+import { countEntries } from "../../src/ledger/places.ts";
+import { StateReader, StateWriter } from "../../src/ledger/tables.ts";
 import { columnsOf } from "./model.ts";
 
 const LENGTH = 100_000n;
@@ -45,10 +45,10 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   // What a reorg takes back can be had again, also after a snapshot.
   ledger.revert(1);
   expect(ledger.owners.count).toBe(600_000);
-  const writer = new Writer();
-  for (const _ of ledger.keeping(writer));
+  const writer = new StateWriter();
+  for (const _ of ledger.coding(writer));
   const restored = new Ledger();
-  for (const _ of restored.keeping(new Reader(writer.arrays, JSON.parse(JSON.stringify(writer.said)))));
+  for (const _ of restored.coding(new StateReader(writer.arrays, JSON.parse(JSON.stringify(writer.said)))));
   restored.apply(toAndFro(2, 9));
   expect(restored.owners.count).toBe(1_000_000);
 });
@@ -97,7 +97,7 @@ test("a page that is read in slices holds an id whose slot was another's before 
   ledger.apply(decodeTransfers(columnsOf(ranges)));
   ledger.apply(moved(5n, 1));
   const options = { block: 5, from: START, limit: 20_000 };
-  const work = readingHolders(ledger, options);
+  const work = readHoldersInSlices(ledger, options);
   for (let slice = 0; slice < 3; slice++) expect(work.next().done).toBe(false);
   ledger.revert(5);
   ledger.apply(moved(10_005n, 2));

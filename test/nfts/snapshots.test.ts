@@ -7,20 +7,20 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
+import { readSlice, START } from "../../src/ledger/listing.ts";
+import { countEntries, positionAfter } from "../../src/ledger/places.ts";
+import { StateReader, StateWriter, VALUES_PER_SLICE } from "../../src/ledger/tables.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog } from "../../src/log/port.ts";
-import { type Collection, evolve, initialState } from "../../src/nfts/collection.ts";
-import { KEPT_AT_ONCE, Reader, Writer } from "../../src/nfts/keep.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
-import { readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries, positionAfter } from "../../src/nfts/places.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
-import { Snapshots } from "../../src/nfts/snapshots.ts";
 import { multi, play, range, single, stepOf } from "./histories.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";
 
@@ -135,17 +135,17 @@ describe("what is kept in other forms than words", () => {
 
   test.each(Object.keys(shapes))("%s: is put into words and taken out of them in slices", (what) => {
     const ledger = folded(what);
-    const writer = new Writer();
+    const writer = new StateWriter();
     const slicesOf = (work: Generator<void>) => [...work].length;
-    expect(slicesOf(ledger.keeping(writer))).toBeGreaterThanOrEqual(COUNT / 2 / KEPT_AT_ONCE);
+    expect(slicesOf(ledger.coding(writer))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
     // What is said beside the words does not grow with what there is.
     const said = JSON.stringify(writer.said);
     expect(said.length).toBeLessThan(2_500);
     const restored = new Ledger();
     // Copies, as those in a file are: both go on.
     const arrays = writer.arrays.map((array) => array.slice());
-    const reader = new Reader(arrays, JSON.parse(said));
-    expect(slicesOf(restored.keeping(reader))).toBeGreaterThanOrEqual(COUNT / 2 / KEPT_AT_ONCE);
+    const reader = new StateReader(arrays, JSON.parse(said));
+    expect(slicesOf(restored.coding(reader))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
     expect([reader.isDone, restored.bytes]).toEqual([true, ledger.bytes]);
     expect(pagesOf(restored)).toEqual(pagesOf(ledger));
     for (const one of [restored, ledger]) {
@@ -175,10 +175,10 @@ describe("what is kept in other forms than words", () => {
       return turns;
     };
     const saving = snapshots.save(stream, collection, counted);
-    expect(await turnsOf(saving)).toBeGreaterThan(COUNT / 2 / KEPT_AT_ONCE);
+    expect(await turnsOf(saving)).toBeGreaterThan(COUNT / 2 / VALUES_PER_SLICE);
     expect(await saving).toBe(true);
     const loading = snapshots.load(stream);
-    expect(await turnsOf(loading)).toBeGreaterThan(COUNT / 2 / KEPT_AT_ONCE);
+    expect(await turnsOf(loading)).toBeGreaterThan(COUNT / 2 / VALUES_PER_SLICE);
     expect(pagesOf((await loading)?.ledger as Ledger)).toEqual(pagesOf(collection.ledger));
     rmSync(folder, { recursive: true });
 

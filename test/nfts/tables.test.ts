@@ -4,19 +4,14 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { mix, SEED } from "../../src/core/mix.ts";
+import { mix, SEED } from "../../src/core/hash-seed.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { AddressTable } from "../../src/nfts/addresses.ts";
-import type { Amount } from "../../src/nfts/amount.ts";
-import { AmountColumn } from "../../src/nfts/amount-column.ts";
-import { hashId, hashLargeId } from "../../src/nfts/find-token.ts";
-import { HashIndex } from "../../src/nfts/hash-index.ts";
-import { hashAddress } from "../../src/nfts/intern.ts";
-import { Reader, Writer } from "../../src/nfts/keep.ts";
-import { LateMints } from "../../src/nfts/late-mints.ts";
-import { Marks } from "../../src/nfts/marks.ts";
-import { bigIntToId, TokenTable } from "../../src/nfts/tokens.ts";
-import { CHUNK_ROWS, WordTable } from "../../src/nfts/word-table.ts";
+import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
+import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";
+import { HashIndex } from "../../src/ledger/hash-index.ts";
+import { LateMints } from "../../src/ledger/owners.ts";
+import { Bitmap, CHUNK_ROWS, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
+import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/token-slots.ts";
 import { addressBytes } from "./model.ts";
 
 describe("a table of words", () => {
@@ -158,14 +153,14 @@ describe("ids and addresses that were chosen to lie in one place", () => {
   });
 
   test("what was written down under one seed is found under it", () => {
-    const writer = new Writer();
+    const writer = new StateWriter();
     const index = new HashIndex();
     index.seed = 1;
     const hashOf = (row: number) => hashId(index.seed, KIND, row, 0);
     for (let row = 0; row < 100; row++) index.add(hashOf(row), row, hashOf);
     index.keep(writer);
     const again = new HashIndex();
-    again.keep(new Reader(writer.arrays, writer.said));
+    again.keep(new StateReader(writer.arrays, writer.said));
     expect(again.seed).toBe(1);
   });
 });
@@ -283,7 +278,7 @@ describe("a column of amounts", () => {
 
 describe("marks", () => {
   test("the next one is found over any distance, also after rows were taken back", () => {
-    const marks = new Marks();
+    const marks = new Bitmap();
     const marked = new Set([0, 31, 32, 63, 200, 1_000, 1_023]);
     for (let row = 0; row < 1_024; row++) marks.push(marked.has(row));
     const walk = () => {

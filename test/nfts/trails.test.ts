@@ -5,9 +5,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { Ledger } from "../../src/nfts/ledger.ts";
-import { HOLDERS_AT_ONCE, reading, readSlice, START, TOKENS_AT_ONCE } from "../../src/nfts/listing.ts";
-import { FAR, NEAR, Trails } from "../../src/nfts/trails.ts";
+import { Ledger } from "../../src/ledger/ledger.ts";
+import { HOLDERS_AT_ONCE, readInSlices, readSlice, START, TOKENS_AT_ONCE } from "../../src/ledger/listing.ts";
+import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
@@ -25,7 +25,7 @@ function fold(ledger: Ledger, transfers: readonly ModelTransfer[]): void {
 function read(ledger: Ledger, block: number, holders: boolean) {
   let [most, before] = [0, ledger.steps.count];
   const start = before;
-  for (const work = reading(ledger, { block, holders, from: START, limit: 100 }); ; ) {
+  for (const work = readInSlices(ledger, { block, holders, from: START, limit: 100 }); ; ) {
     const { done, value } = work.next();
     most = Math.max(most, ledger.steps.count - before);
     before = ledger.steps.count;
@@ -60,16 +60,18 @@ describe.each(Object.keys(histories))("%s", (what) => {
     fold(ledger, transfers);
     const bytes = ledger.bytes;
     // Who holds all of it is known without a walk.
-    expect(read(ledger, LAST, false).all).toBeLessThan(NEAR);
+    expect(read(ledger, LAST, false).all).toBeLessThan(STEPS_WITHOUT_MARKS);
     for (const holders of [false, true]) {
       for (const block of [2, 1, MOVES / 2, MOVES - 3, 3]) {
         const { entries, most } = read(ledger, block, holders);
         expect(entries).toEqual(modelListing(transfers, block, holders));
-        expect(most).toBeLessThanOrEqual(Math.max(TOKENS_AT_ONCE, HOLDERS_AT_ONCE) + FAR + NEAR);
+        expect(most).toBeLessThanOrEqual(
+          Math.max(TOKENS_AT_ONCE, HOLDERS_AT_ONCE) + STEPS_PER_SLICE + STEPS_WITHOUT_MARKS,
+        );
       }
       if (holders) continue;
       for (const block of [1, 2, 5, 777, MOVES / 3, MOVES / 2, MOVES - 1]) {
-        expect(read(ledger, block, false).all).toBeLessThan(8 * NEAR);
+        expect(read(ledger, block, false).all).toBeLessThan(8 * STEPS_WITHOUT_MARKS);
       }
     }
     // Some marks, not a word a transfer.
@@ -185,7 +187,7 @@ describe("marks", () => {
   test("are found again from later tails, and after a cut", () => {
     const steps = { count: 0 };
     const trails = trailsOf(steps);
-    expect(find(trails, 100_000, 10)).toEqual({ entry: 10, goes: Math.ceil((100_000 - 10) / FAR) });
+    expect(find(trails, 100_000, 10)).toEqual({ entry: 10, goes: Math.ceil((100_000 - 10) / STEPS_PER_SLICE) });
     const after = () => {
       const { count } = steps;
       steps.count = 0;

@@ -18,9 +18,9 @@ import {
 } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import type { PriceRecord } from "../../src/prices/record.ts";
-import type { Prices } from "../../src/prices/service.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { Prices } from "../../src/prices/price-service.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";
 
@@ -84,10 +84,10 @@ async function expectedV3(block: number) {
   return { usd: nearest(top * n, bottom * d), native: ((top * ETHER) / bottom).toString() };
 }
 
-const ask = (prices: Prices, address: Address, query: RawQuery = {}): Promise<PriceRecord> =>
+const ask = (prices: Prices, address: Address, query: RawPriceQuery = {}): Promise<PriceRecord> =>
   prices.price({ address, ...parsePriceQuery(query) });
 
-async function refused(prices: Prices, address: Address, query: RawQuery = {}): Promise<string> {
+async function refused(prices: Prices, address: Address, query: RawPriceQuery = {}): Promise<string> {
   return ask(prices, address, query).then(
     () => "a price",
     (error: { code: string }) => error.code,

@@ -4,9 +4,9 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
-import { listedToken } from "../../src/chains/tokenlist.ts";
-import type { PriceRecord } from "../../src/prices/record.ts";
-import { createPrices } from "../../src/prices/service.ts";
+import { listedToken } from "../../src/chains/token-list.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
+import { createPrices } from "../../src/prices/price-service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { addressOf, FakeChain } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "./support/world.ts";

@@ -12,8 +12,8 @@ import type { Pool } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { DEPLOYMENTS, type Deployment, EXCHANGES, exchangesOf, KNOWN_EXCHANGES } from "../../src/chains/exchanges.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import type { Prices } from "../../src/prices/service.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import type { Prices } from "../../src/prices/price-service.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, newToken, placeV2Factory, priceIn, startChain } from "./support/exchanges.ts";
 
@@ -22,13 +22,13 @@ setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 
-const ask = (prices: Prices, address: Address, query: RawQuery = {}) =>
+const ask = (prices: Prices, address: Address, query: RawPriceQuery = {}) =>
   prices.price({ address, ...parsePriceQuery(query) });
 
 const refusal = (
   prices: Prices,
   address: Address,
-  query: RawQuery,
+  query: RawPriceQuery,
 ): Promise<{ status: number; code: string; message: string }> =>
   ask(prices, address, query).then(
     () => {

@@ -10,11 +10,11 @@ import { contractAt, deploy, read, transact } from "../../scripts/local-chain/co
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
-import { listedToken } from "../../src/chains/tokenlist.ts";
-import { connectorsOf } from "../../src/chains/tokens.ts";
+import { connectorsOf } from "../../src/chains/quote-tokens.ts";
+import { listedToken } from "../../src/chains/token-list.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import type { Prices } from "../../src/prices/service.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import type { Prices } from "../../src/prices/price-service.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "./support/exchanges.ts";
@@ -25,7 +25,7 @@ setDefaultTimeout(30_000);
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;
 
-const ask = (prices: Prices, address: Address, query: RawQuery = {}) =>
+const ask = (prices: Prices, address: Address, query: RawPriceQuery = {}) =>
   prices.price({ address, ...parsePriceQuery(query) });
 
 interface Refused {
@@ -34,7 +34,7 @@ interface Refused {
   readonly details: unknown;
 }
 
-const refusal = (prices: Prices, address: Address, query: RawQuery = {}): Promise<Refused> =>
+const refusal = (prices: Prices, address: Address, query: RawPriceQuery = {}): Promise<Refused> =>
   ask(prices, address, query).then(
     () => {
       throw new Error("expected a refusal");

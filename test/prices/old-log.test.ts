@@ -6,11 +6,11 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import type { Address } from "../../src/core/hex.ts";
 import type { PriceEvent, StreamName } from "../../src/events/types.ts";
-import type { Headline } from "../../src/log/port.ts";
+import type { Headline } from "../../src/log/event-log.ts";
 import { fromStored } from "../../src/log/records.ts";
-import { belongsTo } from "../../src/prices/memory.ts";
-import { evolve, initialState } from "../../src/prices/projection.ts";
-import type { RawQuery } from "../../src/prices/query.ts";
+import { belongsTo } from "../../src/prices/memory/memory.ts";
+import { evolvePrice, initialPriceState } from "../../src/prices/memory/projection.ts";
+import type { RawPriceQuery } from "../../src/prices/price-query.ts";
 import type { FrozenRecord } from "../support/frozen.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";
@@ -57,7 +57,7 @@ async function restarted() {
   return { world, pools, upgraded, fresh };
 }
 
-const answer = (process: Process, address: Address, query: RawQuery = {}): Promise<unknown> =>
+const answer = (process: Process, address: Address, query: RawPriceQuery = {}): Promise<unknown> =>
   process.ask(address, query).then(
     ({ record }) => record,
     ({ status, code, details }) => ({ status, code, details }),
@@ -69,7 +69,10 @@ describe("a log with linking facts", () => {
     const linking = events.filter((event) => event.type === "PoolDiscovered" && !belongsTo(eth, TOKEN, event));
     expect(linking.length).toBeGreaterThan(0);
     const own = streams.find(({ stream }) => stream.endsWith(TOKEN))!;
-    const state = recorded(own).reduce((folded, { event }) => evolve(folded, event as PriceEvent), initialState);
+    const state = recorded(own).reduce(
+      (folded, { event }) => evolvePrice(folded, event as PriceEvent),
+      initialPriceState,
+    );
     const [pool] = [...state.pools.values()];
     expect(pool!.observations.length).toBeGreaterThan(1);
     expect(own.headline).toMatchObject({ from: 1, pools: 1 });

@@ -8,7 +8,7 @@ import {
   priceOfToken0,
   type Reading,
   toPoolState,
-} from "../../src/prices/pools.ts";
+} from "../../src/prices/market/pools.ts";
 import {
   compare,
   divide,
@@ -19,7 +19,7 @@ import {
   type Rational,
   rational,
   subtract,
-} from "../../src/prices/rational.ts";
+} from "../../src/prices/market/rational.ts";
 import knownPrices from "../fixtures/known-prices.json";
 
 interface Known {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { toAddress, toHash } from "../../src/core/hex.ts";
 import type { PriceEvent, PriceObserved } from "../../src/events/types.ts";
-import { evolve, initialState, latest, type PriceState } from "../../src/prices/projection.ts";
+import { evolvePrice, initialPriceState, latest, type PriceState } from "../../src/prices/memory/projection.ts";
 
 const pool = toAddress(`0x${"1".repeat(40)}`);
 const hash = (block: number) => toHash(`0x${block.toString(16).padStart(64, "0")}`);
-const given = (...events: PriceEvent[]): PriceState => events.reduce(evolve, initialState);
+const given = (...events: PriceEvent[]): PriceState => events.reduce(evolvePrice, initialPriceState);
 
 const discovered: PriceEvent = {
   type: "PoolDiscovered",
@@ -38,7 +38,7 @@ describe("the price stream", () => {
   test("goes back to the state before a revert", () => {
     const state = given(discovered, observed(1, "5"), observed(3, "7"), reverted(2));
     expect(latest(state, pool)).toEqual(observed(1, "5"));
-    expect(latest(evolve(state, observed(3, "9")), pool)).toEqual(observed(3, "9"));
+    expect(latest(evolvePrice(state, observed(3, "9")), pool)).toEqual(observed(3, "9"));
   });
 
   test("is the same when an event comes twice", () => {
@@ -47,7 +47,7 @@ describe("the price stream", () => {
   });
 
   test("ignores states of pools it does not know and states older than the newest", () => {
-    expect(given(observed(1, "5"))).toEqual(initialState);
+    expect(given(observed(1, "5"))).toEqual(initialPriceState);
     expect(latest(given(discovered, observed(3, "7"), observed(1, "5")), pool)).toEqual(observed(3, "7"));
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../src/core/errors.ts";
-import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
 
-const refused = (raw: RawQuery): unknown => {
+const refused = (raw: RawPriceQuery): unknown => {
   try {
     parsePriceQuery(raw);
   } catch (error) {

@@ -8,10 +8,10 @@ import { contractAt, transact } from "../../scripts/local-chain/contracts.ts";
 import { fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/tokens.ts";
+import { connectorsOf } from "../../src/chains/quote-tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawQuery } from "../../src/prices/query.ts";
-import type { PriceRecord } from "../../src/prices/record.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, startChain } from "./support/exchanges.ts";
@@ -60,7 +60,7 @@ beforeAll(async () => {
 });
 afterAll(() => anvil.stop());
 
-const ask = (url: string, query: RawQuery): Promise<PriceRecord> =>
+const ask = (url: string, query: RawPriceQuery): Promise<PriceRecord> =>
   pricesOf(url, unfollowed, polygon).price({ address: weth, ...parsePriceQuery(query) });
 
 const EXPECTED = {

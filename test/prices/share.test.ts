@@ -6,13 +6,12 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Chain, parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf, isMoney, referenceTokens } from "../../src/chains/tokens.ts";
+import { connectorsOf, isMoney, referenceTokens } from "../../src/chains/quote-tokens.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { dollarOf } from "../../src/prices/dollar.ts";
-import type { Market } from "../../src/prices/market.ts";
-import type { Observation, Pool } from "../../src/prices/pools.ts";
-import { floorOf } from "../../src/prices/quote.ts";
-import { rank } from "../../src/prices/ranking.ts";
+import { dollarOf, type Market } from "../../src/prices/market/market.ts";
+import type { Observation, Pool } from "../../src/prices/market/pools.ts";
+import { floorOf } from "../../src/prices/market/quote.ts";
+import { rank } from "../../src/prices/market/ranking.ts";
 import { addressOf } from "./support/fake-chain.ts";
 
 interface Listed {

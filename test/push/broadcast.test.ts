@@ -1,6 +1,6 @@
 /** Telling many: in slices, in order, to those who were there. */
 import { expect, test } from "bun:test";
-import { Broadcast } from "../../src/push/broadcast.ts";
+import { Broadcast } from "../../src/push/pacing.ts";
 
 const many = (count: number) => new Set(Array.from({ length: count }, (_, i) => i));
 

@@ -3,18 +3,18 @@
  * the order of what happens while the past is told.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { initialState } from "../../src/collections/collection.ts";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import type { EventLog, ReadOptions } from "../../src/log/port.ts";
-import { initialState } from "../../src/nfts/collection.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
+import { messageOfEvent } from "../../src/push/event-messages.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
-import { messageOf } from "../../src/push/told.ts";
 import { identified as begun, committed, hash } from "../nfts/histories.ts";
 import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
@@ -463,7 +463,7 @@ function said(transfers: readonly ModelTransfer[]) {
   const stream = nftStream(1, address(601));
   const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
   const began = performance.now();
-  const message = messageOf(stream, done, { stream, version: 9, time: 0, event });
+  const message = messageOfEvent(stream, done, { stream, version: 9, time: 0, event });
   return { message, ms: performance.now() - began };
 }
 

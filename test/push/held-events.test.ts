@@ -1,11 +1,11 @@
 /** Messages of blocks that the chain view does not show yet: they wait for it, and no subscription misses them. */
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { committed, hash, identified } from "../nfts/histories.ts";

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import type { AppError } from "../../src/core/errors.ts";
 import { type Address, quantity } from "../../src/core/hex.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { hashOf } from "./support/doubtful-block.ts";
 

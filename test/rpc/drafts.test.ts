@@ -3,17 +3,17 @@ import { expect, test } from "bun:test";
 import { AbiCoder, zeroPadBytes } from "ethers";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { TransferForm } from "../../src/events/types.ts";
-import { decodeTransferLogs } from "../../src/rpc/decode.ts";
 import {
   CAT_ADOPTED,
   CAT_RESCUED,
   CREATE_821,
   DESTROY_821,
+  decodeTransferLogs,
   TRANSFER,
   TRANSFER_821,
   TRANSFER_821_SECOND,
-} from "../../src/rpc/topics.ts";
-import type { VerifiedLog } from "../../src/rpc/verify.ts";
+} from "../../src/rpc/decode/transfers.ts";
+import type { VerifiedLog } from "../../src/rpc/decode/verify.ts";
 
 const CLAIMED: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 const coder = AbiCoder.defaultAbiCoder();

@@ -1,6 +1,6 @@
 /** Every wording of the corpus is understood for what the caller should do; unknown refusals of a range are halved. */
 import { describe, expect, test } from "bun:test";
-import { classifyHttpStatus, classifyRpcError } from "../../src/rpc/errors.ts";
+import { classifyHttpStatus, classifyRpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
 
 interface Case {

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { Finality } from "../../src/rpc/finality.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import { Finality } from "../../src/rpc/headers.ts";
+import type { Endpoint } from "../../src/rpc/port.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 test("asks a node what it is once, however many looks begin at once, and again where it did not answer", async () => {
   const anvil = await startAnvil();

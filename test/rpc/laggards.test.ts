@@ -1,7 +1,7 @@
 /** Which of some nodes are behind, by the blocks they show. */
 import { expect, test } from "bun:test";
 import type { Hash } from "../../src/core/hex.ts";
-import { laggards } from "../../src/rpc/laggards.ts";
+import { laggards } from "../../src/rpc/headers.ts";
 
 const hash = (digit: string) => `0x${digit.repeat(64)}` as Hash;
 const shows = (number: number, digit: string, timestamp = number * 12) => ({

@@ -1,11 +1,11 @@
 /** Endpoints that take too long for logs of many blocks, on a virtual clock: they are asked for fewer. */
 import { expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import { SpanController } from "../../src/rpc/endpoint/span.ts";
+import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { SpanController } from "../../src/rpc/span.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 
 const ADDRESS = `0x${"a".repeat(40)}` as Address;
@@ -50,7 +50,7 @@ function world(...msOf: ((blocks: number) => number)[]) {
       next += await settle(
         pool.bulk(async (endpoint, span, signal) => {
           await take(endpoint.label, span, signal);
-          pool.answered(endpoint, span, 0);
+          pool.recordHistory(endpoint, span, 0);
           return span;
         }, blocks - next),
       );

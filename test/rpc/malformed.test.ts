@@ -2,12 +2,11 @@
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
-import type { BlockHeader } from "../../src/rpc/port.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ADDRESS, hashOf, logsBloom, topics } from "./support/doubtful-block.ts";
 
 const MULTICALL = `0x${"c".repeat(40)}` as Address;

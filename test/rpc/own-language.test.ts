@@ -3,8 +3,8 @@
  * clock, so that ten seconds of looking take none.
  */
 import { describe, expect, test } from "bun:test";
-import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
-import { OldState } from "../../src/rpc/old-state.ts";
+import { PrunedStateDetector } from "../../src/rpc/endpoint/pruned-state.ts";
+import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 
 const WORDS = "nuqneH";
@@ -30,7 +30,7 @@ function node({ kept = 128, refusal = { code: -32_000, message: WORDS } as unkno
   const { scheduler, clock, settle } = world();
   const asked: string[] = [];
   const self = { kept, isMoody: false, isDown: false };
-  const oldState = new OldState({
+  const oldState = new PrunedStateDetector({
     label: "eth#1",
     clock,
     ask: async (method, params) => {

@@ -1,8 +1,8 @@
 /** The endpoint pool on a virtual clock: who is asked, who rests, how much each takes, and what is asked twice. */
 import { describe, expect, test } from "bun:test";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { classifyHttpStatus, RpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import type { Endpoint } from "../../src/rpc/port.ts";
+import { classifyHttpStatus, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 
 function world(count: number) {
@@ -123,9 +123,9 @@ describe("failover", () => {
     pool.benchLiar(first);
     await settle(clock.sleep(200_000));
     expect(await settle(pool.run(async ({ label }) => label))).toBe(second.label);
-    expect(pool.other(second)).toBeUndefined();
+    expect(pool.secondEndpoint(second)).toBeUndefined();
     await settle(clock.sleep(200_000));
-    expect(pool.other(second)).toBe(first);
+    expect(pool.secondEndpoint(second)).toBe(first);
   });
 
   test("an answer that was under way does not end a liar's rest", async () => {
@@ -134,21 +134,21 @@ describe("failover", () => {
     const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
     pool.benchLiar(first);
     expect(await settle(answer)).toBe(first.label);
-    expect(pool.other(second)).toBeUndefined();
+    expect(pool.secondEndpoint(second)).toBeUndefined();
   });
 
   test("one that is behind is passed over until it has caught up, and a liar is not let off by that", async () => {
     const { pool, settle } = world(3);
     const [first, second, third] = pool.endpoints as [Endpoint, Endpoint, Endpoint];
     const next = () => settle(pool.run(async (endpoint) => endpoint));
-    pool.passOver(first, true);
+    pool.setBehind(first, true);
     expect(await next()).toBe(second);
-    pool.passOver(first, false);
+    pool.setBehind(first, false);
     expect(await next()).toBe(first);
     pool.benchLiar(first);
-    pool.passOver(first, true);
-    pool.passOver(first, false);
-    pool.passOver(second, true);
+    pool.setBehind(first, true);
+    pool.setBehind(first, false);
+    pool.setBehind(second, true);
     expect(await next()).toBe(third);
   });
 
@@ -203,7 +203,7 @@ describe("a refusal that is the endpoint's own", () => {
       const { pool, endpoints, settle } = world(2);
       const [, other] = endpoints as [Endpoint, Endpoint];
       if (state === "lying") pool.benchLiar(other);
-      if (state === "behind") pool.passOver(other, true);
+      if (state === "behind") pool.setBehind(other, true);
       let asked = 0;
       for (let question = 0; question < 25; question++) {
         const refused = pool.run(async ({ label }) => {
@@ -313,7 +313,7 @@ describe("bulk reading", () => {
     // The limit is now lower than the hint says: it halves from there.
     expect(await settle(read(200, 700))).toBe(175);
     expect(asked).toEqual([700, 350, 175]);
-    expect(pool.cut()).toBe(175);
+    expect(pool.nextBulkSpan()).toBe(175);
   });
 
   test("history that one endpoint has pruned is read from the other in ranges of that one's size", async () => {
@@ -322,12 +322,12 @@ describe("bulk reading", () => {
       const asked = { "eth#1": 0, "eth#2": 0 };
       let next = 0;
       while (next < 1_000_000) {
-        const blocks = Math.min(1_000_000 - next, pool.cut());
+        const blocks = Math.min(1_000_000 - next, pool.nextBulkSpan());
         const read = pool.bulk(async (endpoint, span) => {
           asked[endpoint.label as keyof typeof asked]++;
           if (endpoint.label === "eth#1") throw new RpcError(kind, "pruned");
           if (span > 5_000) throw new RpcError("range", "too large", { hint: { size: 5_000 } });
-          pool.answered(endpoint, span, 0);
+          pool.recordHistory(endpoint, span, 0);
           return span;
         }, blocks);
         next += await settle(read);
@@ -343,7 +343,7 @@ describe("bulk reading", () => {
     for (let block = 0; block < 40; block++) {
       const read = pool.bulk(async (endpoint, span) => {
         if (endpoint.label === "eth#1" && block === 7) throw new RpcError("range", "more than 10000 results");
-        pool.answered(endpoint, span, 5_000);
+        pool.recordHistory(endpoint, span, 5_000);
         served[endpoint.label as keyof typeof served]++;
         return span;
       }, 1);

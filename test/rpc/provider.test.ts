@@ -5,12 +5,12 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
-import type { DecodeJob } from "../../src/rpc/decode-answer.ts";
-import { DecodePool } from "../../src/rpc/decode-pool.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { EndpointProvider } from "../../src/rpc/provider.ts";
-import { withoutSecrets } from "../../src/rpc/secrets.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import type { DecodeJob } from "../../src/rpc/decode/answer.ts";
+import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
+import { withoutSecrets } from "../../src/rpc/endpoint/transport.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 interface Call {
   readonly id: number;

@@ -3,14 +3,13 @@ import { describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/bloom.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { classifyRpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
-import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
+import { bloomOf } from "../../src/rpc/block-logs.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import { SpanController } from "../../src/rpc/endpoint/span.ts";
+import type { BlockHeader, ChainLog, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { SpanController } from "../../src/rpc/span.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import { classifyRpcError } from "../../src/rpc/rpc-errors.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
@@ -80,12 +79,12 @@ test("a laggard is passed over, and is back once it has caught up", async () => 
   const [first, second] = [node("eth#1", 7), node("eth#2", 9)];
   const reader = readerOf(first, second);
   expect((await reader.head()).number).toBe(7);
-  expect(await reader.passOverLaggards(known(9))).toBe(true);
+  expect(await reader.benchLaggards(known(9))).toBe(true);
   expect((await reader.head()).number).toBe(9);
   first.head = 9;
-  expect(await reader.passOverLaggards(known(9))).toBe(false);
+  expect(await reader.benchLaggards(known(9))).toBe(false);
   first.head = 11;
-  expect(await reader.passOverLaggards(known(9))).toBe(true);
+  expect(await reader.benchLaggards(known(9))).toBe(true);
   expect((await reader.head()).number).toBe(11);
 });
 
@@ -147,7 +146,7 @@ test("a single endpoint is taken at its word, without a question more", async ()
   const only = node("eth#1", 7);
   const reader = readerOf(only);
   expect(await reader.header(9)).toBeUndefined();
-  expect(await reader.passOverLaggards(known(9))).toBe(false);
+  expect(await reader.benchLaggards(known(9))).toBe(false);
   expect(only.asked).toEqual(["0x9"]);
 });
 
@@ -163,7 +162,7 @@ test("logs are taken from who has the block that they are to reach, whatever the
   const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 1, toBlock: 9 };
   for (const head of [7, 8]) {
     const reader = readerOf(withLogs(node("eth#1", head)), withLogs(node("eth#2", 9)));
-    const logs = await reader.completeLogs(filter, [], { reaching: known(9) });
+    const logs = await reader.completeLogs(filter, [], { requiredBlock: known(9) });
     expect(logs.map(({ blockNumber }) => blockNumber)).toEqual([8]);
   }
   for (const fromBlock of [7, 8]) {
@@ -175,7 +174,7 @@ test("logs are taken from who has the block that they are to reach, whatever the
   // On another branch there.
   const parted = { number: 9, hash: hashOf(99) as Hash };
   const alone = readerOf(withLogs(node("eth#2", 9)));
-  const failure = await alone.completeLogs(filter, [], { reaching: parted }).catch((error: unknown) => error);
+  const failure = await alone.completeLogs(filter, [], { requiredBlock: parted }).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: "chain_unavailable", retryable: true });
 });
 
@@ -302,7 +301,7 @@ test("a refusal of the finalised tag is not for ever, and who rests for being be
   const stuck = young("eth#2", true) as ReturnType<typeof node>;
   stuck.head = 50;
   const both = taggedReaderOf(young("eth#1", false), stuck);
-  await both.passOverLaggards(known(90));
+  await both.benchLaggards(known(90));
   expect((await both.tips()).head.number).toBe(90);
   const alone = taggedReaderOf(young("eth#1", false));
   expect(await finalOf(alone)).toBe(85);

@@ -1,13 +1,11 @@
 /** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
 import { expect, test } from "bun:test";
-import { bloomOf } from "../../src/rpc/bloom.ts";
-import type { Endpoint } from "../../src/rpc/endpoint.ts";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
-import type { BlockHeader } from "../../src/rpc/port.ts";
+import { bloomOf, logsOfReceipts } from "../../src/rpc/block-logs.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { logsOfReceipts } from "../../src/rpc/receipts.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";

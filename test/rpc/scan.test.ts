@@ -5,9 +5,15 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
-import { type DecodeJob, decodeAnswer, parseAnswer } from "../../src/rpc/decode-answer.ts";
-import { scanTransfers } from "../../src/rpc/scan.ts";
-import { NFT_TOPICS, TRANSFER, TRANSFER_821_SECOND, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/topics.ts";
+import { type DecodeJob, decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
+import { scanTransfers } from "../../src/rpc/decode/scan.ts";
+import {
+  NFT_TOPICS,
+  TRANSFER,
+  TRANSFER_821_SECOND,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "../../src/rpc/decode/transfers.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;
 const job: DecodeJob = {

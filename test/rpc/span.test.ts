@@ -1,6 +1,6 @@
 /** How an endpoint's limit of blocks is found, named or not, and how few requests that costs while others read on. */
 import { describe, expect, test } from "bun:test";
-import { SpanController } from "../../src/rpc/span.ts";
+import { SpanController } from "../../src/rpc/endpoint/span.ts";
 
 interface World {
   readonly limit: number;

@@ -1,7 +1,7 @@
 /** Bytes to an endpoint and back, over real sockets: what is done about a connection that died without a word. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
-import { createTransport, type Transport } from "../../src/rpc/transport.ts";
+import { createTransport, type Transport } from "../../src/rpc/endpoint/transport.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

@@ -1,8 +1,8 @@
 /** What is no log is refused whole, by name, before anything is made of it: the log of events forgets nothing. */
 import { describe, expect, test } from "bun:test";
-import { RpcError } from "../../src/rpc/errors.ts";
-import { TRANSFER } from "../../src/rpc/topics.ts";
-import { verifyLogs } from "../../src/rpc/verify.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { verifyLogs } from "../../src/rpc/decode/verify.ts";
+import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 const word = (digits: string) => `0x${digits.padStart(64, "0")}`;
 const good = {

@@ -6,8 +6,8 @@ import { id } from "ethers";
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { bloomOf } from "../../src/rpc/bloom.ts";
-import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/topics.ts";
+import { bloomOf } from "../../src/rpc/block-logs.ts";
+import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/transfers.ts";
 import type { ModelTransfer } from "../nfts/model.ts";
 
 export interface SimLog {

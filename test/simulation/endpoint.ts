@@ -4,12 +4,12 @@
  */
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/bloom.ts";
-import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode-answer.ts";
-import { unwrapReply } from "../../src/rpc/decode-pool.ts";
-import type { Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/endpoint.ts";
-import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/errors.ts";
-import { parseHeader } from "../../src/rpc/header.ts";
+import { bloomOf } from "../../src/rpc/block-logs.ts";
+import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode/answer.ts";
+import { unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
+import { parseHeader } from "../../src/rpc/headers.ts";
+import type { Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/port.ts";
+import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
 import { modelListing } from "../nfts/model.ts";
 import type { SimBlock, SimChain } from "./chain.ts";

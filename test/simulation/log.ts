@@ -14,7 +14,7 @@ import type {
   ReadOptions,
   StreamHead,
   WakeUpListener,
-} from "../../src/log/port.ts";
+} from "../../src/log/event-log.ts";
 import { assertGapless, fromStored, type StoredEvent, toRecorded, toStored } from "../../src/log/records.ts";
 import type { FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";

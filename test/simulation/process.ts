@@ -1,21 +1,21 @@
 /** One process of the service in the simulated world: the real indexing, projections, pages and channel over fake edges. */
 import { chainById } from "../../src/chains/chains.ts";
+import type { Collection } from "../../src/collections/collection.ts";
+import { currentCollection } from "../../src/collections/current.ts";
+import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
+import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
-import type { Verify } from "../../src/indexer/backfill-task.ts";
-import { ChainIndexing } from "../../src/indexer/indexing.ts";
-import { requestIdentification, requestIndexing } from "../../src/indexer/requests.ts";
-import type { Collection } from "../../src/nfts/collection.ts";
-import { currentCollection } from "../../src/nfts/current.ts";
-import { openCursor } from "../../src/nfts/cursor.ts";
-import { type FirstPage, finishPage, type Page, planPage } from "../../src/nfts/pages.ts";
-import { CollectionProjections } from "../../src/nfts/projections.ts";
-import { NOTHING } from "../../src/nfts/record.ts";
+import type { Verify } from "../../src/indexing/checked-read.ts";
+import { ChainIndexing } from "../../src/indexing/indexing.ts";
+import { openCursor } from "../../src/listings/cursor.ts";
+import { type FirstPage, finishPage, type Page, planPage } from "../../src/listings/pages.ts";
+import { NO_METADATA } from "../../src/listings/record.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
-import { EndpointPool } from "../../src/rpc/pool.ts";
+import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { type EndpointWorld, SimEndpoint, type SimNode } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
@@ -161,7 +161,7 @@ export class SimProcess {
     };
     const read = (from: Parameters<typeof planPage>[2]) => {
       const plan = planPage(collection, view, from);
-      const facts = plan.entries.map(() => NOTHING);
+      const facts = plan.entries.map(() => NO_METADATA);
       const page = finishPage(plan, facts, options);
       return { ...page, body: page.body.slice() };
     };

@@ -1,10 +1,11 @@
 /** Replays frozen records through today's code and sums up what comes out, stream by stream. */
+
+import { evolveChain, initialChainState } from "../../src/chain/state.ts";
+import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
-import { evolveChain, initialChainState } from "../../src/indexer/chain-state.ts";
+import { readSlice, START } from "../../src/ledger/listing.ts";
+import { countEntries } from "../../src/ledger/places.ts";
 import { fromStored } from "../../src/log/records.ts";
-import { evolve, initialState } from "../../src/nfts/collection.ts";
-import { readSlice, START } from "../../src/nfts/listing.ts";
-import { countEntries } from "../../src/nfts/places.ts";
 
 export interface FrozenRecord {
   readonly stream: string;

@@ -4,7 +4,7 @@
  */
 import { ConcurrencyError } from "../../src/core/errors.ts";
 import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
-import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../src/log/port.ts";
+import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../src/log/event-log.ts";
 
 export class MemoryLog implements EventLog {
   readonly engine = "sqlite";

@@ -1,5 +1,5 @@
 /** A price from its own provenance, as any reader could work it out: a few lines that share nothing with the service. */
-import type { PriceRecord, RouteLeg } from "../../src/prices/record.ts";
+import type { PriceRecord, RouteLeg } from "../../src/prices/price-record.ts";
 
 export interface Fraction {
   readonly n: bigint;

@@ -3,12 +3,13 @@
  * make the same number of transfers at each length: what comes now and then, as moving the journal into the file, is
  * then a part of each alike. In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
+
+import { CollectionProjections } from "../../../src/collections/hot-collections.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { CollectionProjections } from "../../../src/nfts/projections.ts";
 import { fill, transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
 import { temporaryFolder } from "../service.ts";

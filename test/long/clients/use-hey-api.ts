@@ -1,7 +1,6 @@
 /** The client that @hey-api/openapi-ts generates. */
 import { createClient } from "./generated/hey-api/client/index.ts";
-import type { GetContractNftsData } from "./generated/hey-api/index.ts";
-import { getContractNfts, getTokenPrice } from "./generated/hey-api/index.ts";
+import { type GetContractNftsData, getContractNfts, getTokenPrice } from "./generated/hey-api/index.ts";
 import { type Asked, empty, had, object, type Seen } from "./seen.ts";
 
 export async function use({ base, key, nft, token }: Asked): Promise<Seen> {

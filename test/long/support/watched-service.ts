@@ -7,8 +7,8 @@ import { writeSync } from "node:fs";
 import { readConfig } from "../../../src/config.ts";
 import { createLogger } from "../../../src/core/logger.ts";
 import { encodeEvent } from "../../../src/events/codec.ts";
+import type { Append, AppendOutcome, EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
-import type { Append, AppendOutcome, EventLog } from "../../../src/log/port.ts";
 import { startService } from "../../../src/service.ts";
 
 /** Past every buffer of the runtime: a line that was written survives the very next instruction's SIGKILL. */

@@ -7,18 +7,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../../scripts/bench/fill.ts";
 import { chainById } from "../../../src/chains/chains.ts";
+import { CollectionProjections } from "../../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
+import type { Entry } from "../../../src/ledger/listing.ts";
+import type { RecordFacts } from "../../../src/listings/record.ts";
+import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
-import type { EventLog } from "../../../src/log/port.ts";
-import { type ChainMetadata, Metadata } from "../../../src/metadata/service.ts";
-import { systemWire, type Wire } from "../../../src/metadata/wire.ts";
-import type { Entry } from "../../../src/nfts/listing.ts";
-import { CollectionProjections } from "../../../src/nfts/projections.ts";
-import type { TokenFacts } from "../../../src/nfts/record.ts";
+import { type ChainMetadata, Metadata } from "../../../src/metadata/metadata.ts";
+import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
 import type { Call, ChainReader } from "../../../src/rpc/port.ts";
 import { eventually } from "../../support/service.ts";
 
@@ -49,7 +49,7 @@ export interface RunningMetadata {
     address: Address,
     count: number,
     options?: { readonly mediaItems?: boolean; readonly from?: number },
-  ): Promise<readonly TokenFacts[]>;
+  ): Promise<readonly RecordFacts[]>;
   /** Resolves once so many tokens of the collection came to something. */
   settled(address: Address, count: number): Promise<void>;
   stop(): Promise<void>;

@@ -1,6 +1,7 @@
 /** A parse worker that never comes back from a body that begins with `stuck`, dies of one that begins with `dies`. */
-import { type RawContent, tryParse } from "../../../src/metadata/parse.ts";
-import { wordsOfBody } from "../../../src/metadata/words.ts";
+
+import { textOfBody } from "../../../src/metadata/resolve/normalize.ts";
+import { type RawContent, tryParse } from "../../../src/metadata/resolve/parse.ts";
 
 declare const self: Worker;
 
@@ -8,5 +9,5 @@ self.onmessage = ({ data: task }: MessageEvent<RawContent | { readonly body: Uin
   const start = new TextDecoder().decode(("body" in task ? task.body : task.bytes).subarray(0, 5));
   if (start === "dies:") throw new Error("the worker dies");
   while (start === "stuck");
-  self.postMessage("body" in task ? wordsOfBody(task.body) : tryParse(task));
+  self.postMessage("body" in task ? textOfBody(task.body) : tryParse(task));
 };

@@ -3,7 +3,7 @@
  * are; connections to known addresses are led to servers on loopback, all others are refused.
  */
 import type { ClientRequest } from "node:http";
-import { systemWire, type Wire } from "../../../src/metadata/wire.ts";
+import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
 
 export interface RecordingWire extends Wire {
   /** Names in the order they were asked for. */

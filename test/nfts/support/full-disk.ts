@@ -5,12 +5,12 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { evolve, initialState } from "../../../src/collections/collection.ts";
+import { Snapshots } from "../../../src/collections/snapshots.ts";
+import { yieldToEventLoop } from "../../../src/core/background.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import { otherWork } from "../../../src/core/own-thread.ts";
 import { nftStream } from "../../../src/events/types.ts";
-import { evolve, initialState } from "../../../src/nfts/collection.ts";
-import { Snapshots } from "../../../src/nfts/snapshots.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { committed, identified } from "../histories.ts";
 
@@ -29,6 +29,6 @@ const snapshots = new Snapshots({ folder, maxBytes: 2 ** 30, log, logger: silent
 const went = await snapshots
   .save(stream, collection, () => false)
   .then(String, (error: { code?: string }) => error.code);
-for (let turn = 0; turn < 100; turn++) await otherWork();
+for (let turn = 0; turn < 100; turn++) await yieldToEventLoop();
 process.stdout.write(`${went} ${readdirSync(folder).length}\n`);
 rmSync(folder, { recursive: true });

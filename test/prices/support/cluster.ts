@@ -1,4 +1,6 @@
 /** Several processes over one chain and one log, as replicas are: any of them may follow, each shows heads as it may. */
+
+import { ChainProjection, loadChainState } from "../../../src/chain/view.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import {
   type ChainEvent,
@@ -7,10 +9,9 @@ import {
   type PriceEvent,
   priceStream,
 } from "../../../src/events/types.ts";
-import { ChainProjection, loadChainState } from "../../../src/indexer/chain-projection.ts";
-import type { EventLog } from "../../../src/log/port.ts";
-import { parsePriceQuery, type RawQuery } from "../../../src/prices/query.ts";
-import { createPrices, type PriceAnswer, type PriceLimits, type Prices } from "../../../src/prices/service.ts";
+import type { EventLog } from "../../../src/log/event-log.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-query.ts";
+import { createPrices, type PriceAnswer, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FakeChain } from "./fake-chain.ts";
 import { eth, ManualClock } from "./world.ts";
 
@@ -45,7 +46,7 @@ export class Process {
     return this;
   }
 
-  ask(address: Address, query: RawQuery = {}): Promise<PriceAnswer> {
+  ask(address: Address, query: RawPriceQuery = {}): Promise<PriceAnswer> {
     return this.prices.answer({ address, ...parsePriceQuery(query) });
   }
 

@@ -3,10 +3,10 @@
  * events at any block (or refuses past state), counts round trips, and can fork. Also plays the follower.
  */
 import { AbiCoder, id, keccak256, toUtf8Bytes } from "ethers";
+import type { BlockConsumer, ChainView } from "../../../src/chain/consumer.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../../src/events/types.ts";
-import type { BlockConsumer, ChainView } from "../../../src/indexer/consumer.ts";
 import type {
   BlockHeader,
   BlockTag,
@@ -227,7 +227,7 @@ export class FakeChain implements ChainReader {
     return this.blocks[number]?.hash === hash;
   }
 
-  async passOverLaggards(): Promise<boolean> {
+  async benchLaggards(): Promise<boolean> {
     const wasBehind = this.behind > 0;
     this.behind = 0;
     return wasBehind;
@@ -242,7 +242,7 @@ export class FakeChain implements ChainReader {
     topics,
     fromBlock,
     toBlock,
-    most = Number.POSITIVE_INFINITY,
+    maxLogs: most = Number.POSITIVE_INFINITY,
   }: LogFilter): Promise<ChainLog[]> {
     this.requests.push(`logs ${fromBlock}-${toBlock}`);
     const logs = this.#logs(addresses, topics, fromBlock, toBlock);

@@ -1,12 +1,12 @@
 /** A small eth with a dollar: WETH, USDC, USDT, DAI, WBTC at their addresses, and prices over it. */
 import { CHAINS } from "../../../src/chains/chains.ts";
 import { exchangesOf } from "../../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../../src/chains/tokens.ts";
+import { connectorsOf } from "../../../src/chains/quote-tokens.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
-import { parsePriceQuery, type RawQuery } from "../../../src/prices/query.ts";
-import type { PriceRecord } from "../../../src/prices/record.ts";
-import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/service.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-query.ts";
+import type { PriceRecord } from "../../../src/prices/price-record.ts";
+import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
 
@@ -84,14 +84,14 @@ export class World {
     else this.chain.sync(pool, rawB, rawA);
   }
 
-  price(address: Address, query: RawQuery = {}): Promise<PriceRecord> {
+  price(address: Address, query: RawPriceQuery = {}): Promise<PriceRecord> {
     return this.prices.price({ address, ...parsePriceQuery(query) });
   }
 
   /** The code and details of a refusal. */
   async refusal(
     address: Address,
-    query: RawQuery = {},
+    query: RawPriceQuery = {},
   ): Promise<{ status: number; code: string; message: string; details: unknown }> {
     try {
       await this.price(address, query);

@@ -1,0 +1,155 @@
+/** Checks that blocks, logs and headers from a node lie on the followed branch. Pure. */
+
+import type { Clock } from "../core/clock.ts";
+import { AppError } from "../core/errors.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import { RpcError } from "../rpc/rpc-errors.ts";
+import type { ChainState } from "./state.ts";
+
+/** Returns the followed header of a number, if it is still known. */
+export type HeaderOf = (number: number) => HeaderRef | undefined;
+
+/** Asserts that logs of unfinalised blocks lie on the followed branch. @throws ForkedAnswersError */
+export function assertOnChain(logs: readonly ChainLog[], headerOf: HeaderOf): void {
+  for (const { blockNumber, blockHash } of logs) assertNoFork({ number: blockNumber, hash: blockHash }, headerOf);
+}
+
+/** Asserts that no other block is followed in the place of this one. @throws ForkedAnswersError */
+export function assertNoFork(block: BlockRef, headerOf: HeaderOf): void {
+  if (!isUnforked(block, headerOf)) throw new ForkedAnswersError(block.number);
+}
+
+/** True if no other block is followed in the place of this one. */
+export function isUnforked({ number, hash }: BlockRef, headerOf: HeaderOf): boolean {
+  const held = headerOf(number);
+  return held === undefined || held.hash === hash;
+}
+
+/** Returns the first header, in rising order, that is not the child of the previous one. */
+export function firstUnlinked(headers: readonly HeaderRef[]): HeaderRef | undefined {
+  return headers.find((header, i) => i > 0 && header.parentHash !== headers[i - 1]?.hash);
+}
+
+/** Answers of the nodes lie on more than one branch: a fork happened in between, or the nodes disagree. Retry. */
+export class ForkedAnswersError extends Error {
+  constructor(block: number) {
+    super(`the nodes' answers about block ${block} lie on more than one branch`);
+    this.name = "ForkedAnswersError";
+  }
+}
+
+// Reads headers of blocks that every node must have: below its head, or final.
+
+/** Headers per request. */
+const BATCH = 100;
+
+/** Returns the headers in the given order. @throws AppError; RpcError `transient` if the node lacks one (is behind) */
+export async function presentHeaders(
+  reader: Pick<ChainReader, "headers">,
+  numbers: readonly number[],
+): Promise<BlockHeader[]> {
+  const present: BlockHeader[] = [];
+  for (let at = 0; at < numbers.length; at += BATCH) {
+    const asked = numbers.slice(at, at + BATCH);
+    for (const [index, header] of (await reader.headers(asked, true)).entries()) {
+      if (header === undefined) {
+        throw new RpcError("transient", "the node lacks a block below its head", { meta: { block: asked[index] } });
+      }
+      present.push(header);
+    }
+  }
+  return present;
+}
+
+/** Returns the numbers from one block to another, both included. Descends if `to` is lower. */
+export function numbersBetween(from: number, to: number): number[] {
+  const step = to < from ? -1 : 1;
+  return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => from + i * step);
+}
+
+// Finds the common ancestor of the followed branch and the node's branch, and detects a fork below finality. Reads
+// headers only; the follower decides the consequences.
+
+/** Headers in the first request. Doubles with each further step down. */
+const FIRST_STEP = 8;
+/** Polls without the final block, and minimum poll intervals between the first and the last, before the chain halts. */
+const VIOLATION_LOOKS = 3;
+const VIOLATION_POLLS = 30;
+
+/** A fork reaches below the final block. The chain broke its finality, and any further block would be a guess. */
+export class FinalityViolation extends AppError {
+  readonly finalized: BlockRef;
+  readonly found: BlockRef;
+
+  constructor(chain: string, finalized: BlockRef, found: BlockRef) {
+    super(
+      `${chain}: the finalised block ${finalized.number} is not on the node's chain. Nothing is followed until it is: ask ` +
+        "another node; if the chain itself was rolled back, stop the service and run scripts/forget-chain.ts",
+      { code: "finality_violation", meta: { chain, block: finalized.number, hash: finalized.hash, found: found.hash } },
+    );
+    this.finalized = finalized;
+    this.found = found;
+  }
+}
+
+/** Either the newest common block, or the node's block in the place of the final one. */
+type ForkPoint = { readonly ancestor: HeaderRef } | { readonly found: BlockRef };
+
+/** Searches from `from`, a number that both branches have, down to the final block. @throws RpcError `transient` */
+export async function findCommonAncestor(reader: ChainReader, state: ChainState, from: number): Promise<ForkPoint> {
+  const finalized = state.finalized as BlockRef;
+  for (let high = from, step = FIRST_STEP; ; step *= 2) {
+    const low = Math.max(finalized.number, high - step + 1);
+    const theirs = await presentHeaders(reader, numbersBetween(high, low));
+    for (const { number, hash } of theirs) {
+      const held = state.headers.get(number);
+      if (held !== undefined && held.hash === hash) return { ancestor: held };
+    }
+    if (low <= finalized.number) {
+      return { found: { number: finalized.number, hash: (theirs.at(-1) as BlockRef).hash } };
+    }
+    high = low - 1;
+  }
+}
+
+/** Returns the blocks of the followed branch above `ancestor`, lowest first. */
+export function orphanedAbove(state: ChainState, ancestor: number): BlockRef[] {
+  const orphaned: BlockRef[] = [];
+  for (let number = ancestor + 1; number <= (state.head?.number ?? -1); number++) {
+    const header = state.headers.get(number);
+    if (header !== undefined) orphaned.push({ number, hash: header.hash });
+  }
+  return orphaned;
+}
+
+/**
+ * Confirms a finality violation. A node with another block in the final one's place is mostly just behind, on an
+ * orphaned branch. So the violation counts only if no endpoint has the final block, in several polls over a while.
+ */
+export class ViolationWatch {
+  readonly #reader: ChainReader;
+  readonly #clock: Clock;
+  /** Polls in a row in which no endpoint had the final block, and the monotonic time of the first one. */
+  #seen: { readonly since: number; readonly looks: number } | undefined;
+
+  constructor(reader: ChainReader, clock: Clock) {
+    this.#reader = reader;
+    this.#clock = clock;
+  }
+
+  /** Polls once more. True if the violation is certain. @param leastWaitMs the minimum poll interval */
+  async confirm(finalized: BlockRef, leastWaitMs: number): Promise<boolean> {
+    const isHeld = await this.#reader.anyHolds(finalized);
+    const now = this.#clock.monotonic();
+    const before = isHeld ? undefined : this.#seen;
+    const seen = { since: before?.since ?? now, looks: (before?.looks ?? 0) + 1 };
+    this.#seen = isHeld ? undefined : seen;
+    return !isHeld && seen.looks >= VIOLATION_LOOKS && now - seen.since >= leastWaitMs * VIOLATION_POLLS;
+  }
+
+  /** Resets the count: the final block was seen. */
+  clear(): void {
+    this.#seen = undefined;
+  }
+}

@@ -1,0 +1,435 @@
+/**
+ * The single follower of a chain: polls the head, checks that new blocks link to known ones, reads the logs of all
+ * followed contracts in one request, passes them to the consumers, then moves the chain stream's head. Resolves a fork
+ * to its common ancestor first. Runs only in the process that holds the chain's lease.
+ */
+import type { Chain } from "../chains/chains.ts";
+import { stallReason } from "../collections/headline.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
+import { StallWatch } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { backoffMs } from "../core/retry.ts";
+import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
+import type { Verify } from "../indexing/checked-read.ts";
+import type { FollowedCollections } from "../indexing/followed-collections.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { BlockHeader, ChainLog, Tips } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { RpcError } from "../rpc/rpc-errors.ts";
+import {
+  assertOnChain,
+  FinalityViolation,
+  ForkedAnswersError,
+  findCommonAncestor,
+  firstUnlinked,
+  isUnforked,
+  numbersBetween,
+  orphanedAbove,
+  presentHeaders,
+  ViolationWatch,
+} from "./branch.ts";
+import type { BlockConsumer, IndexingObserver } from "./consumer.ts";
+import { HeadWatch, PollSchedule } from "./head.ts";
+import { type Lease, withLease } from "./lease.ts";
+import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./state.ts";
+import { loadChainState } from "./view.ts";
+
+/** Most revertible blocks if finality stalls. Beyond it the follower waits. */
+const MAX_UNFINALIZED = 4_096;
+/** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
+const ALWAYS_CHECKED = 512;
+/** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
+const RECEIPTS_SAMPLE = 0.05;
+/** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
+const MAX_STEP = 2_000;
+/** Events of a chain stream between two checkpoints: the most that a reader replays. */
+const CHECKPOINT_EVERY = 1_000;
+const MIN_POLL_MS = 1_000;
+const RETRY_MAX_MS = 15_000;
+/** Poll interval of a halted chain: its node may come back from the wrong fork. */
+const HALTED_POLL_MS = 60_000;
+
+interface FollowerOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: IndexingObserver;
+  readonly collections: FollowedCollections;
+  readonly consumers: readonly BlockConsumer[];
+  /** Names this process as holder of leases. */
+  readonly holder: string;
+  readonly verify: Verify;
+  /** True while a client of this process subscribes to anything on the chain. */
+  readonly hasSubscribers?: () => boolean;
+  /** Least wait between polls in ms; tests poll faster. */
+  readonly minPollMs?: number;
+}
+
+export class Follower {
+  readonly #options: FollowerOptions;
+  readonly #stream: StreamName;
+  readonly #looks: PollSchedule;
+  /** True between the first and the last append of a poll. A failure then leaves memory and log out of step. */
+  #writing = false;
+  /** True if an append that this process gave up may still reach the log. */
+  #hasUncertainAppend = false;
+  readonly #heads: HeadWatch;
+  readonly #violations: ViolationWatch;
+
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+    this.#stream = chainStream(options.chain.chainId);
+    const { chain, reader, clock, logger } = options;
+    this.#looks = new PollSchedule(clock, this.#minPoll, options.hasSubscribers);
+    this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
+    this.#violations = new ViolationWatch(reader, clock);
+  }
+
+  /** Polls at once instead of when the next block is due. */
+  pollNow(): void {
+    this.#looks.requestPoll();
+  }
+
+  /**
+   * A collection is ready to join. Its requester may know any block up to the request. A followed head of at least
+   * `seen` is new enough and needs no poll; without `seen`, the follower polls.
+   */
+  readied(seen: number | undefined): void {
+    if (seen === undefined) this.#looks.requestPoll();
+    else this.#looks.requestJoin(seen);
+  }
+
+  /** A node announced a block: polls soon, but within the minimum poll interval. */
+  headSeen(): void {
+    this.#looks.blockAnnounced();
+  }
+
+  /** Follows whenever it can get the lease, until the signal aborts. Halts while finality is violated. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { log, clock, logger, holder, chain } = this.#options;
+    const name = `follow/${chain.chainId}`;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        await withLease({ log, clock, name, holder, signal }, (lease) => this.#follow(lease));
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof FinalityViolation) {
+          logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
+          failures = 0;
+          await clock.sleep(HALTED_POLL_MS, signal).catch(() => undefined);
+          continue;
+        }
+        failures++;
+        const wait = backoffMs(clock, failures, MIN_POLL_MS, RETRY_MAX_MS);
+        const level = failures === 1 || error instanceof ConcurrencyError ? "debug" : "warn";
+        logger[level]({ err: error, chain: chain.name, attempt: failures }, "following was interrupted");
+        await clock.sleep(wait, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  async #follow(lease: Lease): Promise<void> {
+    const { log, collections, holder } = this.#options;
+    const state = await loadChainState(log, this.#stream);
+    // This event moves the stream's version, which fences late writes of another process and pending ones of this
+    // process. Only then is the log's list of collections final.
+    const isSaid = state.follower === holder && !this.#hasUncertainAppend;
+    if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
+    this.#hasUncertainAppend = false;
+    await collections.load();
+    const { head: tip, finalized } = state;
+    collections.chainVersion = state.version;
+    if (tip !== undefined && finalized !== undefined) {
+      await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
+    }
+    const stall = new StallWatch(this.#options.clock, (ms) => this.#stalled(state, ms));
+    try {
+      await this.#poll(state, lease, () => stall.progressed());
+    } finally {
+      stall.stop();
+    }
+  }
+
+  /** Reports the current work after too long without a successful poll. */
+  #stalled({ head }: ChainState, ms: number): void {
+    const { logger, chain, reader, collections } = this.#options;
+    const reason = stallReason(`following from block ${head?.number ?? "?"}`, ms, reader.failureWithin(ms));
+    logger.warn({ chain: chain.name, seconds: Math.round(ms / 1_000), reason }, "following makes no progress");
+    if (!this.#writing) collections.stalled(reason);
+  }
+
+  /** Polls until the lease is lost, or an error occurs that another poll cannot fix. */
+  async #poll(state: ChainState, lease: Lease, moved: () => void): Promise<never> {
+    const { clock } = this.#options;
+    for (let failures = 0; ; ) {
+      lease.assertHeld();
+      let wait: number;
+      this.#writing = false;
+      const isOnlyToJoin = this.#looks.takeJoinOnly(state.head);
+      try {
+        if (isOnlyToJoin && failures === 0) wait = (await this.#joinWithoutPoll(state)) ? this.#looks.dueIn : 0;
+        else wait = await this.#pollOnce(state, lease);
+        failures = 0;
+        moved();
+      } catch (error) {
+        // Errors that only need another poll keep the lease. All other ones give it up and reload from the log.
+        const passing =
+          !this.#writing &&
+          (error instanceof ForkedAnswersError ||
+            (error instanceof AppError && error.retryable) ||
+            error instanceof RpcError);
+        this.#hasUncertainAppend = this.#writing || (error instanceof AppError && error.code === "write_interrupted");
+        if (!passing || lease.signal.aborted) throw error;
+        failures++;
+        this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
+        // The endpoint on the other branch may be stuck there, and may be the quickest next time, too.
+        if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
+        wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#heads.longestWait(state)));
+      }
+      await this.#looks.pause(wait, lease.signal);
+    }
+  }
+
+  /** Polls the chain, follows it, and completes the joining collections. Returns the ms until the next poll. */
+  async #pollOnce(state: ChainState, lease: Lease): Promise<number> {
+    this.#looks.begin();
+    await this.#flag();
+    const tips = await this.#heads.tips(state);
+    this.#options.observer.head(this.#options.chain.chainId, tips.head.number);
+    await this.#advance(state, tips, lease);
+    this.#violations.clear();
+    await this.#options.collections.recheck();
+    await this.#join(state);
+    const wait = this.#heads.waitAfter(state, tips.head);
+    this.#looks.dueIn = wait;
+    return wait;
+  }
+
+  get #minPoll(): number {
+    return this.#options.minPollMs ?? MIN_POLL_MS;
+  }
+
+  /** Writes due flags. Needs no node, so that the operator's lists apply even if no endpoint answers. */
+  async #flag(): Promise<void> {
+    this.#writing = true;
+    await this.#options.collections.writeFlags();
+    this.#writing = false;
+  }
+
+  /** Completes the collections that wait to join. Returns false if one needs a newer head. */
+  async #join({ head, headers }: ChainState): Promise<boolean> {
+    return head === undefined || this.#options.collections.join(head, (number) => headers.get(number));
+  }
+
+  /** Like `#join`, without a poll before. If the followed branch is orphaned by now, the next poll resolves it. */
+  async #joinWithoutPoll(state: ChainState): Promise<boolean> {
+    try {
+      return await this.#join(state);
+    } catch (error) {
+      if (error instanceof ForkedAnswersError) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * Moves the followed head towards the node's head; after a reorg, first back to the common ancestor.
+   * @param hasGoneBack true if this poll has already reverted: a second fork waits for the next poll
+   */
+  async #advance(state: ChainState, tips: Tips, lease: Lease, hasGoneBack = false): Promise<void> {
+    const { observer, chain } = this.#options;
+    const { head: nodeHead, finalized } = tips;
+    if (state.head === undefined || state.finalized === undefined) {
+      await this.#begin(state, nodeHead, finalized);
+      return;
+    }
+    // The final block never moves back, even if the node's tag does.
+    const final = finalized.number > state.finalized.number ? finalized : state.finalized;
+    const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + MAX_STEP);
+    const isStep = nodeHead.number > bound;
+    const target = isStep ? await this.#headerAt(bound) : nodeHead;
+    observer.halted(chain.chainId, false);
+    if (target.number <= state.head.number) {
+      // Same hash, or a block below the kept headers: the node is behind or has no news.
+      if (isUnforked(target, (number) => state.headers.get(number))) return;
+      await this.#switchBranch(state, tips, { from: target.number, hasGoneBack }, lease);
+      return;
+    }
+    const from = this.#firstRead(state.head.number + 1, target, { final, isStep });
+    const headers = await this.#linkedHeaders(state, from, target);
+    if (headers === undefined) {
+      await this.#switchBranch(state, tips, { from: Math.min(state.head.number, target.number), hasGoneBack }, lease);
+      return;
+    }
+    // Nodes may disagree: one node's final block must be on the followed branch.
+    const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
+    if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedAnswersError(final.number);
+    await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
+    if (isStep) this.#looks.requestPoll();
+  }
+
+  /** Returns the first block whose header must be read up to `target`. Skips final blocks, unless all are checked. */
+  #firstRead(next: number, target: BlockRef, { final, isStep }: { final: BlockRef; isStep: boolean }): number {
+    if (this.#options.verify !== "sample") return next;
+    if (isStep && target.number <= final.number) return target.number;
+    return Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
+  }
+
+  /** Reverts to the common ancestor and follows on to the head. A second fork in one poll waits for the next poll. */
+  async #switchBranch(
+    state: ChainState,
+    tips: Tips,
+    { from, hasGoneBack }: { from: number; hasGoneBack: boolean },
+    lease: Lease,
+  ): Promise<void> {
+    const wentBack = await this.#resolveFork(state, from, lease);
+    if (!wentBack) return;
+    if (hasGoneBack) this.#looks.requestPoll();
+    else await this.#advance(state, tips, lease, true);
+  }
+
+  async #headerAt(number: number): Promise<BlockHeader> {
+    const [header] = await presentHeaders(this.#options.reader, [number]);
+    return header as BlockHeader;
+  }
+
+  /** Starts following a chain: records its unfinalised headers, linked. */
+  async #begin(state: ChainState, head: BlockHeader, finalized: BlockHeader): Promise<void> {
+    const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
+    const first = from === finalized.number ? finalized : await this.#headerAt(from);
+    const headers = first.number === head.number ? [head] : [first, ...(await this.#fetchHeaders(from + 1, head))];
+    if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
+      throw new ForkedAnswersError(head.number);
+    this.#options.collections.addHeaders(headers);
+    await this.#append(state, [
+      { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
+      { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },
+    ]);
+  }
+
+  async #fetchHeaders(from: number, to: BlockHeader): Promise<BlockHeader[]> {
+    const before = from < to.number ? numbersBetween(from, to.number - 1) : [];
+    return [...(await presentHeaders(this.#options.reader, before)), to];
+  }
+
+  /**
+   * Returns the headers from `from` to the target, linked to each other and to the followed head. Undefined if they do
+   * not link: a fork. After a long gap `from` is above head + 1; then the followed head itself is checked again.
+   */
+  async #linkedHeaders(state: ChainState, from: number, target: BlockHeader): Promise<BlockHeader[] | undefined> {
+    const tip = state.head as HeaderRef;
+    if (from > tip.number + 1) {
+      const again = await this.#headerAt(tip.number);
+      if (again.hash !== tip.hash) return undefined;
+    }
+    const headers = await this.#fetchHeaders(from, target);
+    const first = headers[0] as BlockHeader;
+    if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(target.number);
+    return headers;
+  }
+
+  /** Reads the logs of the new blocks for all consumers, lets the consumers write, then moves the head. */
+  async #apply(state: ChainState, headers: readonly BlockHeader[], final: BlockRef, lease: Lease): Promise<void> {
+    const { consumers } = this.#options;
+    const tip = state.head as HeaderRef;
+    const to = headers.at(-1) as BlockHeader;
+    const fromBlock = tip.number + 1;
+    const byNumber = new Map(headers.map((header) => [header.number, header]));
+    const logs = await this.#logs(headers, fromBlock, to);
+    assertOnChain(logs, (number) => byNumber.get(number));
+    // A block without logs leaves no hash to check. So read the head's hash again, after the logs.
+    const again = await this.#headerAt(to.number);
+    if (again.hash !== to.hash) throw new ForkedAnswersError(to.number);
+    lease.assertHeld();
+    this.#writing = true;
+    for (const consumer of consumers) {
+      const addresses = new Set(consumer.addresses());
+      const topics = new Set<string>(consumer.topics);
+      const wanted = logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
+      const batch = {
+        fromBlock,
+        to: toRef(to),
+        headers: headers.map(toRef),
+        logs: wanted,
+        chainVersion: state.version,
+      };
+      await consumer.apply(batch);
+    }
+    const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
+    if (final.number > (state.finalized?.number ?? -1)) {
+      events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
+    }
+    await this.#append(state, events);
+    this.#options.collections.addHeaders(headers);
+    this.#writing = false;
+  }
+
+  #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
+    const { consumers, reader, verify } = this.#options;
+    const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
+    const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
+    if (addresses.length === 0) return Promise.resolve([]);
+    const reaching = headers[0]?.number === fromBlock ? undefined : to;
+    const { clock } = this.#options;
+    const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
+    const options = { strict: verify === "receipts", reaching, sampled };
+    return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
+  }
+
+  /** Finds the common ancestor and reverts to it. Returns false if it is the head. @throws FinalityViolation */
+  async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<boolean> {
+    const { reader, consumers, logger, chain, observer } = this.#options;
+    const parting = await findCommonAncestor(reader, state, from);
+    if ("found" in parting) return this.#violated(state, parting.found);
+    const { ancestor } = parting;
+    if (ancestor.number === state.head?.number) return false;
+    const orphaned = orphanedAbove(state, ancestor.number);
+    lease.assertHeld();
+    const at = { number: ancestor.number, hash: ancestor.hash };
+    logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
+    this.#writing = true;
+    await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
+    for (const consumer of consumers) await consumer.revert(at, orphaned, state.version);
+    this.#writing = false;
+    observer.reorg(chain.chainId, orphaned.length);
+    return true;
+  }
+
+  /** The node has another block in the final one's place. @throws RpcError until that is certain; FinalityViolation */
+  async #violated(state: ChainState, found: BlockRef): Promise<never> {
+    const finalized = state.finalized as BlockRef;
+    if (!(await this.#violations.confirm(finalized, this.#minPoll))) {
+      throw new RpcError("transient", "the endpoint is on a branch without the final block", {
+        meta: { block: finalized.number },
+      });
+    }
+    // The metric moves before the stream, so that a reader of both sees no contradiction.
+    this.#options.observer.halted(this.#options.chain.chainId, true);
+    if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
+    throw new FinalityViolation(this.#options.chain.name, finalized, found);
+  }
+
+  async #append(state: ChainState, events: readonly ChainEvent[]): Promise<void> {
+    const { log } = this.#options;
+    const all = [...events];
+    const version = await log.append({ stream: this.#stream, events: all, expectedVersion: state.version });
+    for (const [index, event] of all.entries()) evolveChain(state, event, version - all.length + index + 1);
+    this.#options.collections.chainVersion = version;
+    if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
+    const checkpoint = checkpointOf(state);
+    if (checkpoint === undefined) return;
+    const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
+    evolveChain(state, checkpoint, next);
+    // The collections' appends are guarded by this version. An older one would be refused.
+    this.#options.collections.chainVersion = next;
+  }
+}
+
+function toRef(header: BlockHeader): HeaderRef {
+  const { number, hash, parentHash, timestamp } = header;
+  return { number, hash, parentHash, timestamp };
+}

@@ -1,0 +1,220 @@
+/**
+ * Finds the newest block to follow, and the time of the next poll. Asks one endpoint. If its head is not above the
+ * followed head although blocks are due, it may be behind: then asks all endpoints and benches those that are behind.
+ * Else the quickest endpoint, once stuck, would be asked for ever.
+ */
+
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Logger } from "../core/logger.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { ChainReader, Tips } from "../rpc/port.ts";
+import { RpcError } from "../rpc/rpc-errors.ts";
+import { isUnforked } from "./branch.ts";
+import type { ChainState } from "./state.ts";
+
+// Schedules a follower's polls: when the next block is due, or earlier on request. Makes no requests itself.
+
+/** Minimum poll interval while clients subscribe: a chain with ten blocks per second costs five polls per second. */
+const HEARD_MS = 200;
+
+export class PollSchedule {
+  readonly #clock: Clock;
+  readonly #minPollMs: number;
+  readonly #isHeard: () => boolean;
+  #wake: (() => void) | undefined;
+  /** True if a poll is requested. */
+  #isWanted = false;
+  /** A collection can join at the followed head, if that is at least this block. */
+  #readied: number | undefined;
+  /** Monotonic times of the last poll and of the next one. */
+  #begunMs = 0;
+  #dueMs = 0;
+  /** Cancels the poll that an announced block has scheduled. */
+  #announced: (() => void) | undefined;
+
+  /**
+   * @param minPollMs minimum interval between two polls for announced blocks
+   * @param hasSubscribers true while a client waits for the chain's blocks; the interval is then HEARD_MS
+   */
+  constructor(clock: Clock, minPollMs: number, isHeard: () => boolean = () => false) {
+    this.#clock = clock;
+    this.#minPollMs = minPollMs;
+    this.#isHeard = isHeard;
+  }
+
+  /** Requests a poll now instead of when the next block is due. */
+  requestPoll(): void {
+    this.#isWanted = true;
+    this.#wake?.();
+  }
+
+  /** A node announced a block: polls soon, but within the minimum interval. */
+  blockAnnounced(): void {
+    const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : this.#minPollMs;
+    const wait = this.#begunMs + least - this.#clock.monotonic();
+    if (wait <= 0) this.requestPoll();
+    else this.#announced ??= this.#clock.after(wait, () => this.requestPoll());
+  }
+
+  /** A collection can join at block `seen` or later. */
+  requestJoin(seen: number): void {
+    this.#readied = Math.max(this.#readied ?? 0, seen);
+    this.#wake?.();
+  }
+
+  /** True if the only request is a join, and the followed head is new enough for it. Call once per turn. */
+  takeJoinOnly(head: BlockRef | undefined): boolean {
+    const readied = this.#readied;
+    this.#readied = undefined;
+    const isNewEnough = readied !== undefined && head !== undefined && head.number >= readied;
+    return isNewEnough && !this.#isWanted && this.dueIn > 0;
+  }
+
+  /** Begins a poll. Requests and announcements after this count for the next poll. */
+  begin(): void {
+    this.#isWanted = false;
+    this.#announced?.();
+    this.#announced = undefined;
+    this.#begunMs = this.#clock.monotonic();
+    this.#dueMs = 0;
+  }
+
+  /** Sets the ms until the next poll is due. */
+  set dueIn(ms: number) {
+    this.#dueMs = this.#clock.monotonic() + ms;
+  }
+
+  get dueIn(): number {
+    return Math.max(0, this.#dueMs - this.#clock.monotonic());
+  }
+
+  /** Resolves after `ms` ms, or earlier on a request. @throws the signal's reason */
+  async pause(ms: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (!this.#isWanted && this.#readied === undefined) {
+      const woken = new AbortController();
+      this.#wake = () => woken.abort();
+      await this.#clock.sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
+      this.#wake = undefined;
+    }
+    signal.throwIfAborted();
+  }
+}
+
+/** Number of newest block times for the median. */
+const GAPS_LOOKED_AT = 8;
+/** One endpoint is no longer trusted after this many block times, and minimum poll intervals, without a new block. */
+const OVERDUE_BLOCKS = 2;
+const OVERDUE_POLLS = 10;
+
+/** A node this far below the followed head went back. One closer to it may only lag for a while. */
+const FAR_BELOW = 64;
+const LAG_MS = 60_000;
+
+interface HeadWatchOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Minimum poll interval in ms. */
+  readonly minPollMs: number;
+}
+
+export class HeadWatch {
+  readonly #options: HeadWatchOptions;
+  /** The followed head at the last poll, and the monotonic time since when it is unchanged or all were asked. */
+  #followed: { readonly hash: string; since: number } | undefined;
+
+  /** Monotonic time since when the node has shown an older head than the followed one; `isSaid` if that was logged. */
+  #below: { readonly since: number; isSaid: boolean } | undefined;
+
+  constructor(options: HeadWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the newest and the final block, from an endpoint that is not known to be behind. */
+  async tips(state: ChainState): Promise<Tips> {
+    const tips = await this.#shown(state);
+    this.#compare(state, tips.head);
+    return tips;
+  }
+
+  /** Logs when the node goes back on the followed branch, and when it catches up. Neither moves the followed head. */
+  #compare({ head, headers }: ChainState, shown: HeaderRef): void {
+    const { chain, clock, logger } = this.#options;
+    const isBelow =
+      head !== undefined && shown.number < head.number && isUnforked(shown, (number) => headers.get(number));
+    if (!isBelow) {
+      if (this.#below?.isSaid) logger.info({ chain: chain.name, nodeHead: shown.number }, "the node has caught up");
+      this.#below = undefined;
+      return;
+    }
+    this.#below ??= { since: clock.monotonic(), isSaid: false };
+    const isLong = clock.monotonic() - this.#below.since >= LAG_MS;
+    if (this.#below.isSaid || !(isLong || head.number - shown.number >= FAR_BELOW)) return;
+    this.#below.isSaid = true;
+    const facts = { chain: chain.name, head: head.number, nodeHead: shown.number };
+    logger.warn(facts, "the node went back: the followed blocks stay, and no older state is served as the newest");
+  }
+
+  async #shown(state: ChainState): Promise<Tips> {
+    const { reader } = this.#options;
+    const tips = await reader.tips();
+    const { head } = state;
+    if (head === undefined || !this.#isDoubtful(state, head, tips.head)) return tips;
+    if (!(await reader.benchLaggards(head))) return tips;
+    const others = await reader.tips();
+    // Don't revert to the branch of endpoints that are behind, even if no other endpoint answers at the moment.
+    if (others.head.number < head.number && !isUnforked(others.head, (number) => state.headers.get(number))) {
+      throw new RpcError("transient", "the endpoint is behind, on an orphaned branch", {
+        meta: { block: others.head.number },
+      });
+    }
+    return others;
+  }
+
+  /** Benches endpoints that are behind, by their own heads. */
+  async passOverLaggards({ head }: ChainState): Promise<void> {
+    if (head !== undefined) await this.#options.reader.benchLaggards(head);
+  }
+
+  /** True if `shown` may be an older state of the chain than `followed`, or has not moved for too long. */
+  #isDoubtful(state: ChainState, followed: HeaderRef, shown: HeaderRef): boolean {
+    const now = this.#options.clock.monotonic();
+    if (this.#followed?.hash !== followed.hash) this.#followed = { hash: followed.hash, since: now };
+    if (shown.number !== followed.number) return shown.number < followed.number;
+    if (shown.hash !== followed.hash) return true;
+    const { minPollMs } = this.#options;
+    const patience = Math.max(this.#blockMs(state, followed) * OVERDUE_BLOCKS, minPollMs * OVERDUE_POLLS);
+    if (now - this.#followed.since < patience) return false;
+    this.#followed.since = now;
+    return true;
+  }
+
+  /** Returns the ms until the next block is due; the minimum poll interval once it is overdue. */
+  waitAfter(state: ChainState, head: HeaderRef): number {
+    const { clock, minPollMs } = this.#options;
+    const blockMs = this.#blockMs(state, head);
+    const due = head.timestamp * 1_000 + blockMs - clock.now();
+    return Math.min(Math.max(due, minPollMs), Math.max(blockMs, minPollMs));
+  }
+
+  /** Returns the most ms between two polls. A failed poll must not delay the head by more than about a block. */
+  longestWait(state: ChainState): number {
+    return Math.max(state.head === undefined ? 0 : this.#blockMs(state, state.head), this.#options.minPollMs);
+  }
+
+  /** Returns the chain's block time, or the recent headers' median if that is less: local chains vary it freely. */
+  #blockMs(state: ChainState, head: HeaderRef): number {
+    const { blockSeconds } = this.#options.chain;
+    const gaps: number[] = [];
+    for (let number = head.number; gaps.length < GAPS_LOOKED_AT; number--) {
+      const [newer, older] = [state.headers.get(number), state.headers.get(number - 1)];
+      if (newer === undefined || older === undefined) break;
+      gaps.push(newer.timestamp - older.timestamp);
+    }
+    const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? blockSeconds;
+    return Math.min(median, blockSeconds) * 1_000;
+  }
+}

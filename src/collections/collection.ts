@@ -1,0 +1,158 @@
+/**
+ * The projection of one collection: a pure fold over its stream. `initialPriceState` and `evolve` are its whole interface.
+ * It reads no clock, node or log, so a replay gives the same state everywhere.
+ */
+import { InvariantError, invariant } from "../core/errors.ts";
+import { decodeTransfers } from "../events/columns.ts";
+import type { BlockRef, ContractIdentified, NftEvent, TransfersCommitted } from "../events/types.ts";
+import { Ledger } from "../ledger/ledger.ts";
+
+type CollectionStatus =
+  /** Requested; not identified yet, or its backfill is running. */
+  | "syncing"
+  /** Complete and current to the followed head. */
+  | "synced"
+  /** Has code but is not an NFT contract: nothing to index. */
+  | "not_nft"
+  /** Has neither code nor NFT logs. */
+  | "not_a_contract";
+
+export interface Collection {
+  version: number;
+  status: CollectionStatus;
+  identified: ContractIdentified | undefined;
+  /** Newest folded block; undefined before the first. */
+  end: BlockRef | undefined;
+  /** Version of the chain's stream that a reader must have folded before it shows this state. */
+  chainVersion: number;
+  /**
+   * Block at which the backfill completed. A reorg below it moves it back to the common ancestor, and a later
+   * completion replaces it.
+   */
+  completed: BlockRef | undefined;
+  /** Version of the event that set `completed`. */
+  completedVersion: number;
+  /**
+   * Time when the contract was identified or requested, in ms since the epoch: the next identification waits from it.
+   */
+  identifiedAt: number;
+  /** The last failed attempt to index, until one succeeds; `version` is that of its event. */
+  failure: { reason: string; attempt: number; retryAt: number; version: number } | undefined;
+  possibleSpam: boolean;
+  verifiedCollection: boolean;
+  /** Ids of the rules behind the flags, "" for none. */
+  flagRule: string;
+  readonly ledger: Ledger;
+}
+
+export function initialState(): Collection {
+  return {
+    version: 0,
+    status: "syncing",
+    identified: undefined,
+    end: undefined,
+    chainVersion: 0,
+    completed: undefined,
+    completedVersion: 0,
+    identifiedAt: 0,
+    failure: undefined,
+    possibleSpam: false,
+    verifiedCollection: false,
+    flagRule: "",
+    ledger: new Ledger(),
+  };
+}
+
+/**
+ * Folds one event into the state, in place: copying a collection of a million tokens for each transfer is too slow.
+ * @param version of the event; a version folded before is skipped
+ * @param time when the event was recorded, in ms since the epoch
+ * @throws InvariantError on a gap in versions or in block ranges
+ */
+export function evolve(state: Collection, event: NftEvent, version: number, time: number): void {
+  for (const _ of evolveInSlices(state, { event, version, time }, Number.POSITIVE_INFINITY));
+}
+
+/**
+ * Like `evolve`, at most `most` transfers per slice. At each yield the state reads as before the event, at any block up
+ * to its end. If the caller abandons the fold, it must not fold further events into this state.
+ */
+export function* evolveInSlices(
+  state: Collection,
+  { event, version, time }: { event: NftEvent; version: number; time: number },
+  most: number,
+): Generator<void> {
+  if (version <= state.version) return;
+  invariant(version === state.version + 1, "an event is missing", { version, after: state.version });
+  if (event.type === "TransfersCommitted") yield* addTransfers(state, event, most);
+  else change(state, event, version, time);
+  state.version = version;
+}
+
+function* addTransfers(state: Collection, event: TransfersCommitted, most: number): Generator<void> {
+  const expected = state.end === undefined ? state.identified?.startBlock : state.end.number + 1;
+  invariant(event.fromBlock === expected, "a block range does not start at the last end + 1", {
+    fromBlock: event.fromBlock,
+    expected,
+  });
+  invariant(event.toBlock >= event.fromBlock, "a block range is empty", { toBlock: event.toBlock });
+  if (event.count > 0) {
+    // Reading a long list, decoding it and starting its fold take a slice each.
+    if (event.count > most) yield;
+    const columns = decodeTransfers(event.transfers);
+    if (event.count > most) yield;
+    yield* state.ledger.applySlices(columns, most);
+  }
+  state.end = { number: event.toBlock, hash: event.toHash };
+  state.chainVersion = event.chainVersion ?? state.chainVersion;
+  state.failure = undefined;
+}
+
+function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>, version: number, time: number): void {
+  switch (event.type) {
+    case "IndexingRequested":
+      // A repeated request must not start a second identification while one is running.
+      state.identifiedAt = time;
+      return;
+    case "ContractIdentified":
+      state.identified = event;
+      state.identifiedAt = time;
+      state.failure = undefined;
+      state.status = event.kind === "nft" ? "syncing" : event.kind;
+      return;
+    case "BlocksReverted":
+      state.ledger.revert(event.ancestor.number);
+      state.chainVersion = event.chainVersion ?? state.chainVersion;
+      if (state.end !== undefined && state.end.number > event.ancestor.number) state.end = event.ancestor;
+      if (state.completed !== undefined && state.completed.number > event.ancestor.number) {
+        state.completed = event.ancestor;
+      }
+      // It is not current to the head again until it has rejoined.
+      if (event.rejoins === true && state.status === "synced") state.status = "syncing";
+      return;
+    case "IndexingCompleted":
+      state.status = "synced";
+      state.completed = { number: event.block, hash: event.hash };
+      state.completedVersion = version;
+      state.failure = undefined;
+      return;
+    case "IndexingFailed":
+      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version };
+      return;
+    case "IndexingStalled":
+      return;
+    case "FlagsChanged":
+      state.possibleSpam = event.possibleSpam;
+      state.verifiedCollection = event.verifiedCollection;
+      state.flagRule = event.rule;
+      return;
+    default:
+      throw new InvariantError(`not an event of an NFT stream: ${(event as { type: string }).type}`);
+  }
+}
+
+/** Memory of the about 150 objects of a collection, without columns: measured over 20,000 empty ones. */
+const OBJECTS_BYTES = 8_192;
+
+/** Approximate memory of the state in bytes, for eviction. */
+export const sizeOf = (state: Collection): number => OBJECTS_BYTES + state.ledger.bytes;

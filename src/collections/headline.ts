@@ -1,0 +1,168 @@
+/**
+ * The headline of an NFT stream: the state that a worker needs to go on. Derived from the stream's events and kept on
+ * its row, so that a start with thousands of collections reads one row per collection and replays no events.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { ConcurrencyError, messageOf } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import { backoffMs } from "../core/retry.ts";
+import { type IndexingFailed, nftStream, type TransferForm } from "../events/types.ts";
+import type { EventLog, Headline } from "../log/event-log.ts";
+import type { Collection } from "./collection.ts";
+
+type IndexStatus =
+  /** Requested, not identified yet. */
+  | "requested"
+  /** Identified; the history is being read. */
+  | "backfilling"
+  /** The history is read up to a final block, and the chain's follower is due to take over. */
+  | "joining"
+  | "following"
+  | "not_nft"
+  | "not_a_contract";
+
+export interface IndexState {
+  readonly status: IndexStatus;
+  readonly forms: readonly TransferForm[];
+  readonly startBlock: number;
+  /** Newest block that is stored, -1 for none. */
+  readonly end: number;
+  readonly endHash: Hash | "";
+  /** Failures in a row. */
+  readonly attempt: number;
+  /** Time of the next attempt, ms since the epoch; 0 for at once. */
+  readonly retryAt: number;
+  /** Time of the identification, ms since the epoch. */
+  readonly identifiedAt: number;
+  /** Version of the rules that judged the name, 0 for none yet; the rules that matched the name and the history. */
+  readonly rulesVersion: number;
+  readonly wordRule: string;
+  readonly shapeRule: string;
+  /** The flags in the stream, and the rule that they name. */
+  readonly spam: boolean;
+  readonly verified: boolean;
+  readonly flagRule: string;
+}
+
+export const REQUESTED: IndexState = {
+  status: "requested",
+  forms: [],
+  startBlock: 0,
+  end: -1,
+  endHash: "",
+  attempt: 0,
+  retryAt: 0,
+  identifiedAt: 0,
+  rulesVersion: 0,
+  wordRule: "",
+  shapeRule: "",
+  spam: false,
+  verified: false,
+  flagRule: "",
+};
+
+export function toHeadline(state: IndexState): Headline {
+  return { ...state, forms: state.forms.join(",") };
+}
+
+/** Reads the state from a headline. A stream without one was only requested. */
+export function fromHeadline(headline: Headline | undefined): IndexState {
+  if (headline === undefined) return REQUESTED;
+  const forms = String(headline["forms"] ?? "");
+  return {
+    status: headline["status"] as IndexStatus,
+    forms: forms === "" ? [] : (forms.split(",") as TransferForm[]),
+    startBlock: Number(headline["startBlock"]),
+    end: Number(headline["end"]),
+    endHash: String(headline["endHash"]) as Hash | "",
+    attempt: Number(headline["attempt"]),
+    retryAt: Number(headline["retryAt"]),
+    identifiedAt: Number(headline["identifiedAt"]),
+    // Headlines from before the flags lack these fields.
+    rulesVersion: Number(headline["rulesVersion"] ?? 0),
+    wordRule: String(headline["wordRule"] ?? ""),
+    shapeRule: String(headline["shapeRule"] ?? ""),
+    spam: headline["spam"] === true,
+    verified: headline["verified"] === true,
+    flagRule: String(headline["flagRule"] ?? ""),
+  };
+}
+
+/** The first block that a worker has to read next. */
+export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.startBlock : state.end + 1);
+
+// Requests the indexing of a contract, by an event in its stream. The indexing jobs do the work.
+
+/** Requests the indexing of a contract. Does nothing if its stream exists already. */
+export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
+  const stream = nftStream(chainId, address);
+  try {
+    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  } catch (error) {
+    if (!(error instanceof ConcurrencyError)) throw error;
+  }
+}
+
+/**
+ * Requests a new identification of a contract that was no NFT: it may have been deployed since.
+ * @param version the stream's version with that result. Does nothing if the stream has moved on.
+ */
+export async function requestIdentification(
+  log: EventLog,
+  chainId: number,
+  address: Address,
+  version: number,
+): Promise<void> {
+  const stream = nftStream(chainId, address);
+  const { headline } = await log.head(stream);
+  const state: IndexState = { ...fromHeadline(headline), status: "requested", attempt: 0, retryAt: 0 };
+  try {
+    await log.append({
+      stream,
+      events: [{ type: "IndexingRequested" }],
+      expectedVersion: version,
+      headline: toHeadline(state),
+    });
+  } catch (error) {
+    if (!(error instanceof ConcurrencyError)) throw error;
+  }
+}
+
+// Decides when a contract that is not an NFT is identified again. It may have been deployed, or upgraded to an NFT,
+// since. A request or a subscription triggers the check, at most once in the given time.
+
+/** @param leastMs least time between two identifications */
+export function isReidentificationDue(
+  { status, identifiedAt }: Pick<Collection, "status" | "identifiedAt">,
+  now: number,
+  leastMs: number,
+): boolean {
+  return (status === "not_nft" || status === "not_a_contract") && now - identifiedAt >= leastMs;
+}
+
+// Turns a failed or stalled attempt into a fact of the collection's stream, and schedules the next attempt.
+
+const RETRY_BASE_MS = 5_000;
+const RETRY_MAX_MS = 3_600_000;
+
+interface Failure {
+  readonly event: IndexingFailed;
+  /** Change of the collection's headline. */
+  readonly change: Pick<IndexState, "attempt" | "retryAt">;
+  readonly waitMs: number;
+}
+
+/** Describes work without progress for `ms` ms. @param failure message of the newest request that failed meanwhile */
+export function stallReason(doing: string, ms: number, failure: string | undefined): string {
+  const cause = failure === undefined ? "no answer came yet" : `the last request failed: ${failure}`;
+  return `${doing}, without progress for ${Math.round(ms / 1_000)} s; ${cause}`;
+}
+
+/** @param state the state at the start of the attempt */
+export function failureOf(error: unknown, state: IndexState, clock: Clock): Failure {
+  const attempt = state.attempt + 1;
+  const waitMs = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
+  const change = { attempt, retryAt: clock.now() + waitMs };
+  return { event: { type: "IndexingFailed", reason: messageOf(error), ...change }, change, waitMs };
+}

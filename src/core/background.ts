@@ -1,0 +1,90 @@
+/** Keeps background work from delaying requests: lowers the priority of threads, and yields this thread's turns. */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { setPriority } from "node:os";
+
+/** Nice value of background threads. Even with one per core, the thread that serves requests gets a core at once. */
+const BACKGROUND = 10;
+/** Prefix of the engine's compiler threads. A backfill keeps them busy when it begins. */
+const COMPILERS = "JITWorker";
+
+/** Lowers the calling thread's priority on Linux, where threads have ids. Has no effect on other systems. */
+export function lowerThreadPriority(): void {
+  try {
+    // The link is `<pid>/task/<tid>`. Linux accepts a thread id where `setPriority` expects a process id.
+    lower(Number(readlinkSync("/proc/thread-self").split("/").at(-1)));
+  } catch {
+    // Another system, or a sandbox without /proc: the priorities stay equal.
+  }
+}
+
+/** Like `lowerThreadPriority`, for the engine's compilers. Call it before work that keeps them busy. */
+export function lowerCompilerPriority(): void {
+  try {
+    for (const thread of readdirSync("/proc/self/task")) {
+      if (readFileSync(`/proc/self/task/${thread}/comm`, "latin1").startsWith(COMPILERS)) lower(Number(thread));
+    }
+  } catch {
+    // Another system, as above, or a thread that has just ended.
+  }
+}
+
+function lower(thread: number): void {
+  if (Number.isSafeInteger(thread) && thread !== process.pid) setPriority(thread, BACKGROUND);
+}
+
+const turns: (() => void)[] = [];
+
+/**
+ * Resolves after the other work of the event loop, above all requests. Resumes one caller per turn: a hundred slices of
+ * a millisecond in one turn would delay all requests by a tenth of a second.
+ */
+export function yieldToEventLoop(): Promise<void> {
+  return new Promise((resolve) => {
+    if (turns.push(resolve) === 1) setImmediate(nextTurn);
+  });
+}
+
+function nextTurn(): void {
+  turns.shift()?.();
+  if (turns.length > 0) setImmediate(nextTurn);
+}
+
+// Limits the work that runs at once. When all slots are taken, further work waits in order of arrival.
+
+export class Semaphore {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  /** @throws any error of `work`, and the signal's reason if it aborts before the turn */
+  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted();
+    if (this.#free > 0) this.#free--;
+    else await this.#turn(signal);
+    try {
+      return await work();
+    } finally {
+      const [next] = this.#waiting;
+      if (next !== undefined) next();
+      else this.#free++;
+    }
+  }
+
+  /** Waits until another run passes its slot on. */
+  #turn(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (end: () => void) => {
+        this.#waiting.delete(go);
+        signal?.removeEventListener("abort", leave);
+        end();
+      };
+      const go = () => settle(resolve);
+      const leave = () => settle(() => reject(signal?.reason));
+      this.#waiting.add(go);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * The self-audit: compares served holdings with the contracts themselves at the same block, slowly and for ever. A
+ * difference is drift; it is published and should be 0. Contracts whose events contradict their own state also cause
+ * drift, so the log line names the contract. Also searches for tokens that have an owner but no log.
+ */
+
+import { Interface } from "ethers";
+import { LRUCache } from "lru-cache";
+import type { Collection } from "../collections/collection.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { BlockRef } from "../events/types.ts";
+import type { Amount } from "../ledger/balance-entries.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { readSlice } from "../ledger/listing.ts";
+import { countEntries, positionAfter } from "../ledger/places.ts";
+import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { findUnexplained, type KnownTokens, ownerCall } from "./unexplained.ts";
+
+// Draws random holdings of a collection as of a block, which the self-audit compares with the chain. It draws rows and
+// transfers by number, so it never walks a listing of holders.
+
+export interface Holding {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+  readonly owner: Address;
+  readonly amount: bigint;
+}
+
+interface Drawn {
+  readonly kind: TransferKind;
+  readonly id: Amount;
+  readonly owner: number;
+  readonly amount: Amount;
+}
+
+/** Transfers tried per draw, to find a receiver that still holds something. */
+const MAX_TRIES = 8;
+
+/**
+ * At most `count` holdings after `block`, drawn independently.
+ * @param random returns a number in [0, 1)
+ */
+export function sampleHoldings(
+  { ledger }: Collection,
+  block: number,
+  { count, random }: { count: number; random: () => number },
+): Holding[] {
+  const tokens = countEntries(ledger, block, false);
+  const holdings: Holding[] = [];
+  for (let left = Math.min(count, tokens + ledger.balances.countAt(block)); left > 0; left--) {
+    const from = positionAfter(ledger, block, false, Math.floor(random() * tokens));
+    if (from === undefined) continue;
+    const [entry] = readSlice(ledger, { block, holders: false, from, limit: 1 }).entries;
+    const drawn = entry === undefined || entry.owner >= 0 ? entry : drawAmount(ledger, block, random);
+    if (drawn === undefined) continue;
+    const { kind, id, owner, amount } = drawn;
+    holdings.push({ kind, id: BigInt(id), owner: ledger.addresses.hex(owner) as Address, amount: BigInt(amount) });
+  }
+  return holdings;
+}
+
+/** The tokens that the log has of a collection. The self-audit searches for tokens that it misses. */
+interface LoggedTokens {
+  /** Number of tokens in the listing. */
+  readonly listed: number;
+  /** Number of tokens that the log ever had, burned ones included. */
+  readonly logged: number;
+  /** True if the log ever had the token. */
+  readonly isLogged: (id: bigint) => boolean;
+}
+
+/** The tokens that the log has, with the listing as of `block`. Undefined if all of them are ERC-1155 tokens. */
+export function loggedTokens({ ledger }: Collection, block: number): LoggedTokens | undefined {
+  const { tokens, rows, owners } = ledger;
+  if (rows.count > 0 && owners.count === 0 && rows.ranges.length === 0) return undefined;
+  const kinds = Object.values(TransferKind);
+  return {
+    listed: countEntries(ledger, block, false),
+    logged: rows.count,
+    isLogged: (id) => rows.rangeOf(id) >= 0 || kinds.some((kind) => tokens.findId(kind, id) >= 0),
+  };
+}
+
+/** A random holding of any ERC-1155 token. Holders of one token have no numbers, so draw a transfer instead. */
+function drawAmount({ tokens, balances }: Ledger, block: number, random: () => number): Drawn | undefined {
+  const transfers = balances.countAt(block);
+  for (let left = MAX_TRIES; left > 0; left--) {
+    const holding = balances.receiverOf(Math.floor(random() * transfers));
+    if (holding < 0) continue;
+    const amount = balances.heldAfter(balances.entryAt(holding, block));
+    if (amount === 0) continue;
+    const id = tokens.idAmount(balances.holdingSlot(holding));
+    return { kind: TransferKind.erc1155, id, owner: balances.holdingOwner(holding), amount };
+  }
+  return undefined;
+}
+
+/** One round per minute, of at most 50 calls in six requests: no load for an endpoint. */
+const ROUND_MS = 60_000;
+/** Most collections remembered after a warning. */
+const MAX_WARNED = 10_000;
+
+const ABI = new Interface(["function balanceOf(address, uint256) view returns (uint256)"]);
+
+/** A holding as the API serves it. */
+interface AuditedHolding {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+  readonly owner: Address;
+  readonly amount: bigint;
+}
+
+/** Holdings of one collection, all valid at one block. */
+export interface AuditSample {
+  readonly address: Address;
+  readonly block: BlockRef;
+  readonly holdings: readonly AuditedHolding[];
+  /** Tokens with one owner that the log knows. Undefined if the log has ERC-1155 tokens only. */
+  readonly known: KnownTokens | undefined;
+  /** True if the collection has not changed since the sample, so that the comparison is with the same block. */
+  readonly isAsDrawn: () => boolean;
+}
+
+export interface AuditOutcome {
+  readonly checked: number;
+  readonly drifted: number;
+  /** Tokens with a holder that no log explains. */
+  readonly unexplained: number;
+}
+
+interface AuditOptions {
+  readonly chain: string;
+  readonly reader: ChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Draws served holdings of some collection in memory. Undefined if there is none. */
+  readonly sample: () => AuditSample | undefined;
+  readonly onChecked: (outcome: AuditOutcome) => void;
+  /** Wait between rounds, in ms. */
+  readonly roundMs?: number;
+}
+
+/** Audits until the signal aborts. */
+export async function runAudit(options: AuditOptions, signal: AbortSignal): Promise<void> {
+  const { clock, logger, chain, roundMs = ROUND_MS } = options;
+  const warned = new LRUCache<Address, true>({ max: MAX_WARNED });
+  while (!signal.aborted) {
+    await clock.sleep(roundMs, signal).catch(() => undefined);
+    if (signal.aborted) return;
+    try {
+      await auditOnce(options, warned);
+    } catch (error) {
+      // Not every node has the state at every moment. Then this round has no result.
+      if (!(error instanceof AppError)) throw error;
+      logger.debug({ err: error, chain }, "the self-audit skipped a round");
+    }
+  }
+}
+
+/** Runs one round. */
+async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>): Promise<void> {
+  const { reader, chain, clock, logger, onChecked } = options;
+  const drawn = options.sample();
+  if (drawn === undefined) return;
+  const { address, block, holdings, known } = drawn;
+  const held = await reader.calls(
+    holdings.map((holding) => callOf(address, holding)),
+    block.number,
+  );
+  const random = () => clock.random();
+  const asked = { reader, address, block: block.number, random };
+  const found = known === undefined ? undefined : await findUnexplained(asked, known);
+  // If the block was replaced meanwhile, the answers may be of its successor.
+  const header = await reader.header(block.number);
+  if (header?.hash !== block.hash) return;
+  const { checked, drifted } = compare(options, drawn, held);
+  const unexplained = found !== undefined && drawn.isAsDrawn() ? found.tokens : [];
+  onChecked({ checked, drifted, unexplained: unexplained.length });
+  const [first] = unexplained;
+  if (first === undefined || warned.has(address)) return;
+  warned.set(address, true);
+  const said = { tokenId: first.id.toString(), owner: first.owner, totalSupply: found?.totalSupply?.toString() };
+  logger.warn(
+    { chain, address, block: block.number, ...said, listed: known?.listed },
+    "a contract has holders that its logs do not explain: its listing lacks tokens",
+  );
+}
+
+/** Counts the holdings that the contract answered about, and those that differ. */
+function compare(
+  { logger, chain }: AuditOptions,
+  { address, block, holdings }: AuditSample,
+  results: readonly CallResult[],
+): { checked: number; drifted: number } {
+  let [checked, drifted] = [0, 0];
+  for (const [index, holding] of holdings.entries()) {
+    const held = heldBy(holding, results[index]);
+    if (held === undefined) continue;
+    checked++;
+    if (held === holding.amount) continue;
+    drifted++;
+    const { id, owner, amount } = holding;
+    const served = { tokenId: id.toString(), owner, amount: amount.toString(), onChain: held.toString() };
+    logger.error({ chain, address, block: block.number, ...served }, "the self-audit found drift");
+  }
+  return { checked, drifted };
+}
+
+function callOf(to: Address, { kind, id, owner }: AuditedHolding): Call {
+  if (kind === TransferKind.erc1155) return { to, data: ABI.encodeFunctionData("balanceOf", [owner, id]) };
+  return ownerCall(to, kind, id);
+}
+
+/** Returns the amount that the owner holds on chain. Undefined if the contract does not answer. */
+function heldBy({ kind, owner }: AuditedHolding, result: CallResult | undefined): bigint | undefined {
+  if (result?.ok !== true || result.data.length !== 66) return undefined;
+  if (kind === TransferKind.erc1155) return BigInt(result.data);
+  return `0x${result.data.slice(26)}` === owner ? 1n : 0n;
+}

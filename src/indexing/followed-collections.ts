@@ -1,0 +1,264 @@
+/**
+ * The followed collections of one chain, as a consumer of the follower: accepts joined collections, writes the
+ * transfers of new blocks to their streams, reverts them at a reorg. Writes only the streams that a block touches.
+ */
+import { LRUCache } from "lru-cache";
+import type { HeaderOf } from "../chain/branch.ts";
+import type { BlockConsumer, FollowBatch, IndexingObserver } from "../chain/consumer.ts";
+import type { Chain } from "../chains/chains.ts";
+import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
+import type { BlocksInDoubt } from "../collections/hot-collections.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
+import type { EventLog, StreamHead } from "../log/event-log.ts";
+import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { Verify } from "./checked-read.ts";
+import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
+import { type Change, type Followed, FollowedStreams } from "./followed-streams.ts";
+import { JoiningCollections } from "./joining.ts";
+import { lastCompleteBlock } from "./omitted-logs.ts";
+
+interface CollectionsOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: ChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: IndexingObserver;
+  readonly verify: Verify;
+  readonly flags: CollectionFlags;
+}
+
+const PAGE = 1_000;
+/** Most collections with blocks in doubt, and ms between two checks of one collection. */
+const MAX_IN_DOUBT = 100;
+const RECHECK_MS = 600_000;
+/** Most collections of an older release whose names are judged again in one poll. */
+const MAX_REJUDGED = 200;
+
+export class FollowedCollections implements BlockConsumer {
+  readonly name = "collections";
+  readonly topics = NFT_TOPICS;
+  readonly #options: CollectionsOptions;
+  readonly #streams: FollowedStreams;
+  readonly #followed = new Map<Address, Followed>();
+  readonly #joining: JoiningCollections;
+  readonly #inDoubt = new Map<Address, BlocksInDoubt>();
+  /** Monotonic time of a collection's last check for omitted logs. */
+  readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
+
+  constructor(options: CollectionsOptions) {
+    this.#options = options;
+    const { chain, log, reader, clock, logger, observer, verify, flags } = options;
+    const { chainId } = chain;
+    const streams = new FollowedStreams({ chainId, log, observer });
+    this.#streams = streams;
+    this.#joining = new JoiningCollections({
+      reader,
+      streams,
+      clock,
+      verify,
+      onJoined: (followed) => {
+        this.#followed.set(followed.address, followed);
+        flags.joined(followed.address);
+        observer.completed(chainId, followed.address);
+      },
+      onMovedOn: async (address) => this.offer(await log.head(streams.nameOf(address))),
+      onFailed: ({ address, state: { attempt } }, error, retryInMs) => {
+        logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs }, "joining failed");
+        observer.failed(chainId, address);
+      },
+    });
+  }
+
+  /** Version of the chain's stream that guards the next writes. */
+  set chainVersion(version: number) {
+    this.#streams.chainVersion = version;
+  }
+
+  get size(): number {
+    return this.#followed.size;
+  }
+
+  addresses(): readonly Address[] {
+    return [...this.#followed.keys()];
+  }
+
+  /** Reads the followed and the joining collections from the streams' headlines. */
+  async load(): Promise<void> {
+    this.#followed.clear();
+    this.#joining.clear();
+    const { log, chain } = this.#options;
+    for (let after = ""; ; ) {
+      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
+      for (const head of page) this.offer(head);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) return;
+      after = last.stream;
+    }
+  }
+
+  /** Accepts a stream if its headline says that it is followed or ready to join. */
+  offer(head: StreamHead): void {
+    const parsed = parseStream(head.stream);
+    if (parsed.kind !== "nft" || this.#followed.has(parsed.address)) return;
+    const state = fromHeadline(head.headline);
+    const followed = { address: parsed.address, version: head.version, state };
+    if (state.status === "joining") this.#joining.add(followed);
+    else if (state.status === "following") this.#followed.set(parsed.address, followed);
+  }
+
+  /** Like `offer`, for a collection that becomes ready with a pending append. */
+  offerPending(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
+    if (!this.#followed.has(address)) this.#joining.expect(address, state, appended);
+  }
+
+  /**
+   * Completes the collections that wait to join, at the followed head. Their logs must agree with the unfinalised
+   * headers of `headerOf`. Returns false if one of them needs a newer head.
+   */
+  join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+    return this.#joining.join(head, headerOf);
+  }
+
+  /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
+  doubt(address: Address, blocks: BlocksInDoubt): void {
+    if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
+  }
+
+  /**
+   * Checks one collection's blocks in doubt against their receipts. If an endpoint omitted logs, the collection is
+   * re-read by receipts from the block before. At most once per collection in ten minutes: some contracts announce
+   * transfers that never happened.
+   */
+  async recheck(): Promise<void> {
+    const { chain, log, reader, clock, logger, observer } = this.#options;
+    const [next] = this.#inDoubt;
+    if (next === undefined) return;
+    const [address, blocks] = next;
+    this.#inDoubt.delete(address);
+    const followed = this.#followed.get(address);
+    const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + RECHECK_MS;
+    if (followed === undefined || isRecent || followed.state.end < blocks.toBlock) return;
+    this.#rechecked.set(address, clock.monotonic());
+    const { chainId } = chain;
+    let ancestor: BlockRef | undefined;
+    try {
+      ancestor = await lastCompleteBlock({ reader, log, chainId, address, forms: followed.state.forms }, blocks);
+    } catch (error) {
+      logger.debug({ err: error, chain: chain.name, address, ...blocks }, "the check of blocks in doubt failed");
+      return;
+    }
+    if (ancestor === undefined) return;
+    logger.warn(
+      { chain: chain.name, address, block: ancestor.number + 1 },
+      "an endpoint omitted logs: the collection is re-read from this block",
+    );
+    observer.omitted(chainId);
+    this.#rechecked.delete(address);
+    try {
+      await this.#revertEach([followed], ancestor, true);
+    } catch (error) {
+      if (error instanceof ConcurrencyError) throw error;
+      // The append may have succeeded although its answer was lost. The follower must reload from the log.
+      throw new AppError("the revert of a collection was interrupted", { code: "write_interrupted", cause: error });
+    }
+    this.#followed.delete(address);
+    this.#joining.add({ ...followed, byReceipts: true });
+  }
+
+  /** Tells the subscribers of joining collections the reason for the delay. */
+  stalled(reason: string): void {
+    const { logger, chain } = this.#options;
+    this.#joining.stalled(reason).catch((error: unknown) => {
+      logger.debug({ err: error, chain: chain.name }, "the stall of a joining collection could not be recorded");
+    });
+  }
+
+  /** Remembers headers that the follower has read and follows. */
+  addHeaders(headers: readonly BlockHeader[]): void {
+    this.#joining.saw(headers);
+  }
+
+  /** Writes flags that differ from the stream's, by the current rules and lists. */
+  async writeFlags(): Promise<void> {
+    const { flags } = this.#options;
+    let rejudged = 0;
+    for (const followed of this.#followed.values()) {
+      const { address, state } = followed;
+      const isOld = state.rulesVersion !== RULES_VERSION;
+      if (isOld && ++rejudged > MAX_REJUDGED) continue;
+      const change = isOld ? await flags.rejudged(address, state) : flags.due(address, state);
+      const { events } = change;
+      const isSettled = !isOld && change.state.shapeRule === state.shapeRule;
+      if (events.length > 0) await this.#streams.append({ followed, events, state: { ...state, ...change.state } });
+      else if (!isSettled) followed.state = { ...state, ...change.state };
+    }
+  }
+
+  async apply(batch: FollowBatch): Promise<void> {
+    const byAddress = new Map<Address, ChainLog[]>();
+    for (const log of batch.logs) {
+      const list = byAddress.get(log.address);
+      if (list === undefined) byAddress.set(log.address, [log]);
+      else list.push(log);
+    }
+    const changes: Change[] = [];
+    const counts: { readonly address: Address; readonly count: number }[] = [];
+    for (const [address, logs] of byAddress) {
+      const followed = this.#followed.get(address);
+      // After a crash a stream may see a batch again. Skip the blocks that it already has.
+      if (followed === undefined || followed.state.end >= batch.to.number) continue;
+      const fresh = logs.filter((log) => log.blockNumber > followed.state.end);
+      if (fresh.length === 0) continue;
+      const event = this.#streams.committed(followed.state, fresh, nextBlock(followed.state), batch.to);
+      const state = { ...followed.state, end: batch.to.number, endHash: batch.to.hash };
+      changes.push({ followed, state, events: [event] });
+      counts.push({ address, count: event.count });
+    }
+    await this.#streams.appendAll(changes);
+    for (const { address, count } of counts) this.#options.flags.countTransfers(address, count);
+  }
+
+  /** Reverts to the ancestor. Joining collections hold final blocks only and have none to revert. */
+  async revert(ancestor: BlockRef): Promise<void> {
+    const above = [...this.#followed.values()].filter(({ state }) => state.end > ancestor.number);
+    await this.#revertEach(above, ancestor);
+  }
+
+  async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
+    const { chainVersion } = this.#streams;
+    const event: NftEvent = { type: "BlocksReverted", ancestor, chainVersion, ...(rejoins ? { rejoins } : {}) };
+    const change: Partial<IndexState> = rejoins ? { status: "joining" } : {};
+    const changes = list.map((followed) => {
+      const state = { ...followed.state, end: ancestor.number, endHash: ancestor.hash, ...change };
+      return { followed, state, events: [event] };
+    });
+    await this.#streams.appendAll(changes);
+  }
+
+  /**
+   * Repairs streams after a crash in the middle of a poll. A stream ahead of the chain's head is reverted to the head.
+   * A stream that ends on an orphaned block is reverted to the final block, which all branches share, and joins again.
+   */
+  async reconcile(head: BlockRef, finalized: BlockRef, isCanonical: (block: BlockRef) => boolean): Promise<void> {
+    const astray: Followed[] = [];
+    const ahead: Followed[] = [];
+    for (const followed of this.#followed.values()) {
+      const { end, endHash } = followed.state;
+      if (end <= finalized.number || endHash === "") continue;
+      if (!isCanonical({ number: end, hash: endHash })) astray.push(followed);
+      else if (end > head.number) ahead.push(followed);
+    }
+    await this.#revertEach(ahead, head);
+    await this.#revertEach(astray, finalized, true);
+    for (const followed of astray) {
+      this.#followed.delete(followed.address);
+      this.#joining.add(followed);
+    }
+  }
+}

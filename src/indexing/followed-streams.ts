@@ -1,0 +1,130 @@
+/**
+ * Writes the streams of a chain's collections for the follower. Each append expects the stream's version, and is
+ * guarded by the chain stream's version: it fails once another process has taken the chain over.
+ */
+
+import type { IndexingObserver } from "../chain/consumer.ts";
+import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
+import { ConcurrencyError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import {
+  type BlockRef,
+  chainStream,
+  type NftEvent,
+  nftStream,
+  type StreamName,
+  type TransfersCommitted,
+} from "../events/types.ts";
+import type { Append, EventLog } from "../log/event-log.ts";
+import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
+import type { ChainLog } from "../rpc/port.ts";
+
+/** A collection as the follower holds it: the data needed to write the next range. */
+export interface Followed {
+  readonly address: Address;
+  version: number;
+  state: IndexState;
+}
+
+/** Events for one collection's stream, and its state after them. */
+export interface Change {
+  readonly followed: Followed;
+  readonly events: readonly NftEvent[];
+  readonly state: IndexState;
+}
+
+/** Attempts of an append when events of other writers come in between. */
+const ATTEMPTS = 6;
+
+interface FollowedStreamsOptions {
+  readonly chainId: number;
+  readonly log: EventLog;
+  readonly observer: IndexingObserver;
+}
+
+export class FollowedStreams {
+  readonly #options: FollowedStreamsOptions;
+  readonly chainStream: StreamName;
+  /** Version of the chain's stream that guards the next writes. */
+  chainVersion = 0;
+
+  constructor(options: FollowedStreamsOptions) {
+    this.#options = options;
+    this.chainStream = chainStream(options.chainId);
+  }
+
+  /** Only the chain's current follower may write. One that was paused meanwhile has an old version. */
+  get #guard(): NonNullable<Append["guard"]> {
+    return { stream: this.chainStream, version: this.chainVersion };
+  }
+
+  nameOf(address: Address): StreamName {
+    return nftStream(this.#options.chainId, address);
+  }
+
+  /** Returns the event for the transfers of the blocks from `fromBlock` to `to`. */
+  committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
+    const { transfers, count, malformed } = decodeTransferLogs(logs, state.forms);
+    if (malformed > 0) this.#options.observer.malformed(this.#options.chainId, malformed);
+    const { chainVersion } = this;
+    return {
+      type: "TransfersCommitted",
+      fromBlock,
+      toBlock: to.number,
+      toHash: to.hash,
+      chainVersion,
+      count,
+      transfers,
+    };
+  }
+
+  #appendOf({ followed, events, state }: Change): Append {
+    // An append needs an event. For a change of status alone, this one adds no information.
+    const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
+    return {
+      stream: this.nameOf(followed.address),
+      events: written,
+      expectedVersion: followed.version,
+      headline: toHeadline(state),
+      guard: this.#guard,
+    };
+  }
+
+  /** Writes one collection's stream. @throws ConcurrencyError if another writer moved it, or the chain's stream */
+  async append(change: Change): Promise<void> {
+    const { followed, state } = change;
+    followed.version = await this.#options.log.append(this.#appendOf(change));
+    followed.state = state;
+  }
+
+  /**
+   * Writes the streams of several collections. Retries after events of other writers that did not move the end.
+   * @throws ConcurrencyError if another writer moved the end
+   */
+  async appendAll(changes: readonly Change[]): Promise<void> {
+    const { log } = this.#options;
+    let left = changes;
+    for (let attempt = 1; left.length > 0; attempt++) {
+      const outcomes = await log.appendAll(left.map((change) => this.#appendOf(change)));
+      const again: Change[] = [];
+      for (const [index, outcome] of outcomes.entries()) {
+        const change = left[index] as Change;
+        const { followed, state } = change;
+        if ("version" in outcome) {
+          followed.version = outcome.version;
+          followed.state = state;
+          continue;
+        }
+        const stream = this.nameOf(followed.address);
+        const isOwn = outcome.error instanceof ConcurrencyError && outcome.error.stream === stream;
+        if (!isOwn || attempt === ATTEMPTS) throw outcome.error;
+        // Another writer added flags, for example. If the end moved, another follower is active.
+        const head = await log.head(stream);
+        if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
+        followed.version = head.version;
+        again.push(change);
+      }
+      left = again;
+    }
+  }
+}

@@ -1,0 +1,308 @@
+/**
+ * Identifies the kind of an NFT contract by its answers and the shape of its events, never by a list of addresses.
+ * In: an address. Out: the `ContractIdentified` event, with the forms in which to read its transfers and the first
+ * block that can hold one.
+ */
+import { Interface } from "ethers";
+import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
+import type { ContractIdentified, TransferForm } from "../events/types.ts";
+import { onlyBytes } from "../rpc/abi.ts";
+import {
+  ASSIGN,
+  CAT_ADOPTED,
+  CAT_RESCUED,
+  CONSECUTIVE_TRANSFER,
+  IDENTIFYING_TOPICS,
+  PUNK_BOUGHT,
+  PUNK_TRANSFER,
+  TRANSFER,
+  TRANSFER_821,
+  TRANSFER_821_SECOND,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "../rpc/decode/transfers.ts";
+import { SpanController } from "../rpc/endpoint/span.ts";
+import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
+import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";
+
+const ABI = new Interface([
+  "function supportsInterface(bytes4) view returns (bool)",
+  "function name() view returns (string)",
+  "function symbol() view returns (string)",
+  "function decimals() view returns (uint8)",
+  "function ownerOf(uint256) view returns (address)",
+  "function punkIndexToAddress(uint256) view returns (address)",
+]);
+/** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155; ERC-821 as in package `erc821`. */
+const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
+const ERC821 = "0x7c0633c6";
+/**
+ * A contract of any standard may use the events of all of them. Some contracts are two kinds at once, and a proxy may
+ * have had a logic that followed a draft.
+ */
+const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
+/** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
+const SAMPLES = 12;
+/** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
+const PARTS = 8;
+/** Blocks after the deployment in which most NFTs have a log; newest blocks that are searched for unusual forms. */
+const FIRST_BLOCKS = 7_000;
+const NEWEST_BLOCKS = 1_000;
+/** Most blocks per answer in the search for a first log. The answer is parsed on the thread that serves requests. */
+const MAX_WINDOW = 200_000;
+/** Prefix of the code of an account that delegates to a contract (EIP-7702), before the 20 bytes of the address. */
+const DELEGATION = "0xef0100";
+
+type Identity = Omit<ContractIdentified, "type">;
+
+/**
+ * Identifies a contract by calls, code and first logs.
+ * @param reach the part of the history that may be searched for a first log if the calls do not tell
+ * @returns undefined if only a search of the whole history can tell
+ * @throws AppError if the chain does not answer; the caller may retry
+ */
+export async function identify(
+  reader: RpcChainReader,
+  address: Address,
+  reach: "first blocks" | "all",
+  signal: AbortSignal,
+): Promise<ContractIdentified | undefined> {
+  const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
+  const supports = (id: string) => call("supportsInterface", [id]);
+  const questions = [
+    ...[ERC165, INVALID, ERC721, ERC1155].map(supports),
+    call("name"),
+    call("symbol"),
+    call("decimals"),
+    supports(ERC821),
+  ];
+  const { header, results, hasCode, final } = await lookAt(reader, address, questions);
+  const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
+  const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
+  const head = header.number;
+  const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
+    type: "ContractIdentified",
+    ...fields,
+    // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
+    startBlock: Math.min(fields.startBlock, final + 1),
+    name,
+    symbol,
+    block: head,
+  });
+
+  if (!hasCode && (await isPlainAccount(reader, address))) {
+    return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
+  }
+  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
+  const honest = erc165 === true && invalid !== true;
+  // Don't start at the first log's block: a log that this answer omits would be missed for ever.
+  const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
+  const decimals = readDecimals(results[6]);
+  if (honest && erc721 === true) {
+    const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
+    return identity({ kind: "nft", forms, startBlock });
+  }
+  if (honest && erc1155 === true) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
+  // Divisible tokens are no NFTs, unless they emit an event that no ERC-20 has. 0 (CryptoPunks) proves nothing.
+  const divisible = decimals !== undefined && decimals > 0;
+  const first = reach === "all" && !divisible ? head : Math.min(head, startBlock + FIRST_BLOCKS - 1);
+  const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
+  if (found === undefined) return divisible || first === head ? nothing : undefined;
+  const plain = formsOfEvents(found);
+  const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, found));
+  if (plain !== undefined && !isForeign) return identity({ kind: "nft", forms: plain, startBlock });
+  if (divisible) return nothing;
+  const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
+  return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
+}
+
+/** Reads a contract's answers and code at the newest block, and the number of the final block. */
+async function lookAt(
+  reader: ChainReader,
+  address: Address,
+  questions: readonly Call[],
+  isAgain = false,
+): Promise<CallsAtHead & { readonly hasCode: boolean; readonly final: number }> {
+  const { header, results } = await reader.callsAtHead(questions);
+  const [code, final] = await Promise.all([
+    reader.code(address, header.number).catch((error: unknown) => {
+      if (isAgain || !isStateUnavailable(error)) throw error;
+      return undefined;
+    }),
+    reader.finalized(header),
+  ]);
+  const hasCode = code !== undefined && code !== "0x" && code !== "" && !isDelegation(code);
+  // An endpoint that is behind lacks a young contract. The other endpoints may have dropped its newest block's state.
+  const isDoubtful = !hasCode && !isAgain;
+  if (isDoubtful && ((await reader.benchLaggards(header)) || code === undefined)) {
+    return lookAt(reader, address, questions, true);
+  }
+  return { header, results, hasCode, final: final.number };
+}
+
+const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
+
+/**
+ * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
+ * data are an id only if the contract has no decimals; otherwise the word may be an amount.
+ */
+function formsOfClaim(decimals: number | undefined): TransferForm[] {
+  const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
+  return [...STANDARD_FORMS, ...odd];
+}
+
+function isTrue(result: CallResult | undefined): boolean {
+  return result?.ok === true && /^0x0{63}1$/.test(result.data);
+}
+
+/** Reads a string or bytes32 (as in early contracts); "" for no answer. Invalid UTF-8 becomes U+FFFD. */
+export function readText(result: CallResult | undefined): string {
+  if (result?.ok !== true || result.data.length < 66) return "";
+  try {
+    if (result.data.length > 66) return clean(onlyBytes(result.data).toString("utf8"));
+  } catch {
+    // Not a string. It may be bytes32 followed by more data.
+  }
+  const bytes = Buffer.from(result.data.slice(2, 66), "hex");
+  const end = bytes.indexOf(0);
+  return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
+}
+
+/** Most characters read of a name. A hostile name may have megabytes of control characters. */
+const MAX_READ = 4_096;
+
+/** Removes control characters and lone surrogates: the text goes into JSON and logs. At most 256 characters. */
+function clean(text: string): string {
+  return text
+    .slice(0, MAX_READ)
+    .replace(/\p{Cc}/gu, "")
+    .toWellFormed()
+    .slice(0, 256)
+    .toWellFormed();
+}
+
+function readDecimals(result: CallResult | undefined): number | undefined {
+  if (result?.ok !== true || result.data.length !== 66) return undefined;
+  const value = BigInt(result.data);
+  return value <= 255n ? Number(value) : undefined;
+}
+
+/** True if the account has sent transactions. Without code it never was a contract: a destroyed one has nonce 0. */
+async function isPlainAccount(reader: ChainReader, address: Address): Promise<boolean> {
+  return (await reader.transactionCount(address)) > 0;
+}
+
+/** Searches for the deployment by `eth_getCode`, several blocks per round trip. 0 if the node has no old state. */
+async function firstBlockWithCode(reader: ChainReader, address: Address, head: number): Promise<number> {
+  let without = -1;
+  let having = head;
+  try {
+    while (having - without > 1) {
+      const blocks = between(without, having);
+      const codes = await Promise.all(blocks.map((block) => reader.code(address, block)));
+      const first = codes.findIndex((code) => code !== "0x" && code !== "");
+      without = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? without;
+      having = blocks[first] ?? having;
+    }
+  } catch (error) {
+    if (isStateUnavailable(error)) return 0;
+    throw error;
+  }
+  return having;
+}
+
+/** Returns the blocks that divide an interval into equal parts. */
+function between(low: number, high: number): number[] {
+  const parts = Math.min(PARTS, high - low);
+  return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
+}
+
+/** Returns the possible NFT logs of the first blocks that have any. */
+async function firstLogs(
+  reader: RpcChainReader,
+  address: Address,
+  { fromBlock, toBlock, final, header }: { fromBlock: number; toBlock: number; final: number; header: BlockHeader },
+  signal: AbortSignal,
+): Promise<ChainLog[] | undefined> {
+  const span = new SpanController();
+  for (let from = fromBlock; from <= toBlock; ) {
+    signal.throwIfAborted();
+    const to = Math.min(toBlock, from + MAX_WINDOW - 1);
+    const filter = { addresses: [address], topics: IDENTIFYING_TOPICS, fromBlock: from, toBlock: to };
+    const found = await reader.firstLogs(filter, span, { reaching: to > final ? header : undefined, signal });
+    if (found.logs.length > 0) return found.logs;
+    from = found.toBlock + 1;
+  }
+  return undefined;
+}
+
+/** Returns the forms that the events' shape alone proves. Undefined if an ERC-20 could have emitted them as well. */
+function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | undefined {
+  const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
+  const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
+  if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return STANDARD_FORMS;
+  if (has(TRANSFER_821, TRANSFER_821_SECOND)) return [...STANDARD_FORMS, "erc821-created"];
+  if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
+  return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/**
+ * True if all logs are CryptoPunks' `Assign` and the contract lacks CryptoPunks' view. CryptoCats announces first
+ * owners by `Assign` and sales by its own events. Read as CryptoPunks, it would be listed with sellers as owners.
+ */
+async function isUnknownMarket(reader: ChainReader, address: Address, logs: readonly ChainLog[]): Promise<boolean> {
+  const assigned = logs.find((log) => log.topics[0] === ASSIGN && log.data.length === 66);
+  const isCertain = logs.some((log) => log.topics[0] === PUNK_TRANSFER || log.topics[0] === PUNK_BOUGHT);
+  if (assigned === undefined || isCertain) return false;
+  const data = ABI.encodeFunctionData("punkIndexToAddress", [assigned.data]);
+  const [result] = await reader.calls([{ to: address, data }], "latest");
+  return result?.ok !== true || result.data.length !== 66;
+}
+
+/** Returns a form that ERC-20 shares, if the contract names owners for the possible ids. */
+async function oddForm(
+  reader: ChainReader,
+  address: Address,
+  logs: readonly ChainLog[],
+): Promise<TransferForm | undefined> {
+  const transfers = logs.filter((log) => log.topics[0] === TRANSFER);
+  const inData = transfers.filter((log) => log.topics.length === 3 && log.data.length === 66);
+  if (inData.length > 0 && (await idsHaveOwners(reader, address, inData, 0))) return "erc721-id-in-data";
+  const unindexed = transfers.filter((log) => log.topics.length === 1 && log.data.length === 194);
+  if (unindexed.length > 0 && (await idsHaveOwners(reader, address, unindexed, 128))) return "erc721-unindexed";
+  return undefined;
+}
+
+/** Like `oddForm`, by the newest logs: the first tokens may all be burned by now. */
+async function oddFormNow(reader: ChainReader, address: Address, head: number): Promise<TransferForm | undefined> {
+  const fromBlock = Math.max(0, head - NEWEST_BLOCKS + 1);
+  return oddForm(
+    reader,
+    address,
+    await reader.logs({ addresses: [address], topics: [TRANSFER], fromBlock, toBlock: head }),
+  );
+}
+
+/** True if `ownerOf` knows an id of these logs. Otherwise the same shape is an ERC-20's amount. */
+async function idsHaveOwners(
+  reader: ChainReader,
+  address: Address,
+  logs: readonly ChainLog[],
+  idAt: number,
+): Promise<boolean> {
+  const words = new Set(logs.map((log) => log.data.slice(2 + idAt, 2 + idAt + 64)));
+  // The newest logs: their tokens are the least likely to be burned.
+  const ids = [...words].slice(-SAMPLES).map((word) => BigInt(`0x${word}`));
+  const results = await reader.calls(
+    ids.map((id) => ({ to: address, data: ABI.encodeFunctionData("ownerOf", [id]) })),
+    "latest",
+  );
+  return results.some((result) => result.ok && isOwner(result.data));
+}
+
+function isOwner(data: string): boolean {
+  if (!/^0x0{24}[0-9a-f]{40}$/i.test(data)) return false;
+  const owner = parseAddress(`0x${data.slice(26).toLowerCase()}`);
+  return owner !== undefined && owner !== ZERO_ADDRESS;
+}

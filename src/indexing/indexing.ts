@@ -1,0 +1,150 @@
+/**
+ * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
+ * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
+ */
+
+import type { BlockConsumer, IndexingObserver } from "../chain/consumer.ts";
+import { Follower } from "../chain/follower.ts";
+import { ChainProjection } from "../chain/view.ts";
+import type { Chain } from "../chains/chains.ts";
+import type { BlocksInDoubt } from "../collections/hot-collections.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Address } from "../core/hex.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import type { StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { Decoder } from "../rpc/decode/decode-pool.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import type { Verify } from "./checked-read.ts";
+import { CollectionFlags, type FlagLists, NO_LISTS, type ShapeOf } from "./flags.ts";
+import { FollowedCollections } from "./followed-collections.ts";
+import { IndexingJobs } from "./jobs.ts";
+
+interface IndexingOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly decoder: Pick<Decoder, "prepare">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly observer: IndexingObserver;
+  /** Identifies this process as holder of leases. */
+  readonly holder: string;
+  /** How strictly the logs of a backfill are checked. */
+  readonly verify: Verify;
+  /** Resolves when all readers that answer as of the head have caught up with the log. */
+  readonly settle: () => Promise<void>;
+  /** The operator's current lists of spam and of verified collections. */
+  readonly lists?: () => FlagLists;
+  /** Judges the shape of a collection's history. Without it no flag depends on history. */
+  readonly shapeOf?: ShapeOf;
+  /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
+  readonly isHeard?: () => boolean;
+  /** Minimum poll interval in ms; tests poll faster. */
+  readonly minPollMs?: number;
+}
+
+export class ChainIndexing {
+  readonly view: ChainProjection;
+  readonly #options: IndexingOptions;
+  readonly #collections: FollowedCollections;
+  readonly #consumers: BlockConsumer[];
+  readonly #follower: Follower;
+  readonly #jobs: IndexingJobs;
+  #following = false;
+
+  constructor(options: IndexingOptions) {
+    this.#options = options;
+    const { chain, log, reader, clock, logger, lifecycle, observer, holder, minPollMs, verify } = options;
+    const { chainId } = chain;
+    this.view = new ChainProjection(log, chain.chainId, options.settle);
+    const flags = new CollectionFlags({
+      chainId,
+      log,
+      logger,
+      lifecycle,
+      lists: options.lists ?? (() => NO_LISTS),
+      shapeOf: options.shapeOf,
+      onFound: () => this.#follower.pollNow(),
+    });
+    this.#collections = new FollowedCollections({ chain, log, reader, clock, logger, observer, verify, flags });
+    this.#consumers = [this.#collections];
+    this.#follower = new Follower({
+      chain,
+      log,
+      reader,
+      clock,
+      logger,
+      observer,
+      collections: this.#collections,
+      consumers: this.#consumers,
+      holder,
+      verify,
+      ...(options.isHeard === undefined ? {} : { hasSubscribers: options.isHeard }),
+      ...(minPollMs === undefined ? {} : { minPollMs }),
+    });
+    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
+  }
+
+  /** The collections that this process follows. */
+  followed(): readonly Address[] {
+    return this.#collections.addresses();
+  }
+
+  /** Adds a consumer of the follower's blocks, before `start`. */
+  addConsumer(consumer: BlockConsumer): void {
+    this.#consumers.push(consumer);
+  }
+
+  /**
+   * Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow.
+   * @param restore prepares the other consumers, after the head is known and before the follower starts
+   */
+  async start(restore: () => Promise<void>): Promise<void> {
+    await this.view.load();
+    await restore();
+    if (await this.#jobs.load()) this.follow();
+  }
+
+  /** Starts the follower, at most once. */
+  follow(): void {
+    if (this.#following) return;
+    this.#following = true;
+    this.#options.lifecycle.run(`follow ${this.#options.chain.name}`, (signal) => this.#follower.run(signal));
+  }
+
+  /** A stream of this chain grew. The chain's own stream moves the projection; a collection's may be work. */
+  async onWakeUp(stream: StreamName, version: number): Promise<void> {
+    if (stream === this.view.stream) {
+      await this.view.catchUp(version);
+      return;
+    }
+    if (!stream.startsWith("nft/")) return;
+    const head = await this.#options.log.head(stream);
+    this.#jobs.offer(head);
+    this.#collections.offer(head);
+    this.follow();
+  }
+
+  /** A followed block shows that a transfer is missing between two blocks. The follower then reads their receipts. */
+  doubt(address: Address, blocks: BlocksInDoubt): void {
+    this.#collections.doubt(address, blocks);
+    if (this.#following) this.#follower.pollNow();
+  }
+
+  /** The operator's lists changed: polls at once, so that flags don't wait for the next block. */
+  listsChanged(): void {
+    if (this.#following) this.#follower.pollNow();
+  }
+
+  /** A node announced a new block. */
+  headSeen(): void {
+    if (this.#following) this.#follower.headSeen();
+  }
+
+  stop(): void {
+    this.#jobs.stop();
+  }
+}

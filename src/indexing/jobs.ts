@@ -1,0 +1,353 @@
+/**
+ * Brings requested collections to the point where the follower takes over: identification, then backfill, each under
+ * the stream's lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The log
+ * is the queue: headlines tell the work left, after a restart or on another machine.
+ */
+
+import type { IndexingObserver } from "../chain/consumer.ts";
+import type { Follower } from "../chain/follower.ts";
+import { tryLease } from "../chain/lease.ts";
+import type { Chain } from "../chains/chains.ts";
+import { failureOf, fromHeadline, type IndexState, nextBlock, stallReason } from "../collections/headline.ts";
+import type { Clock } from "../core/clock.ts";
+import { ConcurrencyError, isAbort } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import { type Lifecycle, StallWatch } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
+import type { EventLog, StreamHead } from "../log/event-log.ts";
+import type { Decoder } from "../rpc/decode/decode-pool.ts";
+import type { Endpoint } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { assertContiguous, backfill } from "./backfill.ts";
+import type { Verify } from "./checked-read.ts";
+import type { CollectionFlags } from "./flags.ts";
+import type { FollowedCollections } from "./followed-collections.ts";
+import { identify } from "./identify.ts";
+import { StreamWriter } from "./stream-writer.ts";
+
+/** Collections in parallel per chain: one large backfill must not delay small ones. */
+const PARALLEL = 4;
+/** Parallel identifications that search the whole history: thousands of requests each, mostly without a result. */
+const SEARCHES = 2;
+/** Wait before the next attempt for a lease that another process holds. */
+const LEASE_RETRY_MS = 1_000;
+const PAGE = 1_000;
+
+export interface JobsOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly decoder: Pick<Decoder, "prepare">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly observer: IndexingObserver;
+  readonly follower: Follower;
+  readonly collections: FollowedCollections;
+  readonly flags: CollectionFlags;
+  readonly holder: string;
+  /** How strictly the logs of a backfill are checked. */
+  readonly verify: Verify;
+}
+
+const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
+
+/** Streams that wait for one kind of work, and streams with a running job. */
+class Lane {
+  readonly waiting = new Set<StreamName>();
+  readonly running = new Set<StreamName>();
+  readonly places: number;
+
+  constructor(places: number) {
+    this.places = places;
+  }
+
+  has(stream: StreamName): boolean {
+    return this.waiting.has(stream) || this.running.has(stream);
+  }
+
+  get size(): number {
+    return this.waiting.size + this.running.size;
+  }
+}
+
+/** The last block of a backfill, the endpoint that showed it, and the newest block that was shown with it. */
+interface FinalBlock extends BlockRef {
+  readonly shownBy: Endpoint | undefined;
+  readonly head: number;
+}
+
+/** The next step of a collection after a job: at once in some lane, or after a wait. */
+type Next = { readonly lane: Lane } | { readonly inMs: number };
+
+export class IndexingJobs {
+  readonly #options: JobsOptions;
+  readonly #work = new Lane(PARALLEL);
+  /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
+  readonly #searches = new Lane(SEARCHES);
+  /** Streams with a later attempt, and the function that cancels it. */
+  readonly #delayed = new Map<StreamName, () => void>();
+  /** Streams that grew during their job. The job may have read the stream before that. */
+  readonly #changedDuringJob = new Set<StreamName>();
+
+  constructor(options: JobsOptions) {
+    this.#options = options;
+  }
+
+  /** Number of collections that wait or have a running job. */
+  get open(): number {
+    return this.#work.size + this.#searches.size + this.#delayed.size;
+  }
+
+  /** Queues the open work of the log. Returns true if the chain has any stream that may be an NFT's. */
+  async load(): Promise<boolean> {
+    const { log, chain } = this.#options;
+    let any = false;
+    for (let after = ""; ; ) {
+      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
+      for (const head of page) {
+        const { status } = fromHeadline(head.headline);
+        any ||= status !== "not_nft" && status !== "not_a_contract";
+        this.offer(head);
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) return any;
+      after = last.stream;
+    }
+  }
+
+  /** Queues a stream of this chain if it has work left. */
+  offer(head: StreamHead): void {
+    const { status, retryAt } = fromHeadline(head.headline);
+    if (!OPEN.includes(status)) return;
+    if (this.#isTaken(head.stream)) {
+      this.#changedDuringJob.add(head.stream);
+      return;
+    }
+    const wait = retryAt - this.#options.clock.now();
+    if (wait > 0) this.#later(head.stream, wait);
+    else this.#enqueue(head.stream, this.#work);
+  }
+
+  #isTaken(stream: StreamName): boolean {
+    return this.#work.has(stream) || this.#searches.has(stream);
+  }
+
+  #later(stream: StreamName, ms: number): void {
+    this.#delayed.get(stream)?.();
+    const cancel = this.#options.clock.after(ms, () => {
+      this.#delayed.delete(stream);
+      this.#enqueue(stream, this.#work);
+    });
+    this.#delayed.set(stream, cancel);
+  }
+
+  #enqueue(stream: StreamName, lane: Lane): void {
+    if (this.#options.lifecycle.stopping || this.#isTaken(stream)) return;
+    lane.waiting.add(stream);
+    this.#fill(lane);
+  }
+
+  #fill(lane: Lane): void {
+    const { lifecycle } = this.#options;
+    for (const stream of lane.waiting) {
+      if (lane.running.size >= lane.places || lifecycle.stopping) return;
+      lane.waiting.delete(stream);
+      lane.running.add(stream);
+      const job = lifecycle.run(`index ${stream}`, async (signal) => {
+        let next: Next | undefined;
+        try {
+          this.#changedDuringJob.delete(stream);
+          next = await this.#job(stream, lane, signal);
+        } finally {
+          lane.running.delete(stream);
+        }
+        await this.#queueNext(stream, next);
+      });
+      job.finally(() => this.#fill(lane));
+    }
+  }
+
+  /** Queues the next step. Runs after the job has released its lease: until then the stream counts as taken. */
+  async #queueNext(stream: StreamName, next: Next | undefined): Promise<void> {
+    if (next === undefined) {
+      if (!this.#changedDuringJob.has(stream)) return;
+      const head = await this.#options.log.head(stream).catch(() => undefined);
+      if (head === undefined) this.#later(stream, LEASE_RETRY_MS);
+      else this.offer(head);
+    } else if ("lane" in next) this.#enqueue(stream, next.lane);
+    else this.#later(stream, next.inMs);
+  }
+
+  /** Cancels waiting jobs. Running ones end by the lifecycle's signal. */
+  stop(): void {
+    for (const cancel of this.#delayed.values()) cancel();
+    this.#delayed.clear();
+    for (const lane of [this.#work, this.#searches]) lane.waiting.clear();
+  }
+
+  async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
+    const { log, clock, holder, logger } = this.#options;
+    try {
+      const name = `index/${stream}`;
+      const options = { log, clock, name, holder, signal };
+      const done = await tryLease(options, (lease) => this.#attempt(stream, lane, lease.signal));
+      return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
+    } catch (error) {
+      if (signal.aborted || isAbort(error)) return undefined;
+      // The job lost its lease, or a race for the stream. The log knows the progress.
+      logger.debug({ err: error, stream }, "an indexing job was interrupted");
+      return { inMs: LEASE_RETRY_MS };
+    }
+  }
+
+  async #attempt(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
+    const { log, chain, clock, logger, observer } = this.#options;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "nft") return undefined;
+    const { address } = parsed;
+    const head = await log.head(stream);
+    const writer = new StreamWriter(log, head);
+    const stall = new StallWatch(clock, (ms) => this.#stalled(writer, address, ms));
+    const moved = () => stall.progressed();
+    try {
+      if (writer.state.status === "joining") this.#handOver(writer, address);
+      const isAsked = writer.state.status === "requested";
+      const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
+      const next = this.#laneAfter(lane, writer.state.status);
+      if (next === undefined && writer.state.status === "backfilling") {
+        const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
+        await this.#backfill(writer, address, end, { signal, moved });
+      }
+      await writer.settled();
+      return next && { lane: next };
+    } catch (error) {
+      // Waits for the running append: a second one must not run beside it, nor after the lease is released.
+      await writer.settled().catch(() => undefined);
+      if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
+      const { event, change, waitMs } = failureOf(error, writer.state, clock);
+      const meta = { chain: chain.name, address, attempt: change.attempt, retryInMs: waitMs };
+      logger.warn({ err: error, ...meta }, "indexing failed");
+      writer.append([event], change);
+      await writer.settled();
+      observer.failed(chain.chainId, address);
+      return { inMs: waitMs };
+    } finally {
+      stall.stop();
+    }
+  }
+
+  /** Reports the step of a job without progress: in the process's log, and to subscribers through the event log. */
+  #stalled(writer: StreamWriter, address: Address, ms: number): void {
+    const { chain, logger, reader } = this.#options;
+    const { state } = writer;
+    const doing = state.status === "requested" ? "identifying the contract" : `reading from block ${nextBlock(state)}`;
+    const reason = stallReason(doing, ms, reader.failureWithin(ms));
+    logger.warn({ chain: chain.name, address, seconds: Math.round(ms / 1_000), reason }, "indexing makes no progress");
+    if (writer.isIdle) writer.append([{ type: "IndexingStalled", reason }], {});
+  }
+
+  /** Returns the lane in which a collection continues after `lane`. Undefined: in the same job. */
+  #laneAfter(lane: Lane, status: IndexState["status"]): Lane | undefined {
+    if (status === "requested") return this.#searches;
+    return status === "backfilling" && lane === this.#searches ? this.#work : undefined;
+  }
+
+  /**
+   * Identifies the contract and begins the append of the result. If only a search can tell, appends no event. Returns
+   * the final block if the history must be read up to it.
+   */
+  async #identify(
+    writer: StreamWriter,
+    address: Address,
+    lane: Lane,
+    signal: AbortSignal,
+  ): Promise<FinalBlock | undefined> {
+    const { reader, decoder, chain, clock, logger } = this.#options;
+    decoder.prepare();
+    const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
+    if (identified === undefined) return undefined;
+    await writer.settled();
+    const { kind, forms, startBlock } = identified;
+    const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
+    logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
+    if (kind !== "nft") {
+      writer.append([identified], { ...common, status: kind });
+      return undefined;
+    }
+    // A contract younger than the final block has no final history. The follower reads all of it.
+    const final = await this.#finalBlock();
+    const flags = this.#options.flags.identified(address, writer.state, identified);
+    const status = startBlock > final.number ? "joining" : "backfilling";
+    writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    if (status === "joining") this.#handOver(writer, address, final.head);
+    return final;
+  }
+
+  /** @param from the last known final block. An endpoint with a lower one may be behind; the pool asks another. */
+  async #finalBlock(from = 0): Promise<FinalBlock> {
+    const { reader } = this.#options;
+    let tips = await reader.tips();
+    if (tips.finalized.number < from && (await reader.benchLaggards(tips.head))) tips = await reader.tips();
+    const { finalized, head, shownBy } = tips;
+    return { number: finalized.number, hash: finalized.hash, shownBy, head: head.number };
+  }
+
+  /**
+   * Registers the collection with the follower, which reads on while the last append of the history is still running.
+   * @param seen the newest block known since the request; without it the follower polls first
+   */
+  #handOver(writer: StreamWriter, address: Address, seen?: number): void {
+    this.#options.collections.offerPending(address, writer.state, writer.settled());
+    this.#options.follower.readied(seen);
+  }
+
+  async #backfill(
+    writer: StreamWriter,
+    address: Address,
+    final: FinalBlock,
+    { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
+  ): Promise<void> {
+    const { reader, chain, observer, clock, verify } = this.#options;
+    const target = final.number;
+    if (nextBlock(writer.state) > target) {
+      // The node's final block is below the stored history: the node is behind. The job is retried later.
+      throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
+    }
+    let transfers = 0;
+    const ranges = backfill({
+      reader,
+      clock,
+      verify,
+      address,
+      forms: writer.state.forms,
+      fromBlock: nextBlock(writer.state),
+      final: { number: target, hash: final.hash },
+      shownBy: final.shownBy,
+      signal,
+      onMalformed: (count) => observer.malformed(chain.chainId, count),
+    });
+    for await (const events of ranges) {
+      // One append at a time. The next ranges are read and decoded meanwhile.
+      await writer.settled();
+      signal.throwIfAborted();
+      let next = nextBlock(writer.state);
+      let { endHash } = writer.state;
+      for (const event of events) {
+        assertContiguous(event, next);
+        next = event.toBlock + 1;
+        endHash = event.toHash;
+        transfers += event.count;
+      }
+      const end = next - 1;
+      const status = end >= target ? "joining" : "backfilling";
+      const flags = this.#options.flags.due(address, writer.state);
+      const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
+      const progress = { block: end, target, transfers };
+      writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
+      moved();
+      if (status === "joining") this.#handOver(writer, address, final.head);
+    }
+  }
+}

@@ -1,0 +1,283 @@
+/**
+ * The collections of one chain whose history is read. Reads each one's missing blocks up to the followed head, declares
+ * it complete there, and passes it on to be followed.
+ */
+
+import {
+  assertNoFork,
+  assertOnChain,
+  ForkedAnswersError,
+  firstUnlinked,
+  type HeaderOf,
+  presentHeaders,
+} from "../chain/branch.ts";
+import { failureOf, type IndexState, nextBlock } from "../collections/headline.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { HeaderRef, NftEvent } from "../events/types.ts";
+import type { StreamHead } from "../log/event-log.ts";
+import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { Verify } from "./checked-read.ts";
+import type { Followed, FollowedStreams } from "./followed-streams.ts";
+
+// Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
+// requests only the headers that are missing here.
+
+class SeenHeaders {
+  readonly #byNumber = new Map<number, BlockHeader>();
+  readonly #most: number;
+
+  /** @param most how many blocks below the newest header are kept */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Adds headers in rising order. A later header replaces an earlier one of the same number. */
+  add(headers: readonly BlockHeader[]): void {
+    const newest = headers.at(-1);
+    if (newest === undefined) return;
+    const least = newest.number - this.#most;
+    for (const header of headers) if (header.number > least) this.#byNumber.set(header.number, header);
+    for (const number of this.#byNumber.keys()) {
+      if (number <= least || number > newest.number) this.#byNumber.delete(number);
+    }
+  }
+
+  /** Returns the full header of this block, if it was seen. */
+  find({ number, hash }: Pick<HeaderRef, "number" | "hash">): BlockHeader | undefined {
+    const header = this.#byNumber.get(number);
+    return header?.hash === hash ? header : undefined;
+  }
+}
+
+interface Joining extends Followed {
+  /** The append that makes the collection ready to join, while it is pending. */
+  appended?: Promise<StreamHead> | undefined;
+  /** True if logs must come from receipts, because an endpoint omitted some before. */
+  byReceipts?: boolean;
+  /** Failed attempts in a row. */
+  failures?: number;
+}
+
+interface JoiningOptions {
+  readonly clock: Clock;
+  readonly reader: ChainReader;
+  readonly streams: FollowedStreams;
+  readonly verify: Verify;
+  /** Takes over a collection that has joined. */
+  readonly onJoined: (followed: Followed) => void;
+  /** Called for a collection whose stream another writer moved on. */
+  readonly onMovedOn: (address: Address) => Promise<void>;
+  /** Called for a collection that could not be read, with the wait in ms before the next attempt. */
+  readonly onFailed: (followed: Followed, error: unknown, waitMs: number) => void;
+}
+
+/** Newest blocks whose logs are checked against headers at a join: more than any chain leaves unfinalised. */
+const MAX_CHECKED = 512;
+/** After this many temporary failures in a row, a collection waits alone: each failure delays the chain's next poll. */
+const MAX_MISSES = 3;
+/** A collection further behind goes back to the backfill, which decodes off this thread. */
+const MAX_JOIN_GAP = 10_000;
+
+export class JoiningCollections {
+  readonly #options: JoiningOptions;
+  readonly #waiting = new Map<Address, Joining>();
+  readonly #seen = new SeenHeaders(MAX_CHECKED);
+
+  constructor(options: JoiningOptions) {
+    this.#options = options;
+  }
+
+  add(followed: Followed & { readonly byReceipts?: boolean }): void {
+    this.#waiting.set(followed.address, followed);
+  }
+
+  clear(): void {
+    this.#waiting.clear();
+  }
+
+  /** Adds a collection that becomes ready with a pending append. Its missing blocks are read meanwhile. */
+  expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
+    const joining: Joining = { address, version: 0, state, appended };
+    this.#waiting.set(address, joining);
+    // The job that appends goes on from the log's state.
+    appended.catch(() => this.#remove(joining));
+  }
+
+  /** Removes a collection. Returns false if it was removed or replaced meanwhile. */
+  #remove(joining: Joining): boolean {
+    return this.#waiting.get(joining.address) === joining && this.#waiting.delete(joining.address);
+  }
+
+  /** Records the reason for the delay in the streams of the collections that wait. */
+  async stalled(reason: string): Promise<void> {
+    for (const joining of [...this.#waiting.values()]) {
+      if (joining.appended !== undefined) continue;
+      const { state } = joining;
+      await this.#options.streams.append({ followed: joining, events: [{ type: "IndexingStalled", reason }], state });
+    }
+  }
+
+  /** Remembers headers that the follower has read and follows. */
+  saw(headers: readonly BlockHeader[]): void {
+    this.#seen.add(headers);
+  }
+
+  /**
+   * Completes the collections that wait: reads from their end to the followed head and appends `IndexingCompleted`.
+   * Their logs must agree with the unfinalised headers of `headerOf`. Returns false if one of them needs a newer head.
+   */
+  async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+    const { streams, onMovedOn, clock } = this.#options;
+    let isEnough = true;
+    for (const joining of [...this.#waiting.values()]) {
+      if (joining.state.retryAt > clock.now()) continue;
+      // Its final blocks are above the head of a follower that was stopped for a while.
+      if (nextBlock(joining.state) > head.number + 1) {
+        isEnough = false;
+        continue;
+      }
+      try {
+        const isOver = await this.#joinOne(joining, head, headerOf);
+        // Deletes a newer entry as well: it comes from the wake-up of the same append and is out of date.
+        if (isOver) this.#waiting.delete(joining.address);
+      } catch (error) {
+        const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
+        if (!isOwn) {
+          // Move it to the end of the queue: perhaps only this collection cannot be read.
+          if (this.#remove(joining)) this.#waiting.set(joining.address, joining);
+          throw error;
+        }
+        // Another worker moved the stream on. Reload its state from the log.
+        this.#remove(joining);
+        await onMovedOn(joining.address);
+      }
+    }
+    return isEnough;
+  }
+
+  /** Joins one collection. Returns false if it could not be read, or its pending append failed. */
+  async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+    const { streams, onJoined } = this.#options;
+    const { state } = joining;
+    const from = nextBlock(state);
+    // The follower itself may be on an orphaned branch without knowing it yet.
+    if (state.endHash !== "") assertNoFork({ number: state.end, hash: state.endHash }, headerOf);
+    if (head.number - from > MAX_JOIN_GAP) {
+      if (!(await awaitAppend(joining))) return false;
+      await streams.append({ followed: joining, events: [], state: { ...state, status: "backfilling" } });
+      return true;
+    }
+    let logs: ChainLog[];
+    try {
+      logs = await this.#readMissing(joining, head, headerOf);
+    } catch (error) {
+      if (error instanceof ForkedAnswersError) throw error;
+      joining.failures = (joining.failures ?? 0) + 1;
+      if (isRetryable(error) && joining.failures < MAX_MISSES) throw error;
+      joining.failures = 0;
+      await this.#failed(joining, error);
+      return false;
+    }
+    if (!(await awaitAppend(joining))) return false;
+    const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
+    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
+    const { number: end, hash: endHash } = head;
+    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0 };
+    try {
+      await streams.append({ followed: joining, events, state: complete });
+    } catch (error) {
+      if (error instanceof ConcurrencyError) throw error;
+      // The append may have succeeded although its answer was lost. Reload from the log before any revert.
+      throw new AppError("the join of a collection was interrupted", { code: "write_interrupted", cause: error });
+    }
+    onJoined(joining);
+    return true;
+  }
+
+  /** Reads the logs of the blocks that a collection lacks, and checks that they lie on the followed branch. */
+  async #readMissing(
+    { address, state, byReceipts = false }: Joining,
+    head: HeaderRef,
+    headerOf: HeaderOf,
+  ): Promise<ChainLog[]> {
+    const { reader, verify } = this.#options;
+    const from = nextBlock(state);
+    const firstChecked = byReceipts ? from : this.#firstChecked(head);
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
+    const headers = this.#newestHeaders(Math.max(from, firstChecked), head, headerOf);
+    const isCovered = from >= firstChecked;
+    const options = { strict: byReceipts || verify === "receipts", reaching: isCovered ? undefined : head };
+    const [logs, known, before] = await Promise.all([
+      reader.completeLogs(filter, headers, options),
+      headers,
+      isCovered || state.end < 0 ? undefined : presentHeaders(reader, [state.end]),
+    ]);
+    // The stored history was final when it was read. Never append blocks of a chain that lacks its last block.
+    const endHash = before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined);
+    if (state.endHash !== "" && endHash !== undefined && endHash !== state.endHash) {
+      throw new AppError(`the stored history ends on block ${state.end}, which is not on the followed chain`, {
+        code: "not_canonical",
+        meta: { block: state.end, hash: state.endHash, found: endHash },
+      });
+    }
+    const linked = new Map(known.map((header) => [header.number, header]));
+    assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
+    return logs;
+  }
+
+  /**
+   * Records a failure that is final or repeated as this collection's own, with a later attempt. The chain's other
+   * collections don't wait for it.
+   */
+  async #failed(joining: Joining, error: unknown): Promise<void> {
+    const { streams, clock, onFailed } = this.#options;
+    if (!(await awaitAppend(joining))) return;
+    const { event, change, waitMs } = failureOf(error, joining.state, clock);
+    await streams.append({ followed: joining, events: [event], state: { ...joining.state, ...change } });
+    onFailed(joining, error, waitMs);
+  }
+
+  #firstChecked(head: HeaderRef): number {
+    return head.number - (this.#options.verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1) + 1;
+  }
+
+  /**
+   * Returns the headers of the newest missing blocks, in order and linked to the head, to check logs against. Always
+   * requests the head: a node that is behind or on another branch lacks its hash.
+   * @throws ForkedAnswersError
+   */
+  async #newestHeaders(from: number, head: HeaderRef, headerOf: HeaderOf): Promise<BlockHeader[]> {
+    const { reader } = this.#options;
+    const headers: BlockHeader[] = [];
+    const unknown: number[] = [];
+    for (let number = from; number <= head.number; number++) {
+      const held = headerOf(number);
+      const seen = held === undefined || number === head.number ? undefined : this.#seen.find(held);
+      if (seen === undefined) unknown.push(number);
+      else headers.push(seen);
+    }
+    const asked = await presentHeaders(reader, unknown);
+    for (const header of asked) assertNoFork(header, headerOf);
+    headers.push(...asked);
+    headers.sort((a, b) => a.number - b.number);
+    // `headerOf` has no final blocks. Only the link to the head proves their branch.
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
+    this.#seen.add(asked);
+    return headers;
+  }
+}
+
+/** Waits for the pending append and takes over its version. Returns false if the append failed. */
+async function awaitAppend(joining: Joining): Promise<boolean> {
+  if (joining.appended === undefined) return true;
+  try {
+    joining.version = (await joining.appended).version;
+    joining.appended = undefined;
+    return true;
+  } catch {
+    return false;
+  }
+}

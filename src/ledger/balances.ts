@@ -1,0 +1,342 @@
+/**
+ * Histories of ERC-1155 balances: the lists of `entry-lists.ts`, an index from each holding to its newest entry, and
+ * the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower it.
+ * So supply has a history like any balance.
+ */
+import { mix } from "../core/hash-seed.ts";
+import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
+import { HashIndex } from "./hash-index.ts";
+import type { TokenLinks } from "./owners.ts";
+import { Bitmap, type StateCodec, WordTable } from "./tables.ts";
+import { PAUSED, type Steps } from "./trails.ts";
+
+const ZERO_OWNER = 0;
+
+const hashPair = (seed: number, slot: number, owner: number): number => {
+  const hash = Math.imul(mix(mix(seed, slot), owner), 0x85ebca6b);
+  return hash ^ (hash >>> 16);
+};
+
+export class BalanceHistory {
+  readonly #lists: EntryLists;
+  /** Marks the transfers that created a holding. */
+  readonly #bringers = new Bitmap();
+  /** By (slot, owner): the newest entry of the holding's list. */
+  readonly #index = new HashIndex();
+  /** Number of single-owner facts the collection had, as (first transfer it applies to, number). */
+  readonly #after = new WordTable(2);
+  /**
+   * By slot: the address indexes of all holders of the token, combined by exclusive or. With one holder the word is its
+   * index. With several it is meaningless, so `soleHolder` checks the balance of the address it names.
+   */
+  readonly #holders = new WordTable(1);
+  /** Burns of a sender's whole balance: the transfer, and the word of `#holders` after it. See `soleHolder`. */
+  readonly #emptied = new WordTable(2);
+  readonly #links: TokenLinks;
+
+  /** Tokens with a supply above zero, and holdings above zero, at the newest block. */
+  liveTokens = 0;
+  liveHoldings = 0;
+
+  /**
+   * @param links keeps the newest entry of each token's supply
+   * @param steps counts the steps of walks
+   */
+  constructor(links: TokenLinks, steps: Steps) {
+    this.#links = links;
+    this.#lists = new EntryLists(steps);
+  }
+
+  get count(): number {
+    return this.#lists.count;
+  }
+
+  get bytes(): number {
+    const holders = this.#holders.bytes + this.#emptied.bytes;
+    return this.#lists.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes + holders;
+  }
+
+  block(transfer: number): number {
+    return this.#lists.block(transfer);
+  }
+
+  /** The token's previous transfer, or -1. */
+  prev(transfer: number): number {
+    return this.#lists.prev(transfer);
+  }
+
+  holdingOwner(holding: number): number {
+    return this.#lists.holdingOwner(holding);
+  }
+
+  holdingSlot(holding: number): number {
+    return this.#lists.holdingSlot(holding);
+  }
+
+  readonly #hashOf = (entry: number): number => {
+    const holding = this.#lists.holdingOf(entry);
+    return hashPair(this.#index.seed, this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
+  };
+
+  /** The place of the holding (slot, owner) in the index, or -1. */
+  #find(slot: number, owner: number, hash: number): number {
+    const index = this.#index;
+    for (let place = index.home(hash); ; place++) {
+      place = index.seek(hash, place);
+      if (place < 0) return -1;
+      const holding = this.#lists.holdingOf(index.rowAt(hash, place));
+      if (this.holdingSlot(holding) === slot && this.holdingOwner(holding) === owner) return place;
+    }
+  }
+
+  /** The newest entry of the owner's list, or -1. */
+  #tailOf(slot: number, owner: number): number {
+    if (owner === ZERO_OWNER) return this.#links.supplyTail(slot);
+    const hash = hashPair(this.#index.seed, slot, owner);
+    const place = this.#find(slot, owner, hash);
+    return place < 0 ? -1 : this.#index.rowAt(hash, place);
+  }
+
+  /** The owner's balance at the newest block; for the zero address the token's supply. */
+  balance(slot: number, owner: number): Amount {
+    return this.#lists.balance(this.#tailOf(slot, owner));
+  }
+
+  /**
+   * Records a transfer of `amount` > 0 and returns its index. The sender must hold at least that much, unless it is the
+   * zero address. Sender and receiver must not both be the zero address.
+   * @param after number of single-owner facts the collection has: it orders the two kinds
+   */
+  push(
+    { block, slot, from, to }: { block: number; slot: number; from: number; to: number },
+    amount: Amount,
+    { prev, after }: { prev: number; after: number },
+  ): number {
+    this.#index.reserve(2 * this.count + 1, this.#hashOf);
+    const transfer = this.#lists.add(block, prev, amount);
+    if (this.#after.count === 0 || this.#after.get(this.#after.count - 1, 1) !== after) {
+      const row = this.#after.add();
+      this.#after.set(row, 0, transfer);
+      this.#after.set(row, 1, after);
+    }
+    if (from === ZERO_OWNER) this.#mint(transfer, slot, amount);
+    else this.#send(transfer, slot, from, amount);
+    const brings = to !== ZERO_OWNER && this.#receive(transfer, slot, to, amount);
+    if (to === ZERO_OWNER) this.#burn(transfer, slot, amount);
+    this.#bringers.push(brings);
+    return transfer;
+  }
+
+  #mint(transfer: number, slot: number, amount: Amount): void {
+    const before = this.#links.supplyTail(slot);
+    const supply = this.#lists.balance(before);
+    this.#lists.append(2 * transfer, { before, holding: SUPPLY, balance: addAmounts(supply, amount) });
+    this.#links.setSupplyTail(slot, 2 * transfer);
+    if (supply === 0) this.liveTokens++;
+  }
+
+  #burn(transfer: number, slot: number, amount: Amount): void {
+    const before = this.#links.supplyTail(slot);
+    const left = subtractAmounts(this.#lists.balance(before), amount);
+    this.#lists.append(2 * transfer + 1, { before, holding: SUPPLY, balance: left });
+    this.#links.setSupplyTail(slot, 2 * transfer + 1);
+    if (left === 0) this.liveTokens--;
+    else if (this.#lists.balance(2 * transfer) === 0) {
+      const row = this.#emptied.add();
+      this.#emptied.set(row, 0, transfer);
+      this.#emptied.set(row, 1, this.#holders.get(slot, 0));
+    }
+  }
+
+  /** Adds the owner to the token's word of `#holders`, or removes it. */
+  #toggle(slot: number, owner: number): void {
+    const holders = this.#holders;
+    while (holders.count <= slot) holders.set(holders.add(), 0, 0);
+    holders.set(slot, 0, holders.get(slot, 0) ^ owner);
+  }
+
+  #send(transfer: number, slot: number, from: number, amount: Amount): void {
+    const hash = hashPair(this.#index.seed, slot, from);
+    const place = this.#find(slot, from, hash);
+    const before = this.#index.rowAt(hash, place);
+    const left = subtractAmounts(this.#lists.balance(before), amount);
+    this.#lists.append(2 * transfer, { before, holding: this.#lists.holdingOf(before), balance: left });
+    this.#index.replace(hash, place, 2 * transfer);
+    if (left > 0) return;
+    this.liveHoldings--;
+    this.#toggle(slot, from);
+  }
+
+  /** Returns true if the transfer created the holding. */
+  #receive(transfer: number, slot: number, to: number, amount: Amount): boolean {
+    const hash = hashPair(this.#index.seed, slot, to);
+    const place = this.#find(slot, to, hash);
+    if (place < 0) {
+      this.#lists.begin(transfer, slot, to);
+      this.#index.add(hash, 2 * transfer + 1, this.#hashOf);
+      this.liveHoldings++;
+      this.#toggle(slot, to);
+      return true;
+    }
+    const before = this.#index.rowAt(hash, place);
+    const held = this.#lists.balance(before);
+    const holding = this.#lists.holdingOf(before);
+    this.#lists.append(2 * transfer + 1, { before, holding, balance: addAmounts(held, amount) });
+    this.#index.replace(hash, place, 2 * transfer + 1);
+    if (held === 0) {
+      this.liveHoldings++;
+      this.#toggle(slot, to);
+    }
+    return false;
+  }
+
+  /** Undoes the newest transfer. Returns its slot, and the token's transfer before it. */
+  pop(): { slot: number; prev: number } {
+    const lists = this.#lists;
+    const transfer = this.count - 1;
+    const [sent, received] = [2 * transfer, 2 * transfer + 1];
+    const receiver = lists.holdingOf(received);
+    const slot = lists.holdingSlot(receiver === SUPPLY ? lists.holdingOf(sent) : receiver);
+    if (receiver === SUPPLY) {
+      if (lists.balance(received) === 0) this.liveTokens++;
+    } else if (lists.balance(lists.before(received)) === 0) {
+      this.liveHoldings--;
+      this.#toggle(slot, this.holdingOwner(receiver));
+    }
+    this.#retract(received, slot);
+    const sender = lists.holdingOf(sent);
+    if (sender === SUPPLY) {
+      if (lists.balance(lists.before(sent)) === 0) this.liveTokens--;
+    } else if (lists.balance(sent) === 0) {
+      this.liveHoldings++;
+      this.#toggle(slot, this.holdingOwner(sender));
+    }
+    this.#retract(sent, slot);
+    const prev = this.prev(transfer);
+    lists.pop();
+    this.#bringers.pop();
+    for (const table of [this.#after, this.#emptied]) {
+      if (table.count > 0 && table.get(table.count - 1, 0) === transfer) table.count--;
+    }
+    return { slot, prev };
+  }
+
+  /** Removes the newest entry from its list. */
+  #retract(entry: number, slot: number): void {
+    const holding = this.#lists.holdingOf(entry);
+    const before = this.#lists.before(entry);
+    if (holding === SUPPLY) this.#links.setSupplyTail(slot, before);
+    else if (before < 0) this.#index.remove(entry, this.#hashOf);
+    else {
+      const hash = this.#hashOf(entry);
+      this.#index.replace(hash, this.#find(slot, this.holdingOwner(holding), hash), before);
+    }
+    this.#lists.retract(entry);
+  }
+
+  /** Drops stale marks of the trails, after the last `pop` of a revert. */
+  cut(): void {
+    this.#lists.cut();
+  }
+
+  /** The token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
+  find(slot: number, tail: number, block: number): number {
+    return this.#lists.findTransfer(slot, tail, block);
+  }
+
+  /** The newest entry of a holding, or -1. */
+  newestEntry(holding: number): number {
+    return this.#tailOf(this.holdingSlot(holding), this.holdingOwner(holding));
+  }
+
+  /** The newest entry of a holding at or before `block`; -1 for none, or `PAUSED`. */
+  findEntry(holding: number, block: number): number {
+    return this.#lists.find(holding, this.newestEntry(holding), block);
+  }
+
+  /** Like `findEntry`, but never pauses. */
+  entryAt(holding: number, block: number): number {
+    for (;;) {
+      const entry = this.findEntry(holding, block);
+      if (entry !== PAUSED) return entry;
+    }
+  }
+
+  /** The previous entry of the same holding, or -1. */
+  entryBefore(entry: number): number {
+    return this.#lists.before(entry);
+  }
+
+  /** The balance after an entry; 0 for -1. */
+  heldAfter(entry: number): Amount {
+    return this.#lists.balance(entry);
+  }
+
+  /** The holding of a transfer's receiver; -1 for a burn. */
+  receiverOf(transfer: number): number {
+    return this.#lists.holdingOf(2 * transfer + 1);
+  }
+
+  /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
+  nextHolding(holding: number): number {
+    return this.#bringers.next(holding);
+  }
+
+  /** Number of single-owner facts the collection had when the holding appeared. */
+  holdingAfter(holding: number): number {
+    return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
+  }
+
+  /** The token's supply after `block`, or `PAUSED`. */
+  findSupply(slot: number, block: number): Amount {
+    const entry = this.#lists.find(~slot, this.#links.supplyTail(slot), block);
+    return entry === PAUSED ? PAUSED : this.#lists.balance(entry);
+  }
+
+  /**
+   * The only holder of the whole `supply` after `last`, the token's last transfer up to a block, as an address index.
+   * -1 if there are several; `PAUSED` if the walk to its balance is not finished.
+   */
+  soleHolder(slot: number, last: number, supply: Amount): number {
+    const lists = this.#lists;
+    // The receiver holds something. Either it is the only holder, or there are several.
+    const receiver = lists.holdingOf(2 * last + 1);
+    if (receiver !== SUPPLY) return this.#isAll(2 * last + 1, supply) ? this.holdingOwner(receiver) : -1;
+    const sent = 2 * last;
+    if (lists.balance(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(lists.holdingOf(sent)) : -1;
+    // The sender has nothing left. With several holders the word may name any address, so check its balance.
+    const owner = this.#emptied.get(this.#emptied.upperBound(0, last) - 1, 1);
+    const tail = owner === ZERO_OWNER ? -1 : this.#tailOf(slot, owner);
+    if (tail < 0) return -1;
+    const entry = lists.find(lists.holdingOf(tail), tail, this.block(last));
+    if (entry === PAUSED) return PAUSED;
+    return entry >= 0 && this.#isAll(entry, supply) ? owner : -1;
+  }
+
+  #isAll(entry: number, supply: Amount): boolean {
+    return !isLess(this.#lists.balance(entry), supply);
+  }
+
+  /** True if the transfer was a mint. */
+  isMint(transfer: number): boolean {
+    return this.#lists.holdingOf(2 * transfer) === SUPPLY;
+  }
+
+  countAt(block: number): number {
+    return this.#lists.countAt(block);
+  }
+
+  /** Saves all balances through the keeper, or restores them. */
+  *keeping(keeper: StateCodec): Generator<void> {
+    yield* this.#lists.keeping(keeper);
+    for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.keep(keeper);
+    const { liveTokens, liveHoldings } = keeper.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
+    this.liveTokens = liveTokens;
+    this.liveHoldings = liveHoldings;
+  }
+
+  /** Releases unused capacity. */
+  trim(): void {
+    for (const part of [this.#lists, this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
+ * its token, so the owner at a block is found by a walk back from the tail. See `trails.ts` for long walks.
+ */
+import { CHUNK_BITS, CHUNK_MASK, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { PAUSED, STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
+
+// The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
+// are the index of an entry (or ERC-1155 transfer), -1 for none, or -(2 + r) for "as id range r minted it". The owner
+// repeats the tail's, because the fold checks each transfer against it: reading the tail would be one more cache miss.
+
+export class TokenLinks {
+  /** Words: first, tail, owner (an index of the address table). */
+  readonly table = new WordTable(3);
+
+  get bytes(): number {
+    return this.table.bytes;
+  }
+
+  first(slot: number): number {
+    return this.table.get(slot, 0);
+  }
+
+  tail(slot: number): number {
+    return this.table.get(slot, 1);
+  }
+
+  setFirst(slot: number, first: number): void {
+    this.table.set(slot, 0, first);
+  }
+
+  setTail(slot: number, tail: number): void {
+    this.table.set(slot, 1, tail);
+  }
+
+  owner(slot: number): number {
+    return this.table.get(slot, 2);
+  }
+
+  setOwner(slot: number, owner: number): void {
+    this.table.set(slot, 2, owner);
+  }
+
+  /** Adds the links of the next slot, which the token table has added. */
+  add(link: number, owner: number): void {
+    const slot = this.table.add();
+    this.setFirst(slot, link);
+    this.setTail(slot, link);
+    this.setOwner(slot, owner);
+  }
+
+  /** The newest supply entry of an ERC-1155 token, or -1; it takes the owner's word. */
+  supplyTail(slot: number): number {
+    return this.owner(slot);
+  }
+
+  setSupplyTail(slot: number, entry: number): void {
+    this.setOwner(slot, entry);
+  }
+
+  truncate(count: number): void {
+    this.table.count = count;
+  }
+
+  /** Saves all rows through the keeper, or restores them. */
+  keep(keeper: StateCodec): void {
+    this.table.keep(keeper);
+  }
+
+  trim(): void {
+    this.table.trim();
+  }
+}
+
+/** Words of an entry: block, slot, receiver (an index of the address table), previous entry (see `prev`). */
+const WIDTH = 4;
+
+export class OwnerHistory {
+  readonly table = new WordTable(WIDTH);
+  readonly #steps: Steps;
+  readonly #trails: Trails;
+
+  /** @param steps counts the steps of walks */
+  constructor(steps: Steps) {
+    this.#steps = steps;
+    this.#trails = new Trails({ block: (entry) => this.block(entry), before: (entry) => this.prev(entry) }, steps);
+  }
+
+  get count(): number {
+    return this.table.count;
+  }
+
+  get bytes(): number {
+    return this.table.bytes + this.#trails.bytes;
+  }
+
+  block(entry: number): number {
+    return this.table.get(entry, 0) >>> 0;
+  }
+
+  slot(entry: number): number {
+    return this.table.get(entry, 1);
+  }
+
+  to(entry: number): number {
+    return this.table.get(entry, 2);
+  }
+
+  /** The token's previous entry: an index, -1, or -(2 + r) for id range r. */
+  prev(entry: number): number {
+    return this.table.get(entry, 3);
+  }
+
+  push(block: number, slot: number, to: number, prev: number): number {
+    const entry = this.table.add();
+    const chunk = this.table.chunks[entry >>> CHUNK_BITS] as Int32Array;
+    const at = (entry & CHUNK_MASK) * WIDTH;
+    chunk[at] = block;
+    chunk[at + 1] = slot;
+    chunk[at + 2] = to;
+    chunk[at + 3] = prev;
+    return entry;
+  }
+
+  /** Removes the newest entry. The caller updates its token. */
+  pop(): void {
+    this.table.count--;
+  }
+
+  /** The token's newest entry at or before `block`, by a walk from `tail`; below 0 like `prev`, or `PAUSED`. */
+  find(tail: number, block: number): number {
+    let entry = tail;
+    let steps = 0;
+    for (; entry >= 0 && this.block(entry) > block; steps++) {
+      if (steps === STEPS_WITHOUT_MARKS) return this.#trails.find(this.slot(tail), tail, block);
+      entry = this.prev(entry);
+    }
+    if (steps > 0) this.#steps.count += steps;
+    return entry;
+  }
+
+  /** Like `find`, but never pauses. */
+  at(tail: number, block: number): number {
+    for (;;) {
+      const entry = this.find(tail, block);
+      if (entry !== PAUSED) return entry;
+    }
+  }
+
+  /** Drops stale marks of the trails, after the last `pop` of a revert. */
+  cut(): void {
+    this.#trails.cut(this.count);
+  }
+
+  /** Number of entries at or before `block`. */
+  countAt(block: number): number {
+    return this.table.upperBound(0, block);
+  }
+
+  /** Saves all rows through the keeper, or restores them. */
+  keep(keeper: StateCodec): void {
+    this.table.keep(keeper);
+  }
+
+  trim(): void {
+    this.table.trim();
+  }
+}
+
+// First mints of tokens that had another transfer before; such contracts exist. A token with a mint as its first
+// transfer needs no record here, so this table is empty for nearly all collections.
+
+const NO_MINT_YET = -1;
+/** Memory of a map entry, in JavaScriptCore. */
+const ENTRY_BYTES = 48;
+
+export class LateMints {
+  /**
+   * Slot → an entry (or ERC-1155 transfer) of its history, or `NO_MINT_YET`. One map per chunk of `CHUNK_BITS` slots,
+   * because a map rehashes all its entries when it grows.
+   */
+  readonly #chunks: (Map<number, number> | undefined)[] = [];
+  #count = 0;
+
+  get bytes(): number {
+    return this.#count * ENTRY_BYTES;
+  }
+
+  /** Saves all mints through the keeper, or restores them. */
+  *keeping(keeper: StateCodec): Generator<void> {
+    const table = new WordTable(2);
+    for (const chunk of keeper.isReading ? [] : this.#chunks) {
+      for (const [slot, entry] of chunk ?? []) {
+        const row = table.add();
+        table.set(row, 0, slot);
+        table.set(row, 1, entry);
+        if (row % VALUES_PER_SLICE === 0) yield;
+      }
+    }
+    table.keep(keeper);
+    for (let row = 0; keeper.isReading && row < table.count; row++) {
+      this.#set(table.get(row, 0), table.get(row, 1));
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+  }
+
+  #get(slot: number): number | undefined {
+    return this.#chunks[slot >>> CHUNK_BITS]?.get(slot);
+  }
+
+  #set(slot: number, entry: number): void {
+    const number = slot >>> CHUNK_BITS;
+    // Fill the gap: an array with many holes becomes a slow sparse one.
+    while (this.#chunks.length <= number) this.#chunks.push(undefined);
+    const chunk = this.#chunks[number] ?? new Map<number, number>();
+    this.#chunks[number] = chunk;
+    if (!chunk.has(slot)) this.#count++;
+    chunk.set(slot, entry);
+  }
+
+  /** Records a transfer of a token. Call in chain order. */
+  note(slot: number, entry: number, { isFirst, isMint }: { isFirst: boolean; isMint: boolean }): void {
+    if (isFirst) {
+      if (!isMint) this.#set(slot, NO_MINT_YET);
+    } else if (isMint && this.#get(slot) === NO_MINT_YET) this.#set(slot, entry);
+  }
+
+  /** The entry of the token's first mint, if that was not its first transfer. */
+  of(slot: number): number | undefined {
+    const entry = this.#get(slot);
+    return entry === NO_MINT_YET ? undefined : entry;
+  }
+
+  /** Undoes a transfer of the token, in a reorg. */
+  retract(slot: number, entry: number): void {
+    if (this.#get(slot) === entry) this.#set(slot, NO_MINT_YET);
+  }
+
+  /** Removes the token, in a reorg. */
+  forget(slot: number): void {
+    if (this.#chunks[slot >>> CHUNK_BITS]?.delete(slot) === true) this.#count--;
+  }
+}

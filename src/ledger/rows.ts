@@ -1,0 +1,301 @@
+/**
+ * The order of a listing: rows in order of first appearance. A segment is a run of token slots, or an ERC-2309 id
+ * range, which costs one object however long it is. A token of a range that moved has a slot but keeps its row in the
+ * range.
+ */
+
+import { GAP_CHUNK_ROWS } from "./gaps.ts";
+import { type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { bigIntToId, type IdWords, idToBigInt } from "./token-slots.ts";
+
+// A budget for id ranges that overlap known ids. One event of a few bytes can stand for any number of ids, and a
+// hostile contract emits ten thousand events in a transaction. In: the cost of the next range, in chain order. Out: the
+// part of it that the budget allows. A reorg refunds what its blocks took.
+
+const BLOCK = 0;
+const SUM = 1;
+
+export class RangeBudget {
+  readonly #limit: number;
+  /** Block, and the sum taken up to it: one row per block that took anything. */
+  readonly #taken = new WordTable(2);
+
+  /** @param most below 2^31, because sums are signed words */
+  constructor(most: number) {
+    this.#limit = most;
+  }
+
+  get bytes(): number {
+    return this.#taken.bytes;
+  }
+
+  /** Takes `wanted`, or as much as is left. Returns the amount taken. */
+  take(block: number, wanted: number): number {
+    const taken = this.#taken;
+    const last = taken.count - 1;
+    const sum = last < 0 ? 0 : taken.get(last, SUM);
+    const given = Math.min(wanted, this.#limit - sum);
+    if (given === 0) return 0;
+    const row = last >= 0 && taken.get(last, BLOCK) >>> 0 === block ? last : taken.add();
+    taken.set(row, BLOCK, block);
+    taken.set(row, SUM, sum + given);
+    return given;
+  }
+
+  /** Refunds what was taken above `block`. */
+  revert(block: number): void {
+    this.#taken.count = this.#taken.upperBound(BLOCK, block);
+  }
+
+  keep(keeper: StateCodec): void {
+    this.#taken.keep(keeper);
+  }
+}
+
+/** Words of a saved range: its id, and the fields that its segment lacks. */
+const ID_WORDS = 8;
+const RANGE_WORDS = ID_WORDS + 3;
+
+/** `count` ids from `id` on, minted to `to` by one event. */
+export interface IdRange {
+  readonly id: bigint;
+  readonly count: number;
+  readonly block: number;
+  /** Receiver, as an index of the address table. */
+  readonly to: number;
+  /** Number of owner-history entries when the range appeared: its place among them. */
+  readonly entryAt: number;
+  readonly firstRow: number;
+}
+
+type Segment =
+  | { readonly kind: "slots"; readonly firstRow: number; readonly firstSlot: number; count: number }
+  | { readonly kind: "range"; readonly firstRow: number; readonly range: number; readonly count: number };
+
+/** A row: a slot, or the id at `offset` of a range. */
+type Row = { readonly slot: number } | { readonly range: number; readonly offset: number };
+
+/** The code that a token's history has for "still as range r minted it". */
+export const rangeCode = (range: number): number => -(2 + range);
+export const rangeOfCode = (code: number): number => -code - 2;
+
+export class RowOrder {
+  ranges: IdRange[] = [];
+  #segments: Segment[] = [];
+  /** The segments of slots, in order of both slots and rows. */
+  #runs: Extract<Segment, { kind: "slots" }>[] = [];
+  /** Ranges by first id, for look-ups; ranges never overlap. */
+  #byId: number[] = [];
+  count = 0;
+
+  get bytes(): number {
+    return (this.#segments.length + this.ranges.length) * 96;
+  }
+
+  /** Saves all rows through the keeper, or restores them. */
+  *keeping(keeper: StateCodec): Generator<void> {
+    const ranges = new WordTable(RANGE_WORDS);
+    // By segment: its first slot, or ~range; its number of rows, in two words.
+    const segments = new WordTable(3);
+    const byId = new WordTable(1);
+    if (!keeper.isReading) yield* this.#putInto(ranges, segments, byId);
+    for (const table of [ranges, segments, byId]) table.keep(keeper);
+    if (keeper.isReading) yield* this.#takeFrom(ranges, segments, byId);
+  }
+
+  *#putInto(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
+    const words: IdWords = new Uint32Array(ID_WORDS);
+    for (const { id, block, to, entryAt } of this.ranges) {
+      const row = ranges.add();
+      bigIntToId(id, words);
+      for (let word = 0; word < ID_WORDS; word++) ranges.set(row, word, words[word] as number);
+      for (const [word, value] of [block, to, entryAt].entries()) ranges.set(row, ID_WORDS + word, value);
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+    for (const segment of this.#segments) {
+      const row = segments.add();
+      segments.set(row, 0, segment.kind === "range" ? ~segment.range : segment.firstSlot);
+      segments.set(row, 1, segment.count % 2 ** 32);
+      segments.set(row, 2, segment.count / 2 ** 32);
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+    for (const index of this.#byId) {
+      const row = byId.add();
+      byId.set(row, 0, index);
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+  }
+
+  *#takeFrom(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
+    const words: IdWords = new Uint32Array(ID_WORDS);
+    const word = (row: number, at: number): number => ranges.get(row, ID_WORDS + at);
+    for (let row = 0; row < segments.count; row++) {
+      const first = segments.get(row, 0);
+      const count = (segments.get(row, 1) >>> 0) + segments.get(row, 2) * 2 ** 32;
+      const firstRow = this.count;
+      if (first >= 0) this.addSlots(first, count);
+      else {
+        const range = ~first;
+        for (let at = 0; at < ID_WORDS; at++) words[at] = ranges.get(range, at);
+        const [block, to, entryAt] = [word(range, 0) >>> 0, word(range, 1), word(range, 2)];
+        this.ranges.push({ id: idToBigInt(words), count, block, to, entryAt, firstRow });
+        this.#segments.push({ kind: "range", firstRow, range, count });
+        this.count += count;
+      }
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+    for (let row = 0; row < byId.count; row++) {
+      this.#byId.push(byId.get(row, 0));
+      if (row % VALUES_PER_SLICE === 0) yield;
+    }
+  }
+
+  /** Adds rows for `count` slots from `slot` on. */
+  addSlots(slot: number, count: number): void {
+    const last = this.#segments.at(-1);
+    if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count += count;
+    else {
+      const run = { kind: "slots" as const, firstRow: this.count, firstSlot: slot, count };
+      this.#segments.push(run);
+      this.#runs.push(run);
+    }
+    this.count += count;
+  }
+
+  /** The row of a slot that was added by `addSlots`. */
+  rowOf(slot: number): number {
+    const after = lowerBound(
+      this.#runs.length,
+      (index) => (this.#runs[index] as { firstSlot: number }).firstSlot > slot,
+    );
+    const run = this.#runs[after - 1];
+    return run === undefined ? -1 : run.firstRow + slot - run.firstSlot;
+  }
+
+  /** Number of rows that had appeared by the end of `block`; rows are in chain order. */
+  countAt(block: number, firstBlockOf: (slot: number) => number): number {
+    const blockOf = (segment: Segment) =>
+      segment.kind === "range" ? (this.ranges[segment.range] as IdRange).block : firstBlockOf(segment.firstSlot);
+    const after = lowerBound(this.#segments.length, (index) => blockOf(this.#segments[index] as Segment) > block);
+    const last = this.#segments[after - 1];
+    if (last === undefined) return 0;
+    if (last.kind === "range") return last.firstRow + last.count;
+    return last.firstRow + lowerBound(last.count, (offset) => firstBlockOf(last.firstSlot + offset) > block);
+  }
+
+  addRange(range: Omit<IdRange, "firstRow">): number {
+    const index = this.ranges.push({ ...range, firstRow: this.count }) - 1;
+    this.#segments.push({ kind: "range", firstRow: this.count, range: index, count: range.count });
+    this.count += range.count;
+    this.#byId.splice(this.#position(range.id), 0, index);
+    return index;
+  }
+
+  /** Number of ranges that start at or below `id`. */
+  #position(id: bigint): number {
+    let low = 0;
+    let high = this.#byId.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.ranges[this.#byId[middle] as number] as IdRange).id <= id) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The range that contains `id`, or -1. */
+  rangeOf(id: bigint): number {
+    if (this.ranges.length === 0) return -1;
+    const index = this.#byId[this.#position(id) - 1];
+    if (index === undefined) return -1;
+    const range = this.ranges[index] as IdRange;
+    return id < range.id + BigInt(range.count) ? index : -1;
+  }
+
+  /** True if any id of [first, first + count) lies in a range. */
+  overlaps(first: bigint, count: number): boolean {
+    if (this.rangeOf(first) >= 0) return true;
+    const next = this.#byId[this.#position(first)];
+    return next !== undefined && (this.ranges[next] as IdRange).id < first + BigInt(count);
+  }
+
+  /** Index of the segment that contains `row`. */
+  #segmentOf(row: number): number {
+    let low = 0;
+    let high = this.#segments.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#segments[middle] as Segment).firstRow <= row) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+
+  /** The slot in `row`, and the number of rows from there to the end of its segment. In an id range: -1 and 0. */
+  slotsAt(row: number): { slot: number; count: number } {
+    const segment = this.#segments[this.#segmentOf(row)];
+    if (segment?.kind !== "slots") return { slot: -1, count: 0 };
+    const offset = row - segment.firstRow;
+    return { slot: segment.firstSlot + offset, count: Math.max(0, segment.count - offset) };
+  }
+
+  /**
+   * Visits rows from `from` on until `visit` returns false. `visit` gets (slot, -1) or (-1, range, offset), so that a
+   * row needs no object. `pass` is called at each row that starts a chunk, and returns the row at which to continue.
+   */
+  scan(
+    from: number,
+    visit: (row: number, slot: number, range: number, offset: number) => boolean,
+    pass: (row: number) => number,
+  ): void {
+    let row = from;
+    for (let s = this.#segmentOf(from); s >= 0 && s < this.#segments.length; s++) {
+      const segment = this.#segments[s] as Segment;
+      const end = segment.firstRow + segment.count;
+      for (; row < end; row++) {
+        if (row % GAP_CHUNK_ROWS === 0) row = pass(row);
+        if (row >= end) break;
+        const offset = row - segment.firstRow;
+        const going =
+          segment.kind === "slots"
+            ? visit(row, segment.firstSlot + offset, -1, 0)
+            : visit(row, -1, segment.range, offset);
+        if (!going) return;
+      }
+    }
+  }
+
+  /** Removes ranges above `block` and slots from `slots` on, after a reorg. */
+  truncate(block: number, slots: number): void {
+    const ranges = this.ranges.length;
+    for (let last = this.#segments.at(-1); last !== undefined; last = this.#segments.at(-1)) {
+      if (last.kind === "range") {
+        if ((this.ranges[last.range] as IdRange).block <= block) break;
+        this.ranges.pop();
+        this.#segments.pop();
+        this.count -= last.count;
+        continue;
+      }
+      const kept = Math.max(0, Math.min(last.count, slots - last.firstSlot));
+      this.count -= last.count - kept;
+      last.count = kept;
+      if (kept > 0) break;
+      this.#segments.pop();
+      this.#runs.pop();
+    }
+    // One filter for all removed ranges: a block may have ten thousand.
+    if (this.ranges.length < ranges) this.#byId = this.#byId.filter((index) => index < this.ranges.length);
+  }
+}
+
+/** The first index of [0, count) at which `isAbove` holds, or `count`. `isAbove` must hold for all indexes after it. */
+function lowerBound(count: number, isAbove: (index: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isAbove(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

@@ -1,0 +1,157 @@
+/**
+ * Plans a page for a route: at once if no long walk is needed, else in slices that count the pairs of its block and
+ * read its entries. The snapshot is decided before the first await and stays valid as long as its block does. If the
+ * block changes meanwhile, the planning starts again.
+ */
+
+import type { Collection } from "../collections/collection.ts";
+import { currentCollection, type ShownChain } from "../collections/current.ts";
+import type { CollectionProjections } from "../collections/hot-collections.ts";
+import { yieldToEventLoop } from "../core/background.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { readInSlices, type Slice } from "../ledger/listing.ts";
+import { buildPairIndexInSlices } from "../ledger/pairs.ts";
+import { areHoldersReady, countEntries, findRowInSlices } from "../ledger/places.ts";
+import {
+  beginningOf,
+  EMPTY_SLICE,
+  type FirstPage,
+  fillPage,
+  isStillTrue,
+  type PageFrom,
+  type PagePlan,
+  type PageStart,
+  planPage,
+  sliceOf,
+  snapshotOf,
+  startPage,
+} from "./pages.ts";
+
+interface PlanSource {
+  readonly projections: CollectionProjections;
+  readonly chain: ShownChain;
+  readonly chainId: number;
+  readonly address: Address;
+}
+
+/** Starts in slices. After that the page is read in one go, so that a request ends even if reorgs keep coming. */
+const MAX_BEGINNINGS = 4;
+
+/**
+ * Plans a page of the collection that `currentCollection` just returned.
+ * @throws ApiError, directly or by the promise; AppError `chain_moved`, which is retryable
+ */
+export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
+  const { holders } = "cursor" in from ? from.cursor : from.first;
+  if (holders) return planInSlices(source, collection, from);
+  if (findingRange(source.chain, collection, from)?.next().done === false)
+    return planInSlices(source, collection, from);
+  const start = startPage(collection, source.chain, from);
+  const work = readingPage(start);
+  const { done, value } = work.next();
+  return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
+}
+
+/** A page that is being read in slices. */
+interface Begun {
+  readonly start: PageStart;
+  readonly work: Generator<void, Slice>;
+}
+
+async function planInSlices(
+  source: PlanSource,
+  before: Collection,
+  from: PageFrom,
+  underWay?: Begun,
+): Promise<PagePlan> {
+  const { projections, chain, chainId, address } = source;
+  let collection = before;
+  for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
+    const begun = beginning === 1 && underWay !== undefined ? underWay : await beginPage(source, collection, from);
+    const read = begun && (await readOn(begun, chain));
+    // Nothing is awaited between the last check and `fillPage`.
+    if (begun !== undefined && read !== undefined) {
+      projections.updateSize(chainId, address);
+      return fillPage(begun.start, read);
+    }
+    collection = await currentCollection({ projections, chain }, { chainId, address }, undefined);
+  }
+  return planPage(collection, chain, from);
+}
+
+async function beginPage(source: PlanSource, collection: Collection, from: PageFrom): Promise<Begun | undefined> {
+  const start = await startInSlices(source, collection, from);
+  return start && { start, work: readingPage(start) };
+}
+
+/**
+ * Walks to the start of a range of tokens as of a block. The walk leaves marks by which `positionAfter` finds the row
+ * fast. Undefined at the newest block, which needs no walk.
+ */
+function findingRange(chain: ShownChain, collection: Collection, from: PageFrom): Generator<void, unknown> | undefined {
+  if ("cursor" in from) return undefined;
+  const { part, asOfBlock } = from.first;
+  if (part === undefined || asOfBlock === undefined) return undefined;
+  const { ledger } = collection;
+  const block = snapshotOf(collection, chain, asOfBlock).block?.number;
+  if (block === undefined) return undefined;
+  return findRowInSlices(ledger, block, beginningOf(part, countEntries(ledger, block, false)));
+}
+
+/** The snapshot and the start of the page in it; undefined if the block changed meanwhile. */
+async function startInSlices(
+  { chain }: PlanSource,
+  collection: Collection,
+  from: PageFrom,
+): Promise<PageStart | undefined> {
+  if ("cursor" in from) return startPage(collection, chain, from);
+  const { first } = from;
+  const { ledger } = collection;
+  const snapshot = snapshotOf(collection, chain, first.asOfBlock);
+  if (!first.holders) {
+    const work = findingRange(chain, collection, from);
+    while (work?.next().done === false) {
+      await yieldToEventLoop();
+      await shownAsFar(collection, chain);
+      if (!isStillTrue(snapshot, collection, chain)) return undefined;
+    }
+    return startPage(collection, chain, from, snapshot);
+  }
+  const block = snapshot.block?.number;
+  if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
+    const isMade = await buildPairIndexInSlices(ledger, block);
+    await shownAsFar(collection, chain);
+    if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
+      return undefined;
+  }
+  return startPage(collection, chain, from, snapshot);
+}
+
+function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: FirstPage): boolean {
+  return (!withTotal && part === undefined) || areHoldersReady(ledger, block, part !== undefined);
+}
+
+function* readingPage(start: PageStart): Generator<void, Slice> {
+  const options = sliceOf(start);
+  if (start.walk === undefined || options === undefined) return EMPTY_SLICE;
+  return yield* readInSlices(start.collection.ledger, { ...options, holders: start.walk.holders });
+}
+
+/** Reads the page's entries in slices; undefined if the block changed meanwhile. */
+async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
+  const { collection, walk, status } = start;
+  const block = walk && { number: walk.block, hash: walk.hash as Hash };
+  for (;;) {
+    await shownAsFar(collection, chain);
+    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
+    const { done, value } = work.next();
+    if (done === true) return value;
+    await yieldToEventLoop();
+  }
+}
+
+/** Waits until the visible chain has the collection's version: a reorg reverts the collection's blocks first. */
+async function shownAsFar({ chainVersion }: Collection, chain: ShownChain): Promise<void> {
+  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
+}

@@ -1,0 +1,185 @@
+/**
+ * Examines the pictures of tokens that clients read, in the order of the requests, a few at a time. Runs beside the
+ * metadata worker under the same lease. Results go to the collection's metadata stream.
+ */
+import { LRUCache } from "lru-cache";
+import { isAbort } from "../../core/errors.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import type { Logger } from "../../core/logger.ts";
+import { backoffMs } from "../../core/retry.ts";
+import { encodeTokens } from "../../events/columns.ts";
+import type { MetadataBooks } from "../books.ts";
+import { fromBlob, toBlob } from "../outcome.ts";
+import { appendMetadata, Outbox } from "../outcome-writer.ts";
+import { type TokenTexts, textOfToken } from "../texts.ts";
+import { keyOf, type Token } from "../work.ts";
+import { type ExaminerOptions, examine, isRetryable, type MediaDocument, nameOf } from "./media.ts";
+
+interface MediaWorkerOptions extends ExaminerOptions {
+  readonly chainId: number;
+  readonly logger: Logger;
+  readonly books: MetadataBooks;
+  readonly texts: TokenTexts;
+  /** Bytes of memory for the results of examined pictures. */
+  readonly maxBytes: number;
+  readonly observe: (status: MediaDocument["status"]) => void;
+}
+
+/** Result of an examination: enough to decide if the picture is examined again. */
+interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
+  /** Hash of its document. */
+  readonly hash: Hash;
+}
+
+interface PictureRequest {
+  readonly address: Address;
+  readonly token: Token;
+}
+
+interface Found extends PictureRequest {
+  readonly hash: Hash;
+}
+
+const PARALLEL = 4;
+const MAX_WISHES = 20_000;
+/** Least time between two examinations of a picture that failed temporarily. */
+export const MEDIA_RETRY_MS = 600_000;
+/** Backoff after a failure to write to the log. */
+const WRITE_BASE_MS = 2_000;
+const WRITE_MAX_MS = 300_000;
+
+export class MediaWorker {
+  readonly #options: MediaWorkerOptions;
+  readonly #requests = new Map<string, PictureRequest>();
+  readonly #working = new Set<string>();
+  /** By the name of the URI, because many tokens share one picture. */
+  readonly #known: LRUCache<string, Promise<Examined>>;
+  readonly #outbox: Outbox<Found>;
+  #wake: (() => void) | undefined;
+  /** Consecutive failures to write. */
+  #failures = 0;
+  /** Pause before the next examination, after a failure to write. */
+  #pauseMs = 0;
+
+  constructor(options: MediaWorkerOptions) {
+    this.#options = options;
+    this.#known = new LRUCache({ maxSize: options.maxBytes, sizeCalculation: (_, name) => 512 + 2 * name.length });
+    this.#outbox = new Outbox({
+      clock: options.clock,
+      write: (found) => this.#write(found),
+      onFailure: (found, error) => this.#requeue(found, error),
+    });
+  }
+
+  /** Queues the pictures of tokens. */
+  want(address: Address, tokens: readonly Token[]): void {
+    for (const token of tokens) {
+      const key = `${address}/${keyOf(token)}`;
+      if (this.#requests.size >= MAX_WISHES || this.#working.has(key)) continue;
+      this.#requests.set(key, { address, token });
+    }
+    this.#wake?.();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const running = new Set<Promise<void>>();
+    const onAbort = () => this.#wake?.();
+    signal.addEventListener("abort", onAbort, { once: true });
+    while (!signal.aborted) {
+      if (this.#pauseMs > 0) {
+        const pause = this.#pauseMs;
+        this.#pauseMs = 0;
+        await this.#options.clock.sleep(pause, signal).catch(() => undefined);
+        continue;
+      }
+      const [next] = this.#requests;
+      if (next === undefined || running.size >= PARALLEL) {
+        const woken = new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        await Promise.race([woken, ...running]);
+        continue;
+      }
+      const [key, wish] = next;
+      this.#requests.delete(key);
+      this.#working.add(key);
+      const work = this.#fulfil(wish, signal).finally(() => {
+        this.#working.delete(key);
+        running.delete(work);
+      });
+      running.add(work);
+    }
+    await Promise.all(running);
+    await this.#outbox.flush();
+    this.#requests.clear();
+    this.#failures = 0;
+    this.#pauseMs = 0;
+  }
+
+  #warn(error: unknown): void {
+    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "failed to examine a picture");
+  }
+
+  async #fulfil({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
+    const { books, chainId, texts, clock, log } = this.#options;
+    try {
+      const book = await books.get(chainId, address);
+      const slot = book.find(token.kind, token.id);
+      const good = slot < 0 ? undefined : book.good(slot);
+      if (good?.hash === undefined) return;
+      const text = await texts.get(good.hash);
+      const uri = text === undefined ? null : textOfToken(text, token).image;
+      if (uri === null) return;
+      const known = book.media(slot);
+      const bytes = known === undefined ? undefined : await log.getBlob(known);
+      const before = bytes === undefined ? undefined : fromBlob<MediaDocument>(bytes);
+      const isSettled =
+        before?.uri === uri && !(isRetryable(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
+      if (isSettled) return;
+      const hash = await this.#examined(uri, signal);
+      this.#outbox.add({ address, token, hash });
+    } catch (error) {
+      if (!signal.aborted) this.#warn(error);
+    }
+  }
+
+  async #examined(uri: string, signal: AbortSignal): Promise<Hash> {
+    const { clock } = this.#options;
+    const name = nameOf(uri);
+    const known = this.#known.get(name);
+    if (known !== undefined) {
+      const examined = await known;
+      if (!isRetryable(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
+    }
+    const examining = this.#examine(uri, signal);
+    this.#known.set(name, examining);
+    // An exception is a fault of this service, not of the picture, so don't remember it.
+    examining.catch(() => this.#known.delete(name));
+    return (await examining).hash;
+  }
+
+  async #examine(uri: string, signal: AbortSignal): Promise<Examined> {
+    const { log, observe } = this.#options;
+    const document = await examine(this.#options, uri, signal);
+    observe(document.status);
+    const { status, updatedAt, version = 0 } = document;
+    return { status, updatedAt, version, hash: await log.putBlob(toBlob(document)) };
+  }
+
+  async #write(found: readonly Found[]): Promise<void> {
+    for (const [address, group] of Map.groupBy(found, (one) => one.address)) {
+      const tokens = encodeTokens(group.map(({ token, hash }) => ({ ...token, hash })));
+      const event = { type: "MediaExamined", count: group.length, tokens } as const;
+      await appendMetadata(this.#options, { chainId: this.#options.chainId, address }, [event]);
+    }
+    this.#failures = 0;
+  }
+
+  /** Queues tokens again after their results could not be written. The retry finds the pictures in memory. */
+  #requeue(found: readonly Found[], error: unknown): void {
+    const { clock, chainId, logger } = this.#options;
+    this.#pauseMs = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
+    logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "failed to write the results of examined pictures");
+    for (const { address, token } of found) this.want(address, [token]);
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * Wires the metadata parts together: those that all chains share (fetcher, hosts, parser, previews, books, texts) and
+ * those of each chain (worker, media worker, announcements). Readers get facts from memory and the log; the workers
+ * fetch.
+ */
+import { LRUCache } from "lru-cache";
+import type { BlockConsumer, ChainView } from "../chain/consumer.ts";
+import type { Chain } from "../chains/chains.ts";
+import type { CollectionProjections } from "../collections/hot-collections.ts";
+import { Semaphore } from "../core/background.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { encodeTokens, NO_HASH } from "../events/columns.ts";
+import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
+import type { Entry } from "../ledger/listing.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import { MetadataBooks } from "./books.ts";
+import { type MediaDocument, previewSize } from "./media/media.ts";
+import { MediaWorker } from "./media/media-worker.ts";
+import { Previews } from "./media/previews.ts";
+import { MIN_REFRESH_MS } from "./outcome.ts";
+import { appendMetadata } from "./outcome-writer.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
+import { Fetcher } from "./resolve/fetcher.ts";
+import { Hosts } from "./resolve/hosts.ts";
+import { Parser } from "./resolve/parser.ts";
+import { Resolver } from "./resolve/resolver.ts";
+import type { Gateways } from "./resolve/uri.ts";
+import type { Wire } from "./resolve/wire.ts";
+import { TokenTexts } from "./texts.ts";
+import { Announcements, TokenUriReader } from "./token-uris.ts";
+import { keyOf, type Token } from "./work.ts";
+import { MetadataWorker } from "./worker.ts";
+
+/** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. */
+const SLOTS = 64;
+const PER_HOST = 16;
+/** Share of the bytes for texts that is for documents of pictures. */
+const DOCUMENTS_PART = 1 / 8;
+/** Share of them that each chain has for the results of examined pictures. */
+const EXAMINED_PART = 1 / 64;
+const SAMPLE_MS = 600_000;
+
+export interface MetadataObserver {
+  outcome(chainId: number, outcome: MetadataReason | "resolved" | "repaired"): void;
+  media(chainId: number, status: MediaDocument["status"]): void;
+}
+
+interface MetadataOptions {
+  readonly log: EventLog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly projections: CollectionProjections;
+  readonly wire: Wire;
+  readonly gateways: Gateways;
+  readonly allowPrivate: boolean;
+  /** Without a trailing slash. */
+  readonly publicUrl: () => string;
+  /** Bytes of memory for books, and the same for texts. */
+  readonly cacheBytes: number;
+  /** Stored bytes of a collection's metadata above which only tokens that clients read are fetched. */
+  readonly maxStoredBytes: number;
+  readonly observer: MetadataObserver;
+  /** First wait before a finished collection is sampled, in ms. */
+  readonly sampleMs?: number;
+}
+
+interface MetadataChainOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly holder: string;
+  /** Addresses of the followed collections. */
+  readonly followed: () => readonly Address[];
+}
+
+/** The metadata of one chain. */
+export interface ChainMetadata {
+  readonly consumer: BlockConsumer;
+  /** Starts the worker, which waits for the chain's metadata lease. */
+  start(lifecycle: Lifecycle): void;
+  onWakeUp(stream: StreamName): void;
+  /** Number of tokens in flight in this process. */
+  inFlight(): number;
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
+  versionOf(address: Address): number | undefined;
+}
+
+/** Counts of a collection's tokens, by the result of their metadata. */
+interface MetadataProgress {
+  readonly resolved: number;
+  readonly failed: number;
+}
+
+export class Metadata {
+  readonly books: MetadataBooks;
+  readonly #options: MetadataOptions;
+  readonly #parser: Parser;
+  /** A parser for pages only, so that they don't wait for fetched content. */
+  readonly #reading: Parser;
+  readonly #previews: Previews;
+  readonly #texts: TokenTexts;
+  readonly #resolver: Resolver;
+  readonly #reader: FactsReader;
+  readonly #chains = new Map<number, MetadataWorker>();
+  /** Tokens that this process requested from the process with the lease. */
+  readonly #requested = new LRUCache<string, true>({ max: 100_000, ttl: MIN_REFRESH_MS });
+  readonly #unsubscribe: () => void;
+
+  constructor(options: MetadataOptions) {
+    this.#options = options;
+    const { log, clock, logger, wire, gateways, allowPrivate, cacheBytes, publicUrl } = options;
+    if (allowPrivate) {
+      logger.warn({}, "METADATA_ALLOW_PRIVATE is on: token URIs may reach this machine and its network");
+    }
+    this.books = new MetadataBooks({ log, logger, maxBytes: cacheBytes });
+    this.#parser = new Parser({ clock });
+    this.#reading = new Parser({ clock });
+    this.#texts = new TokenTexts(log, this.#reading, cacheBytes - cacheBytes * DOCUMENTS_PART);
+    this.#previews = new Previews(clock);
+    const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
+    const hosts = new Hosts(clock, PER_HOST);
+    const slots = new Semaphore(SLOTS);
+    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, gateways });
+    const shown = { books: this.books, texts: this.#texts, maxBytes: cacheBytes * DOCUMENTS_PART };
+    this.#reader = new FactsReader({ ...shown, log, clock, publicUrl });
+    this.#unsubscribe = this.books.subscribe((stream, _book, events) => {
+      const parsed = parseStream(stream);
+      if (parsed.kind !== "chain") this.#chains.get(parsed.chainId)?.onEvents(parsed.address, events);
+    });
+  }
+
+  /** Adds a chain. */
+  chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
+    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes } = this.#options;
+    const { sampleMs = SAMPLE_MS } = this.#options;
+    const { chainId } = chain;
+    const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
+    const media = new MediaWorker({
+      ...shared,
+      previews: this.#previews,
+      texts: this.#texts,
+      maxBytes: cacheBytes * EXAMINED_PART,
+      observe: (status) => observer.media(chainId, status),
+    });
+    const worker = new MetadataWorker({
+      ...shared,
+      projections,
+      view,
+      holder,
+      media,
+      sampleMs,
+      maxStoredBytes,
+      // One book that fills the whole cache.
+      maxBookBytes: cacheBytes,
+      asker: new TokenUriReader(reader),
+      observe: (outcome) => observer.outcome(chainId, outcome),
+    });
+    this.#chains.set(chainId, worker);
+    const consumer = new Announcements({
+      addresses: followed,
+      append: (address, events) => appendMetadata({ log, books: this.books }, { chainId, address }, events),
+    });
+    return {
+      consumer,
+      start: (lifecycle) => {
+        lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal));
+      },
+      onWakeUp: (stream) => worker.onWakeUp(stream),
+      inFlight: () => worker.inFlight,
+      factsOf: async (address, entries, options) => {
+        const {
+          facts,
+          dueTokens: wanted,
+          duePictures: pictures,
+        } = await this.#reader.read({ chainId, address }, entries, options);
+        if (worker.holding) {
+          worker.request(address, wanted);
+          if (pictures.length > 0) media.want(address, pictures);
+        } else {
+          this.#requestThroughLog({ chainId, address }, wanted, false);
+          this.#requestThroughLog({ chainId, address }, pictures, true);
+        }
+        return { facts, isSettled: wanted.length + pictures.length === 0 };
+      },
+      versionOf: (address) => this.books.peek(chainId, address)?.version,
+    };
+  }
+
+  /**
+   * Requests, through the log, tokens that were read here from the process with the lease. Once per token in 10
+   * minutes.
+   */
+  #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly Token[], media: boolean): void {
+    const fresh = tokens.filter((token) => {
+      const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
+      if (this.#requested.has(key)) return false;
+      this.#requested.set(key, true);
+      return true;
+    });
+    if (fresh.length === 0) return;
+    const columns = encodeTokens(fresh.map((token) => ({ ...token, hash: NO_HASH })));
+    const event = { type: "MetadataRequested", media, count: fresh.length, tokens: columns } as const;
+    appendMetadata({ log: this.#options.log, books: this.books }, of, [event]).catch((error: unknown) => {
+      this.#options.logger.debug({ err: error, address: of.address }, "failed to request metadata through the log");
+    });
+  }
+
+  /** Counts of the collection. */
+  async progress(chainId: number, address: Address): Promise<MetadataProgress> {
+    const { resolved, failed } = await this.books.get(chainId, address);
+    return { resolved, failed };
+  }
+
+  /** The bytes of a preview; undefined if the hash names no preview of that size. */
+  async preview(hash: Hash, size: number): Promise<Uint8Array | undefined> {
+    const bytes = await this.#options.log.getBlob(hash);
+    return bytes !== undefined && previewSize(bytes) === size ? bytes : undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    this.#parser.close();
+    this.#reading.close();
+    await this.#previews.close();
+    this.books.close();
+  }
+}

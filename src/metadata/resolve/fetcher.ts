@@ -1,0 +1,266 @@
+/**
+ * The guarded fetcher: the only place that opens connections for metadata. It resolves a name once, requires that all
+ * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
+ * fetch: header size, body size before and after decompression, time to the first byte, and total time.
+ */
+import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
+import type { Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import type { Clock } from "../../core/clock.ts";
+import { MetadataFailure } from "../outcome.ts";
+import type { Gateways } from "./uri.ts";
+import { isLocalName, isPublicAddress, type Wire } from "./wire.ts";
+
+// Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
+// decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
+
+/** A map, not an object: a server may send the name of an object's inherited property. */
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
+  ["gzip", createGunzip],
+  ["x-gzip", createGunzip],
+  ["deflate", createInflate],
+  ["br", createBrotliDecompress],
+]);
+
+/** @throws MetadataFailure, and the signal's reason when it is aborted */
+async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
+  const announced = Number(response.headers["content-length"] ?? 0);
+  if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");
+  const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  const decoder = DECODERS.get(encoding)?.();
+  if (decoder === undefined && encoding !== "identity" && encoding !== "") {
+    throw new MetadataFailure("bad_encoding", "content-encoding");
+  }
+  const bytes = await collect(response, decoder, maxBytes, signal);
+  const [type = "", ...parameters] = (response.headers["content-type"] ?? "").split(";");
+  const charset = parameters
+    .map((parameter) => parameter.trim().toLowerCase())
+    .find((parameter) => parameter.startsWith("charset="))
+    ?.slice("charset=".length)
+    .replace(/^"|"$/g, "");
+  return { mimetype: type.trim().toLowerCase(), charset, bytes };
+}
+
+function collect(
+  response: IncomingMessage,
+  decoder: Transform | undefined,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    let [received, produced] = [0, 0];
+    let isOver = false;
+    const end = (error: unknown, bytes?: Uint8Array) => {
+      if (isOver) return;
+      isOver = true;
+      // Settle the promise first: destroying the response emits "aborted".
+      if (bytes === undefined) reject(error);
+      else resolve(bytes);
+      signal.removeEventListener("abort", onAbort);
+      response.removeAllListeners("data");
+      response.destroy();
+      decoder?.destroy();
+    };
+    const onAbort = () => end(signal.reason);
+    const take = (chunk: Uint8Array) => {
+      produced += chunk.length;
+      if (produced > maxBytes) end(new MetadataFailure("too_large"));
+      else chunks.push(chunk);
+    };
+    const finish = () => end(undefined, new Uint8Array(Buffer.concat(chunks)));
+    // Add error listeners first: an error event without one ends the process.
+    response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
+    response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
+    decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
+    decoder?.on("drain", () => response.resume());
+    decoder?.on("data", take);
+    decoder?.on("end", finish);
+    signal.addEventListener("abort", onAbort, { once: true });
+    response.on("data", (chunk: Uint8Array) => {
+      received += chunk.length;
+      if (received > maxBytes) end(new MetadataFailure("too_large"));
+      else if (decoder === undefined) take(chunk);
+      // Back-pressure: pause the response until the decoder has drained its queue.
+      else if (!decoder.write(chunk)) response.pause();
+    });
+    response.on("end", () => {
+      if (decoder === undefined) finish();
+      else if (!isOver) decoder.end();
+    });
+    if (signal.aborted) onAbort();
+  });
+}
+
+export interface FetchLimits {
+  readonly maxBytes: number;
+  readonly firstByteMs: number;
+  readonly totalMs: number;
+}
+
+interface Fetched {
+  /** Lower case, without parameters; "" if the server sends none. */
+  readonly mimetype: string;
+  readonly charset: string | undefined;
+  readonly bytes: Uint8Array;
+}
+
+interface FetcherOptions {
+  readonly wire: Wire;
+  readonly clock: Clock;
+  /** For demo and tests: private addresses and any port. */
+  readonly allowPrivate: boolean;
+  /** The operator's gateways. They are trusted and may have private addresses. */
+  readonly gateways: Gateways;
+}
+
+const MAX_REDIRECTS = 5;
+const MAX_HEADER_BYTES = 16 * 1024;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const HEADERS = {
+  accept: "application/json, image/*;q=0.9, */*;q=0.8",
+  "accept-encoding": "gzip, deflate, br",
+  "user-agent": "evm-data-service",
+  connection: "close",
+};
+
+export class Fetcher {
+  readonly #options: FetcherOptions;
+  /** URLs exempt from the address check. The operator trusts a gateway's content, not the other paths of its host. */
+  readonly #trusted: readonly { readonly start: string; readonly rest: RegExp }[];
+
+  constructor(options: FetcherOptions) {
+    this.#options = options;
+    const { ipfs, arweave } = options.gateways;
+    const trusted = (rest: RegExp) => (gateway: string) => ({
+      start: `${new URL(gateway).href.replace(/\/+$/, "")}/`,
+      rest,
+    });
+    this.#trusted = [...ipfs.map(trusted(/^ip[fn]s\//)), ...arweave.map(trusted(/^[\w-]{43}(?:[/?#]|$)/))];
+  }
+
+  /** Gets a URL and follows redirects. @throws MetadataFailure, and the signal's reason when it is aborted */
+  async fetch(url: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+    const { clock } = this.#options;
+    const over = new AbortController();
+    const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "total time")));
+    const either = AbortSignal.any([signal, over.signal]);
+    try {
+      return await this.#follow(url, limits, either);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+    let url = this.#admit(first);
+    for (let hops = 0; ; hops++) {
+      const address = await this.#addressOf(url, signal);
+      const { response, destroy } = await this.#request(url, address, limits, signal);
+      try {
+        const status = response.statusCode ?? 0;
+        const location = response.headers.location;
+        if (REDIRECTS.has(status) && location !== undefined) {
+          if (hops >= MAX_REDIRECTS) throw new MetadataFailure("too_many_redirects");
+          url = this.#admit(location, url);
+          continue;
+        }
+        if (status !== 200) throw new MetadataFailure(reasonOfStatus(status), String(status));
+        return await readBody(response, limits.maxBytes, signal);
+      } finally {
+        destroy();
+      }
+    }
+  }
+
+  /** Checks scheme, credentials and port. @throws MetadataFailure */
+  #admit(text: string, base?: URL): URL {
+    const url = URL.parse(text, base?.href);
+    if (url === null) throw new MetadataFailure("invalid_uri");
+    const { protocol } = url;
+    if (protocol !== "http:" && protocol !== "https:") throw new MetadataFailure("unsupported_scheme", protocol);
+    if (url.username !== "" || url.password !== "") throw new MetadataFailure("credentials_in_url");
+    const usual = url.port === "" || url.port === "80" || url.port === "443";
+    if (!usual && !this.#isExempt(url)) throw new MetadataFailure("forbidden_port", url.port);
+    return url;
+  }
+
+  #isExempt(url: URL): boolean {
+    const { href } = url;
+    const isTrusted = this.#trusted.some(
+      ({ start, rest }) => href.startsWith(start) && rest.test(href.slice(start.length)),
+    );
+    return this.#options.allowPrivate || isTrusted;
+  }
+
+  /** The address to connect to, after checking all addresses of the name. @throws MetadataFailure */
+  async #addressOf(url: URL, signal: AbortSignal): Promise<string> {
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    const exempt = this.#isExempt(url);
+    if (!exempt && isIP(host) === 0 && isLocalName(host)) throw new MetadataFailure("forbidden_address", "local name");
+    let addresses: readonly string[];
+    try {
+      addresses = isIP(host) === 0 ? await abortable(this.#options.wire.resolve(host), signal) : [host];
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof MetadataFailure ? error : new MetadataFailure("dns_failed");
+    }
+    const [address] = addresses;
+    if (address === undefined) throw new MetadataFailure("dns_failed");
+    if (!exempt && !addresses.every(isPublicAddress)) throw new MetadataFailure("forbidden_address");
+    return address;
+  }
+
+  #request(
+    url: URL,
+    address: string,
+    limits: FetchLimits,
+    signal: AbortSignal,
+  ): Promise<{ response: IncomingMessage; destroy: () => void }> {
+    const { wire, clock } = this.#options;
+    return new Promise((resolve, reject) => {
+      const request = wire.request({ url, address, headers: HEADERS, maxHeaderBytes: MAX_HEADER_BYTES }, (response) => {
+        // The body has no reader yet. An error event without a listener would end the process.
+        response.on("error", () => undefined);
+        settle();
+        if (headerBytes(response) > MAX_HEADER_BYTES) fail(new MetadataFailure("too_large", "header"));
+        else resolve({ response, destroy: () => request.destroy() });
+      });
+      const onAbort = () => fail(signal.reason);
+      const cancel = clock.after(limits.firstByteMs, () => fail(new MetadataFailure("timeout", "first byte")));
+      signal.addEventListener("abort", onAbort, { once: true });
+      const settle = () => {
+        cancel();
+        signal.removeEventListener("abort", onAbort);
+      };
+      const fail = (error: unknown) => {
+        settle();
+        request.destroy();
+        reject(error);
+      };
+      request.on("error", (error) => fail(new MetadataFailure("connection_failed", error.message)));
+      if (signal.aborted) onAbort();
+      else request.end();
+    });
+  }
+}
+
+function headerBytes(response: IncomingMessage): number {
+  return response.rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
+}
+
+function reasonOfStatus(status: number): "not_found" | "server_error" | "refused" {
+  if (status === 404 || status === 410) return "not_found";
+  return status >= 500 || status === 429 || status === 408 ? "server_error" : "refused";
+}
+
+/** The promise's result, or the signal's reason if that comes first. A later result is ignored. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,205 @@
+/**
+ * Reads the announcements of metadata changes from the logs of followed blocks: ERC-4906's `MetadataUpdate` and
+ * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
+ * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
+ */
+
+import { id as keccak } from "ethers";
+import type { BlockConsumer, FollowBatch } from "../chain/consumer.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { MetadataOutdated } from "../events/types.ts";
+import { onlyBytes, selectorOf } from "../rpc/abi.ts";
+import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
+
+// Asks contracts for the URIs of their tokens: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
+// or has a huge answer makes its batch fail. So tokens that failed in a batch are asked again one by one, unless the
+// contract has shown that it has no URIs at all.
+
+interface UriToken {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+}
+
+const TOKEN_URI = selectorOf("tokenURI(uint256)");
+const URI = selectorOf("uri(uint256)");
+/** Bytes that are not UTF-8 are no URI. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Single calls in flight at once. */
+const SINGLES = 8;
+/** Tokens asked one by one without a URI, after which the contract's failures in a batch count as final. */
+const BELIEVED_AFTER = 20;
+const MAX_CONTRACTS = 1_000;
+
+export class TokenUriReader {
+  readonly #reader: ChainReader;
+  /** Contracts without a URI so far: number of tokens asked one by one. */
+  readonly #silent = new Map<Address, number>();
+
+  constructor(reader: ChainReader) {
+    this.#reader = reader;
+  }
+
+  /**
+   * The URIs, in the order of `tokens`; undefined if the contract returns none.
+   * @throws AppError if the chain can't be read
+   */
+  async ask(address: Address, tokens: readonly UriToken[], block: BlockTag): Promise<(string | undefined)[]> {
+    const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
+    const results = await this.#reader.calls(calls, block);
+    const uris = results.map(uriOf);
+    const missing = uris.flatMap((uri, index) => (uri === undefined && !results[index]?.ok ? [index] : []));
+    if (uris.length > missing.length) this.#silent.delete(address);
+    const isSilent = (this.#silent.get(address) ?? 0) >= BELIEVED_AFTER;
+    if (tokens.length > 1 && !isSilent) await this.#readSingly(address, calls, missing, uris, block);
+    return uris;
+  }
+
+  async #readSingly(
+    address: Address,
+    calls: readonly Call[],
+    missing: number[],
+    uris: (string | undefined)[],
+    block: BlockTag,
+  ): Promise<void> {
+    const queue = [...missing];
+    const errors: unknown[] = [];
+    const work = async () => {
+      for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
+        try {
+          const [result] = await this.#reader.calls([calls[index] as Call], block);
+          uris[index] = result === undefined ? undefined : uriOf(result);
+        } catch (error) {
+          errors.push(error);
+          continue;
+        }
+        if (uris[index] === undefined) this.#note(address);
+        else this.#silent.delete(address);
+        if ((this.#silent.get(address) ?? 0) >= BELIEVED_AFTER) return;
+      }
+    };
+    await Promise.all(Array.from({ length: SINGLES }, work));
+    // If the node answered other calls, the calls with errors are the fault of their tokens.
+    if (errors.length > 0 && uris.every((uri) => uri === undefined)) throw errors[0];
+  }
+
+  #note(address: Address): void {
+    const count = (this.#silent.get(address) ?? 0) + 1;
+    this.#silent.delete(address);
+    this.#silent.set(address, count);
+    if (this.#silent.size <= MAX_CONTRACTS) return;
+    const [oldest] = this.#silent.keys();
+    if (oldest !== undefined) this.#silent.delete(oldest);
+  }
+}
+
+function callOf(to: Address, kind: TransferKind, id: bigint): Call {
+  const selector = kind === TransferKind.erc1155 ? URI : TOKEN_URI;
+  return { to, data: `${selector}${id.toString(16).padStart(64, "0")}` };
+}
+
+/** The string in a call's result; undefined for a revert, an empty result, or data that is not a string. */
+function uriOf({ ok, data }: CallResult): string | undefined {
+  if (!ok || data.length <= 2) return undefined;
+  try {
+    const uri = utf8.decode(onlyBytes(data));
+    return uri === "" ? undefined : uri;
+  } catch {
+    return undefined;
+  }
+}
+
+const METADATA_UPDATE = keccak("MetadataUpdate(uint256)") as Hash;
+const BATCH_METADATA_UPDATE = keccak("BatchMetadataUpdate(uint256,uint256)") as Hash;
+const URI_TOPIC = keccak("URI(string,uint256)") as Hash;
+/** Announcements kept for a reorg: more than the unfinalised blocks have. */
+const MAX_REMEMBERED = 4_096;
+
+interface AnnouncementsOptions {
+  /** Addresses of the followed collections. */
+  readonly addresses: () => readonly Address[];
+  readonly append: (address: Address, events: readonly MetadataOutdated[]) => Promise<void>;
+}
+
+interface Announced {
+  readonly address: Address;
+  readonly fromId: string;
+  readonly toId: string;
+  readonly block: number;
+}
+
+export class Announcements implements BlockConsumer {
+  readonly name = "metadata";
+  readonly topics: readonly Hash[] = [METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC];
+  readonly #options: AnnouncementsOptions;
+  #remembered: Announced[] = [];
+
+  constructor(options: AnnouncementsOptions) {
+    this.#options = options;
+  }
+
+  addresses(): readonly Address[] {
+    return this.#options.addresses();
+  }
+
+  async apply({ logs }: FollowBatch): Promise<void> {
+    const announced = logs.map(announcementOf).filter((one) => one !== undefined);
+    await this.#append(announced, "announced");
+    this.#remembered = [...this.#remembered, ...announced].slice(-MAX_REMEMBERED);
+  }
+
+  async revert(ancestor: { readonly number: number }): Promise<void> {
+    const gone = this.#remembered.filter(({ block }) => block > ancestor.number);
+    this.#remembered = this.#remembered.filter(({ block }) => block <= ancestor.number);
+    await this.#append(
+      gone.map((one) => ({ ...one, block: ancestor.number })),
+      "reverted",
+    );
+  }
+
+  async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
+    for (const [address, group] of Map.groupBy(announced, (one) => one.address)) {
+      // Many announcements of one block become a single range. It may contain ids that were not announced.
+      const ranges = group.length <= 16 ? group : [hullOf(group)];
+      await this.#options.append(
+        address,
+        ranges.map(({ fromId, toId, block }) => ({ type: "MetadataOutdated", fromId, toId, cause, block })),
+      );
+    }
+  }
+}
+
+function hullOf(group: readonly Announced[]): Announced {
+  const [first, ...rest] = group as [Announced, ...Announced[]];
+  let [from, to] = [BigInt(first.fromId), BigInt(first.toId)];
+  for (const { fromId, toId } of rest) {
+    if (BigInt(fromId) < from) from = BigInt(fromId);
+    if (BigInt(toId) > to) to = BigInt(toId);
+  }
+  const block = Math.max(...group.map((one) => one.block));
+  return { ...first, fromId: from.toString(), toId: to.toString(), block };
+}
+
+/** The ids that a log announces; undefined if its data don't fit its topic. */
+function announcementOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | undefined {
+  const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
+  const words = (data.length - 2) / 64;
+  const one = (id: bigint) => ({ address, fromId: id.toString(), toId: id.toString(), block });
+  switch (topics[0]) {
+    case METADATA_UPDATE:
+      // Some contracts index the parameter, unlike the standard.
+      if (topics[1] !== undefined) return one(BigInt(topics[1]));
+      return words >= 1 ? one(word(0)) : undefined;
+    case BATCH_METADATA_UPDATE: {
+      const ids = [...topics.slice(1).map((topic) => BigInt(topic))];
+      for (let i = 0; ids.length < 2 && i < Math.floor(words); i++) ids.push(word(i));
+      const [from, to] = ids;
+      if (from === undefined || to === undefined || from > to) return undefined;
+      return { address, fromId: from.toString(), toId: to.toString(), block };
+    }
+    case URI_TOPIC:
+      return topics[1] === undefined ? undefined : one(BigInt(topics[1]));
+    default:
+      return undefined;
+  }
+}

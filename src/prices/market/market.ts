@@ -1,0 +1,208 @@
+/**
+ * One block of a chain's market as a value: the pools that matter with their states, and the decimals of their tokens.
+ * `dollar.ts` and `ranking.ts` are pure functions of it, so a price is the same whether the states came from the
+ * node, from the followed log or from history.
+ */
+import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import { type Decimals, depth, type Observation, otherToken, type Pool, priceOfToken0, tieBreak } from "./pools.ts";
+import {
+  absolute,
+  compare,
+  divide,
+  invert,
+  minimum,
+  multiply,
+  ONE,
+  type Rational,
+  rational,
+  subtract,
+} from "./rational.ts";
+
+interface PricedBlock {
+  readonly number: number;
+  readonly hash: Hash;
+  /** Unix seconds. */
+  readonly timestamp: number;
+}
+
+export interface Market {
+  readonly chain: Chain;
+  readonly block: PricedBlock;
+  /** Pools among the reference tokens and pools of the asked token; states by pool, absent where there was none. */
+  readonly pools: readonly Pool[];
+  readonly states: ReadonlyMap<Address, Observation>;
+  readonly decimals: ReadonlyMap<Address, number>;
+  /** Whether the block was asked for by its number, and is not the head. */
+  readonly isPast: boolean;
+}
+
+/** A pool seen from one of its tokens. */
+export interface Side {
+  readonly pool: Pool;
+  readonly observation: Observation;
+  readonly base: Address;
+  readonly quote: Address;
+  /** Whole quote tokens for one whole base token. */
+  readonly price: Rational;
+  /** The smaller side, in whole quote tokens at the pool's own price. */
+  readonly depth: Rational;
+}
+
+export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
+  const decimals0 = market.decimals.get(pool.token0);
+  const decimals1 = market.decimals.get(pool.token1);
+  return decimals0 === undefined || decimals1 === undefined ? undefined : { decimals0, decimals1 };
+}
+
+/** A pool seen from `base`; undefined when it has no state at the block, or an empty one. */
+export function sideOf(market: Market, pool: Pool, base: Address): Side | undefined {
+  const observation = market.states.get(pool.address);
+  const decimals = decimalsOf(market, pool);
+  if (observation === undefined || decimals === undefined) return undefined;
+  const price0 = priceOfToken0(pool, observation.reading, decimals);
+  const sides = depth(observation, decimals);
+  if (price0 === undefined || sides === undefined) return undefined;
+  const [price, baseSide, quoteSide] =
+    pool.token0 === base ? [price0, sides.side0, sides.side1] : [invert(price0), sides.side1, sides.side0];
+  return {
+    pool,
+    observation,
+    base,
+    quote: otherToken(pool, base),
+    price,
+    depth: minimum(multiply(baseSide, price), quoteSide),
+  };
+}
+
+/** All sides of a token against tokens that satisfy `wanted`. */
+export function sidesOf(market: Market, base: Address, wanted: (quote: Address) => boolean): Side[] {
+  return market.pools.flatMap((pool) => {
+    if (pool.token0 !== base && pool.token1 !== base) return [];
+    if (!wanted(otherToken(pool, base))) return [];
+    const side = sideOf(market, pool, base);
+    return side === undefined ? [] : [side];
+  });
+}
+
+/** Deepest first by `value`; equals in the contract's order. */
+export function byDepth<T extends { readonly pool: Pool }>(value: (entry: T) => Rational): (a: T, b: T) => number {
+  return (a, b) => compare(value(b), value(a)) || tieBreak(a.pool, b.pool);
+}
+
+/** The stablecoins that count as one dollar at the market's block, by configuration. */
+export const dollars = (market: Market): readonly Stablecoin[] => dollarsAt(market.chain, market.block.timestamp);
+
+// The dollar of a chain at a block: which configured stablecoins are believed, and what the native coin is worth. A
+// stablecoin is measured by the others (directly, or over the native coin) and is not believed as a quote when it is
+// more than 2 % off; no stablecoin is ever measured by a pool or a native price it quotes itself.
+
+/** Two per cent. */
+const PEG_TOLERANCE = rational(2n, 100n);
+
+export interface NativePrice {
+  /** US dollars for one whole native coin. */
+  readonly usd: Rational;
+  readonly side: Side;
+}
+
+/** A configured stablecoin that measurably disagrees with a believed one. */
+export interface DisputedCoin {
+  readonly coin: Stablecoin;
+  /** US dollars, by the deepest way to price it in a believed coin that it disagrees with. */
+  readonly usd: Rational;
+}
+
+export interface Dollar {
+  /** Whether a stablecoin counts as one dollar here. */
+  believes(token: Address): boolean;
+  /** A disbelieved stablecoin's measured price in dollars, for messages. */
+  measured(token: Address): Rational | undefined;
+  /**
+   * The stablecoins that are more than 2 % off a believed one. While there are any, no measure says which side is the
+   * dollar: two that fall together outvote the third.
+   */
+  readonly disputed: readonly DisputedCoin[];
+  /**
+   * The native coin by its deepest pool with a believed stablecoin other than `except`, that pool's smaller side
+   * being worth at least `floor` dollars, and more than nothing; undefined when there is none.
+   */
+  native(floor: Rational, except?: Address): NativePrice | undefined;
+}
+
+interface Measure {
+  readonly by: Address;
+  readonly ratio: Rational;
+  readonly depth: Rational;
+}
+
+/** The deepest way to price `coin` in `other`: a pool of the two, or each one's pool with the native coin. */
+function measure(market: Market, coin: Address, other: Address, floor: Rational): Measure | undefined {
+  const native = market.chain.wrappedNative.address;
+  const deepest = (base: Address, quote: Address): Side | undefined =>
+    sidesOf(market, base, (token) => token === quote).sort(byDepth((side) => side.depth))[0];
+  const ways: Measure[] = [];
+  const direct = deepest(coin, other);
+  if (direct !== undefined) ways.push({ by: other, ratio: direct.price, depth: direct.depth });
+  const ours = deepest(native, coin);
+  const theirs = deepest(native, other);
+  if (ours !== undefined && theirs !== undefined) {
+    ways.push({ by: other, ratio: divide(theirs.price, ours.price), depth: minimum(ours.depth, theirs.depth) });
+  }
+  return ways.filter((way) => compare(way.depth, floor) >= 0).sort((a, b) => compare(b.depth, a.depth))[0];
+}
+
+const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ONE)), PEG_TOLERANCE) > 0;
+
+/**
+ * Judges the stablecoins of a market. One is believed when any other agrees with it within 2 %, or when nothing
+ * measures it; when all disagree with each other, the one with the deepest native pool is, and the others are not.
+ * `floor`: the chain's least depth in US dollars, under which a pool measures nothing.
+ */
+export function dollarOf(market: Market, floor: Rational): Dollar {
+  const configured = dollars(market);
+  const coins = configured.map((coin) => coin.address);
+  const native = market.chain.wrappedNative.address;
+  const measures = new Map<Address, Measure[]>(
+    coins.map((coin) => [
+      coin,
+      coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))),
+    ]),
+  );
+  const supported = (coin: Address): boolean => (measures.get(coin) ?? []).some((way) => !offPeg(way.ratio));
+  const measurable = coins.filter((coin) => (measures.get(coin) ?? []).length > 0);
+  const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
+  if (measurable.length > 0 && !measurable.some(supported)) believed.add(anchor(market, native, measurable));
+
+  const inBelieved = (coin: Address): Measure[] =>
+    (measures.get(coin) ?? []).filter((way) => believed.has(way.by)).sort((a, b) => compare(b.depth, a.depth));
+
+  return {
+    believes: (token) => believed.has(token),
+    measured: (token) => inBelieved(token)[0]?.ratio,
+    disputed: configured.flatMap((coin) => {
+      const off = inBelieved(coin.address).find((way) => offPeg(way.ratio));
+      return off === undefined ? [] : [{ coin, usd: off.ratio }];
+    }),
+    native(least, except) {
+      const sides = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
+        .filter((side) => compare(side.depth, least) >= 0 && side.depth.n > 0n)
+        .sort(byDepth((side) => side.depth));
+      const [side] = sides;
+      return side === undefined ? undefined : { usd: side.price, side };
+    },
+  };
+}
+
+/** Among coins that all disagree: the one whose deepest pool with the native coin is worth most in native coin. */
+function anchor(market: Market, native: Address, coins: readonly Address[]): Address {
+  let best: { coin: Address; depth: Rational } | undefined;
+  for (const coin of coins) {
+    for (const side of sidesOf(market, native, (quote) => quote === coin)) {
+      // In native coin, since the coins' dollars are what is in doubt.
+      const depth = multiply(side.depth, divide(ONE, side.price));
+      if (best === undefined || compare(depth, best.depth) > 0) best = { coin, depth };
+    }
+  }
+  return best?.coin ?? coins[0]!;
+}

@@ -1,0 +1,153 @@
+/**
+ * From a market to a quote: the token's route, its price in dollars and in the native coin, or the refusal that says
+ * why there is none. Pure; the one place where the refusal codes are decided.
+ */
+import { connectorsOf } from "../../chains/quote-tokens.ts";
+import { ApiError } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import type { TokenFacts } from "../search/discovery.ts";
+import {
+  byDepth,
+  type DisputedCoin,
+  type Dollar,
+  dollarOf,
+  dollars,
+  type Market,
+  type NativePrice,
+  type Side,
+  sidesOf,
+} from "./market.ts";
+import type { Pool } from "./pools.ts";
+import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
+import { compare, divide, invert, ONE, type Rational, rational } from "./rational.ts";
+
+type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block";
+
+export interface Quote {
+  readonly market: Market;
+  readonly token: Address;
+  /** US dollars for one whole token. */
+  readonly usd: Rational;
+  /** Whole native coins for one whole token; undefined where the native coin has no price to compare with. */
+  readonly native: Rational | undefined;
+  /** Undefined for a stablecoin that nothing measures: it is one dollar by decree. */
+  readonly route: Route | undefined;
+  /** The pool the native price is from, where the route does not hold it. */
+  readonly nativeSide: Side | undefined;
+  /** Every usable route, the chosen one first. */
+  readonly usable: readonly Route[];
+  /** The stablecoins that disagree with a believed one: the dollar itself is in doubt then. */
+  readonly disputed: readonly DisputedCoin[];
+}
+
+export interface QuoteOptions {
+  readonly token: Address;
+  /** US dollars; the chain's own when the request does not say. */
+  readonly floor: Rational;
+  readonly accepts: (pool: Pool) => boolean;
+  /** An exchange was asked for: what it does not trade has no price there. */
+  readonly isNamed: boolean;
+  /** The block is not the head: a pool without a state is one that did not trade yet. */
+  readonly isPast: boolean;
+}
+
+const MESSAGE = "No pools found with enough liquidity, to calculate the price";
+
+/** A 404 of the price operation. */
+export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): ApiError =>
+  new ApiError(404, code, MESSAGE, { details: { pools } });
+
+/** The refusal for what is no priceable token, decided before any pool is looked at; undefined for one that is. */
+export function unfit(facts: TokenFacts): ApiError | undefined {
+  if (facts.kind === "not_a_token") return refusal("not_a_token");
+  return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
+}
+
+/** The least depth in US dollars: $500 on eth, $150 elsewhere. */
+export const floorOf = (market: Pick<Market, "chain">): Rational => rational(market.chain.name === "eth" ? 500n : 150n);
+
+/**
+ * Prices a token in a market.
+ * @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and why it was skipped
+ */
+export function quote(market: Market, options: QuoteOptions): Quote {
+  const { token, floor } = options;
+  const dollar = dollarOf(market, floorOf(market));
+  const connectors = connectorsIn(market);
+  const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
+  const [route] = ranking.usable;
+  if (route !== undefined) return routed(market, dollar, options, ranking, route);
+  if (isDollar(market, token)) {
+    // What a request shuts out measures the coin all the same: no floor and no exchange makes it a dollar. What lies under
+    // the chain's own floor measures nothing: anybody could take a coin its price with a pool of a few dollars.
+    const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
+    const byDecree = measures.usable.length === 0 ? decreed(market, dollar, options) : undefined;
+    if (byDecree !== undefined) return byDecree;
+  }
+  throw refused(market, options, ranking);
+}
+
+/** Whether the token has a price without a connector: then no pool of a connector is looked at. */
+export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+  return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
+}
+
+const connectorsIn = ({ chain }: Market): Address[] =>
+  [...connectorsOf(chain), ...chain.stablecoins].map((entry) => entry.address);
+
+const isDollar = (market: Market, token: Address): boolean => dollars(market).some((coin) => coin.address === token);
+
+function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: Ranking, route: Route): Quote {
+  const { token, floor } = options;
+  const native = market.chain.wrappedNative.address;
+  const { disputed } = dollar;
+  const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed } as const;
+  if (token === native) return { ...common, native: ONE, nativeSide: undefined };
+  const first = route.legs[0]!;
+  if (first.quote === native) return { ...common, native: first.price, nativeSide: undefined };
+  const onTheWay = route.legs.find((leg) => leg.base === native);
+  if (onTheWay !== undefined) return { ...common, native: divide(route.usd, onTheWay.price), nativeSide: undefined };
+  const price: NativePrice | undefined = dollar.native(floor, isDollar(market, token) ? token : undefined);
+  return {
+    ...common,
+    native: price === undefined ? undefined : divide(route.usd, price.usd),
+    nativeSide: price?.side,
+  };
+}
+
+/**
+ * One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. Undefined where the
+ * coin did not trade yet, or not on the exchange that was asked for.
+ */
+function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
+  const { token, floor, isNamed, isPast, accepts } = options;
+  const native = market.chain.wrappedNative.address;
+  const pools = poolsOf(market, options);
+  if (isPast && isStateless(market, pools)) return undefined;
+  const [side] = sidesOf(market, native, (entry) => entry === token)
+    .filter((entry) => accepts(entry.pool) && compare(entry.depth, floor) >= 0 && entry.depth.n > 0n)
+    .sort(byDepth((entry) => entry.depth));
+  if (isNamed && side === undefined) return undefined;
+  return {
+    market,
+    token,
+    usd: ONE,
+    native: side === undefined ? undefined : invert(side.price),
+    route: undefined,
+    nativeSide: side,
+    usable: [],
+    disputed,
+  };
+}
+
+function refused(market: Market, options: QuoteOptions, ranking: Ranking): ApiError {
+  const pools = poolsOf(market, options);
+  // A stablecoin needs no pool at the head; that it was there before, only a pool could tell.
+  const isLone = isDollar(market, options.token) && !options.isNamed;
+  if (pools.length === 0 && !(options.isPast && isLone)) return refusal("no_pool");
+  const stateless = options.isPast && isStateless(market, pools);
+  return refusal(stateless ? "no_price_at_block" : "low_liquidity", ranking.skipped);
+}
+
+const isStateless = (market: Market, pools: readonly Pool[]): boolean =>
+  pools.every((pool) => !market.states.has(pool.address));

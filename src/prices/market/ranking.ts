@@ -1,0 +1,167 @@
+/**
+ * Which pools a token's price comes from. Every pool of the token is either usable, with its price and depth in
+ * dollars, or skipped with a reason and the numbers behind it; the deepest usable one wins, directly or over one
+ * connector. Deterministic: the same market gives the same route and the same order.
+ */
+import type { Address } from "../../core/hex.ts";
+import { byDepth, type Dollar, dollars, type Market, type NativePrice, type Side, sideOf } from "./market.ts";
+import { otherToken, type Pool } from "./pools.ts";
+import { compare, format, minimum, multiply, type Rational, ZERO } from "./rational.ts";
+
+/** A usable way from the token to the dollar. */
+export interface Route {
+  /** The first leg's pool, by which ties are decided. */
+  readonly pool: Pool;
+  /** From the token towards a stablecoin; their prices multiply to `usd`. */
+  readonly legs: readonly Side[];
+  /** US dollars for one whole token. */
+  readonly usd: Rational;
+  /** US dollars: the smallest smaller side on the way. */
+  readonly depthUsd: Rational;
+}
+
+export interface SkippedPool {
+  readonly pool: Address;
+  readonly exchange: string;
+  readonly reason: SkipReason;
+  readonly [number: string]: string;
+}
+
+type SkipReason = "no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote";
+
+export interface Ranking {
+  /** Deepest first; every one above the floor. */
+  readonly usable: readonly Route[];
+  readonly skipped: readonly SkippedPool[];
+}
+
+interface RankOptions {
+  readonly token: Address;
+  /** US dollars. */
+  readonly floor: Rational;
+  /** Which of the token's own pools may be used; the rest of the way is the chain's best. */
+  readonly accepts: (pool: Pool) => boolean;
+  /** Tokens to go through when no direct pool is usable. */
+  readonly connectors: readonly Address[];
+}
+
+const skip = (pool: Pool, reason: SkipReason, numbers: Record<string, string> = {}): SkippedPool => ({
+  pool: pool.address,
+  exchange: pool.exchange,
+  reason,
+  ...numbers,
+});
+
+/** Ranks the pools of a token. */
+export function rank(market: Market, dollar: Dollar, options: RankOptions): Ranking {
+  const skipped: SkippedPool[] = [];
+  const direct = directRoutes(market, dollar, options, skipped);
+  if (direct.length > 0) return { usable: direct, skipped };
+  return { usable: connectedRoutes(market, dollar, options, skipped), skipped };
+}
+
+function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
+  const { token, floor } = options;
+  const native = market.chain.wrappedNative.address;
+  const stablecoins = new Set(dollars(market).map((coin) => coin.address));
+  const except = stablecoins.has(token) ? token : undefined;
+  const nativePrice = dollar.native(floor, except);
+  const routes: Route[] = [];
+  for (const pool of poolsOf(market, options)) {
+    const quote = otherToken(pool, token);
+    if (quote !== native && !stablecoins.has(quote)) continue;
+    if (stablecoins.has(quote) && !dollar.believes(quote)) {
+      const measured = dollar.measured(quote);
+      skipped.push(skip(pool, "quote_depegged", { quote, ...(measured ? { quoteUsd: format(measured) } : {}) }));
+      continue;
+    }
+    const side = sideOrReason(market, pool, token, skipped);
+    if (side === undefined) continue;
+    if (quote === native && nativePrice === undefined) {
+      skipped.push(throughNothing(side, dollar.native(ZERO, except), floor));
+      continue;
+    }
+    const route = quote === native ? throughNative(side, nativePrice!) : alone(side);
+    keepIfDeep(route, floor, routes, skipped);
+  }
+  return routes.sort(byDepth((route) => route.depthUsd));
+}
+
+/** Token to connector, then the connector's own best direct route; the deepest first. */
+function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
+  const { token, floor } = options;
+  const routes: Route[] = [];
+  for (const connector of options.connectors) {
+    if (connector === token || connector === market.chain.wrappedNative.address || dollar.believes(connector)) continue;
+    const pools = poolsOf(market, options).filter((pool) => otherToken(pool, token) === connector);
+    if (pools.length === 0) continue;
+    const [onward] = directRoutes(market, dollar, { ...options, token: connector, accepts: () => true }, []).filter(
+      (route) => route.legs.every((leg) => leg.quote !== token),
+    );
+    for (const pool of pools) {
+      const side = sideOrReason(market, pool, token, skipped);
+      if (side === undefined) continue;
+      if (onward === undefined) {
+        skipped.push(skip(pool, "no_usd_price_of_quote", { quote: connector }));
+        continue;
+      }
+      const first = multiply(side.depth, onward.usd);
+      const route: Route = {
+        pool,
+        legs: [side, ...onward.legs],
+        usd: multiply(side.price, onward.usd),
+        depthUsd: minimum(first, onward.depthUsd),
+      };
+      keepIfDeep(route, floor, routes, skipped);
+    }
+  }
+  return routes.sort(byDepth((route) => route.depthUsd));
+}
+
+/** The token's own pools that a request may use. */
+export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "accepts">): readonly Pool[] =>
+  market.pools.filter(
+    (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
+  );
+
+const alone = (side: Side): Route => ({ pool: side.pool, legs: [side], usd: side.price, depthUsd: side.depth });
+
+function throughNative(side: Side, native: NativePrice): Route {
+  // The native leg is above the floor by construction; the token's own pool decides the depth it is ranked by.
+  return {
+    pool: side.pool,
+    legs: [side, native.side],
+    usd: multiply(side.price, native.usd),
+    depthUsd: multiply(side.depth, native.usd),
+  };
+}
+
+/** A pool with the native coin where that has no price above the floor; `thin` is the best one under it. */
+function throughNothing({ pool, quote, depth }: Side, thin: NativePrice | undefined, floor: Rational): SkippedPool {
+  if (thin === undefined) return skip(pool, "no_usd_price_of_quote", { quote });
+  const depthUsd = multiply(depth, thin.usd);
+  const numbers = { liquidityUsd: format(depthUsd), minLiquidityUsd: format(floor) };
+  if (compare(depthUsd, floor) < 0) return skip(pool, "low_liquidity", numbers);
+  return skip(pool, "no_usd_price_of_quote", { quote, ...numbers, quoteLiquidityUsd: format(thin.side.depth) });
+}
+
+function sideOrReason(market: Market, pool: Pool, token: Address, skipped: SkippedPool[]): Side | undefined {
+  if (!market.states.has(pool.address)) {
+    skipped.push(skip(pool, "no_state_at_block"));
+    return undefined;
+  }
+  const side = sideOf(market, pool, token);
+  if (side === undefined) skipped.push(skip(pool, "empty"));
+  return side;
+}
+
+function keepIfDeep(route: Route, floor: Rational, routes: Route[], skipped: SkippedPool[]): void {
+  // An empty pool has no price, whatever the floor.
+  if (compare(route.depthUsd, floor) >= 0 && route.depthUsd.n > 0n) {
+    routes.push(route);
+    return;
+  }
+  skipped.push(
+    skip(route.pool, "low_liquidity", { liquidityUsd: format(route.depthUsd), minLiquidityUsd: format(floor) }),
+  );
+}

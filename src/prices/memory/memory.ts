@@ -1,0 +1,273 @@
+/**
+ * Memory from the log: books of tokens another process, or this one before it was restarted, has asked about, and what
+ * either adds to them. A pool counts as followed only while its stream's headline says so, and only a pool with a
+ * reference token counts at all: logs of earlier releases hold others.
+ */
+
+import type { Chain } from "../../chains/chains.ts";
+import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
+import type { Address } from "../../core/hex.ts";
+import {
+  type PoolDiscovered,
+  type PriceEvent,
+  type PriceObserved,
+  priceStream,
+  type StreamName,
+  type TokenIdentified,
+} from "../../events/types.ts";
+import type { PricesContext, Subject } from "../context.ts";
+import { fromPoolState, type Observation, type Pool, toPoolState } from "../market/pools.ts";
+import type { TokenFacts } from "../search/discovery.ts";
+import { type HeadRead, observed } from "../search/history.ts";
+import type { KnownPool, PriceState } from "./projection.ts";
+import { emptyBook, extend, hotPool, LISTED, revertPool, type TokenBook, UNLISTED, uncover } from "./token-book.ts";
+
+// Prices' own shapes as the events of the log, and nothing else.
+
+const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
+  type: "TokenIdentified",
+  name: facts.name,
+  symbol: facts.symbol,
+  ...(facts.decimals === undefined ? {} : { decimals: facts.decimals }),
+  isContract: facts.kind !== "not_a_token",
+  block,
+});
+
+export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
+  type: "PoolDiscovered",
+  pool: pool.address,
+  factory: pool.factory,
+  style: pool.style,
+  fee: pool.fee,
+  token0: pool.token0,
+  token1: pool.token1,
+  ...(pool.stableCurve ? { stableCurve: true } : {}),
+  block,
+});
+
+export const observedEvent = (pool: Address, observation: Observation): PriceObserved => ({
+  type: "PriceObserved",
+  pool,
+  state: toPoolState(observation.reading),
+  ...(observation.balance0 === undefined ? {} : { balance0: observation.balance0.toString() }),
+  ...(observation.balance1 === undefined ? {} : { balance1: observation.balance1.toString() }),
+  block: observation.block,
+  blockHash: observation.blockHash,
+  timestamp: observation.timestamp,
+  ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
+  ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
+});
+
+/** The inverse of `observedEvent`. */
+const observationOf = (event: PriceObserved): Observation => ({
+  reading: fromPoolState(event.state),
+  ...(event.balance0 === undefined ? {} : { balance0: BigInt(event.balance0) }),
+  ...(event.balance1 === undefined ? {} : { balance1: BigInt(event.balance1) }),
+  block: event.block,
+  blockHash: event.blockHash,
+  timestamp: event.timestamp,
+  ...(event.transactionHash === undefined ? {} : { transactionHash: event.transactionHash }),
+  ...(event.logIndex === undefined ? {} : { logIndex: event.logIndex }),
+});
+
+// Writes to the log what the node said at its head: each token's words, its pools, their states. Known facts are
+// dropped by the journal, so that asking again writes only what changed.
+
+/** Resolves once everything read for a subject is durable. */
+export async function recordReads(
+  context: PricesContext,
+  subject: Subject,
+  { header, reads }: HeadRead,
+): Promise<void> {
+  const { books, journal, chain } = context;
+  const byPool = new Map(reads.map((read) => [read.pool.address, read]));
+  const touched = new Set([books.reference, subject.book]);
+  await Promise.all(
+    [...touched].map((book) => {
+      const facts = book.facts.get(book.address);
+      const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
+      // The whole list goes in, read or not: a process that finds it in the log must not take a part for the whole.
+      for (const [address, hot] of book.pools) {
+        events.push(discoveredEvent(byPool.get(address)?.pool ?? hot.pool, header.number));
+      }
+      for (const address of book.pools.keys()) {
+        const read = byPool.get(address);
+        const state = read === undefined ? undefined : observed(read, header);
+        if (state !== undefined) events.push(observedEvent(address, state));
+      }
+      return journal.append(book.stream, events);
+    }),
+  );
+  // Each reference token's words in its own stream: a process that starts later finds them there.
+  const references = touched.has(books.reference) ? [...books.reference.facts] : [];
+  await Promise.all(
+    references.map(async ([token, facts]) => {
+      if (token === books.reference.address || context.said.has(token)) return;
+      const stream = priceStream(chain.chainId, token);
+      await journal.append(stream, [identifiedEvent(facts, header.number)]);
+      if (books.held(stream) === undefined) journal.close(stream);
+      context.said.add(token);
+    }),
+  );
+}
+
+type MemoryContext = Pick<PricesContext, "books" | "chain" | "clock" | "venues">;
+
+/**
+ * Whether a pool belongs in a token's book. The reference book has the pairs of reference tokens that lead to the dollar;
+ * every other book has its token's pairs with reference tokens, as long as the reference book does not have them.
+ */
+export function belongsTo(chain: Chain, token: Address, pool: Pick<Pool, "token0" | "token1">): boolean {
+  const isShared = isReferencePair(chain, pool.token0, pool.token1);
+  if (isMoney(chain, token)) return isShared;
+  const other = pool.token0 === token ? pool.token1 : pool.token0;
+  return !isShared && isReference(chain, other);
+}
+
+/** Applies the events of a stream to its book; does nothing for a stream without a book in memory. */
+export function learn(context: MemoryContext, stream: StreamName, events: readonly PriceEvent[]): void {
+  const { books, clock } = context;
+  const book = books.held(stream);
+  if (book === undefined) return;
+  for (const event of events) {
+    if (event.type === "PoolDiscovered") {
+      const pool = poolOf(context, book, event);
+      const hot = book.pools.get(event.pool);
+      if (hot !== undefined && pool !== undefined) hot.pool = { ...hot.pool, stableCurve: pool.stableCurve };
+      else if (pool !== undefined) book.pools.set(pool.address, hotPool(pool));
+    } else if (event.type === "PriceObserved") {
+      const hot = book.pools.get(event.pool);
+      const known = hot?.base?.number ?? -1;
+      if (hot !== undefined && event.block > known) extend(hot, [observationOf(event)], event.timestamp);
+      // Without a log index it was asked of a node: somebody asked for a price.
+      if (event.logIndex === undefined) {
+        book.askedMs = clock.monotonic();
+        books.reference.askedMs = book.askedMs;
+      }
+    } else if (event.type === "BlocksReverted") {
+      for (const hot of book.pools.values()) revertPool(hot, event.ancestor.number);
+    }
+  }
+}
+
+/** The pool of an event; undefined where its factory is in no list, or it doesn't belong in the book. */
+function poolOf(
+  { chain, venues }: Pick<PricesContext, "chain" | "venues">,
+  book: TokenBook,
+  event: PoolDiscovered,
+): Pool | undefined {
+  const venue = venues.find((entry) => entry.factory === event.factory);
+  if (venue === undefined || !belongsTo(chain, book.address, event)) return undefined;
+  const { pool: address, factory, style, fee, token0, token1, stableCurve = false } = event;
+  return { address, factory, style, fee, token0, token1, exchange: venue.name, rank: venue.rank, stableCurve };
+}
+
+/** The pools of a book's stream that belong in the book. */
+export function knownPools(context: PricesContext, book: TokenBook): Map<Address, KnownPool> {
+  const { pools } = context.journal.state(book.stream);
+  return new Map([...pools].filter(([, { discovered }]) => poolOf(context, book, discovered) !== undefined));
+}
+
+/**
+ * The session under way, by the log's word; undefined where there is none, or where its process goes by other reference
+ * tokens or factories: the pools that it follows are not those that a price depends on here.
+ */
+export function sessionUnderWay({ books, journal, listing }: PricesContext): string | undefined {
+  const { session } = journal.coverage(books.reference.stream);
+  return session?.startsWith(`${listing}-`) ? session : undefined;
+}
+
+/** Takes the log's word for which of a book's pools are followed. `session`: the one under way. */
+export function cover(context: PricesContext, book: TokenBook, session: string | undefined): void {
+  const { session: own, from, pools } = context.journal.coverage(book.stream);
+  const known = knownPools(context, book);
+  const isWhole = pools === known.size && [...book.pools.keys()].every((address) => known.has(address));
+  if (from === undefined || session === undefined || own !== session || !isWhole) {
+    uncover(book);
+    if (book.discoveredAt === LISTED) book.discoveredAt = UNLISTED;
+    return;
+  }
+  if (book.discoveredAt === UNLISTED) book.discoveredAt = LISTED;
+  book.heldFrom = from;
+  for (const [address, hot] of book.pools) {
+    hot.coveredFrom = from;
+    if (hot.base !== undefined && hot.base.number >= from - 1) continue;
+    const { observations, knownFrom } = known.get(address)!;
+    const number = Math.max(from - 1, knownFrom);
+    hot.timeline = observations.map(observationOf);
+    hot.base = Number.isFinite(number) ? { number, hash: undefined, timestamp: Number.POSITIVE_INFINITY } : undefined;
+  }
+}
+
+/** The book of a token from its stream, in memory from here on; undefined when the stream knows no token with decimals. */
+export async function loadBook(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
+  const { books, chain, journal, clock } = context;
+  if (isMoney(chain, token)) return undefined;
+  const kept = books.get(token);
+  if (kept !== undefined) return kept;
+  const book = emptyBook(chain.chainId, token);
+  const facts = factsOf(await journal.open(book.stream));
+  const held = books.get(token);
+  if (held !== undefined) return held;
+  if (facts === undefined) {
+    journal.close(book.stream);
+    return undefined;
+  }
+  book.facts = new Map([[token, facts]]);
+  fill(context, book);
+  book.askedMs = clock.monotonic();
+  books.put(book);
+  return book;
+}
+
+/**
+ * As `loadBook`, for a token that another process was asked about. A connector's stream begins with the connector's own
+ * words, which each process writes; only its pools tell that it was asked about.
+ */
+export async function adoptBook(context: PricesContext, token: Address): Promise<void> {
+  const { books, chain, journal } = context;
+  if (isReference(chain, token)) {
+    const stream = priceStream(chain.chainId, token);
+    const { pools } = await journal.open(stream);
+    if (pools.size === 0) {
+      if (books.held(stream) === undefined) journal.close(stream);
+      return;
+    }
+  }
+  await loadBook(context, token);
+}
+
+/** The reference tokens' words and pools from their streams; false when the log has none. */
+export async function loadReference(context: PricesContext): Promise<boolean> {
+  const { books, chain, journal, clock } = context;
+  const { reference } = books;
+  if (reference.discoveredAt !== undefined) return true;
+  const state = await journal.open(reference.stream);
+  const facts = new Map<Address, TokenFacts>();
+  for (const token of referenceTokens(chain)) {
+    const stream = priceStream(chain.chainId, token.address);
+    const said = factsOf(stream === reference.stream ? state : await journal.open(stream));
+    if (books.held(stream) === undefined) journal.close(stream);
+    if (said !== undefined) facts.set(token.address, said);
+  }
+  if (!facts.has(reference.address) || reference.discoveredAt !== undefined) return false;
+  reference.facts = facts;
+  fill(context, reference);
+  reference.askedMs = clock.monotonic();
+  return true;
+}
+
+function fill(context: PricesContext, book: TokenBook): void {
+  for (const { discovered } of context.journal.state(book.stream).pools.values()) {
+    const pool = poolOf(context, book, discovered);
+    if (pool !== undefined && !book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
+  }
+  book.discoveredAt = UNLISTED;
+  book.discoveredMs = context.clock.monotonic();
+}
+
+function factsOf({ token }: PriceState): TokenFacts | undefined {
+  if (token?.decimals === undefined || !token.isContract) return undefined;
+  const { name, symbol, decimals } = token;
+  return { name, symbol, decimals, kind: "erc20" };
+}

@@ -1,0 +1,379 @@
+/**
+ * Keeps the hot pools true from the chain's one follower: a batch's logs become states without asking the node, new
+ * pools of hot tokens are noticed by their factory's event, reverted blocks are taken back. What changed goes to the
+ * log first, then to memory; which tokens are followed goes to the log too, for those who only read it.
+ */
+
+import type { BlockConsumer, FollowBatch } from "../../chain/consumer.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import { type BlockRef, type HeaderRef, type PriceEvent, priceStream, type StreamName } from "../../events/types.ts";
+import type { PricesContext } from "../context.ts";
+import { isBlind, type Observation } from "../market/pools.ts";
+import { type PoolRead, planState, together } from "../search/discovery.ts";
+import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-abi.ts";
+import { byAddress, observed } from "../search/history.ts";
+import { replay } from "../search/pool-events.ts";
+import { creationsIn, FollowedBlocks } from "./followed-blocks.ts";
+import {
+  adoptBook,
+  cover,
+  discoveredEvent,
+  knownPools,
+  loadReference,
+  observedEvent,
+  sessionUnderWay,
+} from "./memory.ts";
+import type { AppendOptions } from "./price-streams.ts";
+import { type Coverage, UNCOVERED } from "./projection.ts";
+import {
+  type Base,
+  extend,
+  followedFrom,
+  type HotPool,
+  hotPool,
+  isStanding,
+  resetTo,
+  revertBook,
+  stateAt,
+  type TokenBook,
+  uncover,
+} from "./token-book.ts";
+
+/** Headers fetched to date states of blocks that a long gap left out of a batch. */
+const MAX_UNDATED = 64;
+/** Pools read at the end of a batch because their state was not known: five calls each, in one Multicall3. */
+const MAX_READS = 64;
+/** Tokens taken over from other processes' questions at each batch. */
+const MAX_ADOPTED = 16;
+/** After so long without a block, in ms, reading states anew is cheaper than all the logs since. */
+export const MAX_GAP_MS = 3_600_000;
+
+/** One book's part of a batch. */
+interface Change {
+  readonly book: TokenBook;
+  readonly events: PriceEvent[];
+  readonly states: { readonly hot: HotPool; readonly base: Base | undefined; readonly states: Observation[] }[];
+  readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
+}
+
+/** A pool whose state is to be read where the batch ends. */
+interface Unread {
+  readonly book: TokenBook;
+  readonly hot: HotPool;
+  readonly isNew: boolean;
+}
+
+export class PriceFollower implements BlockConsumer {
+  readonly name = "prices";
+  readonly topics: readonly Hash[] = [...STATE_TOPICS, ...BALANCE_TOPICS, TOPIC.pairCreated, TOPIC.poolCreated];
+  readonly #context: PricesContext;
+  readonly #ready: () => Promise<void>;
+  /** What every filter since the last batch asked for: the follower asks for addresses more than once. */
+  #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
+  #turn: Promise<void> = Promise.resolve();
+  #appliedMs: number;
+  /** Version of the chain's stream that the blocks in hand go by. */
+  #chainVersion = 0;
+  readonly #canon: FollowedBlocks;
+  readonly #dropped = new Set<TokenBook>();
+
+  /** @param ready resolves once memory has been restored from the log */
+  constructor(context: PricesContext, ready: () => Promise<void>) {
+    this.#context = context;
+    this.#ready = ready;
+    this.#canon = new FollowedBlocks(context.view);
+    this.#appliedMs = context.clock.monotonic();
+  }
+
+  addresses(): readonly Address[] {
+    const { books, venues, clock } = this.#context;
+    books.prune();
+    const pools = new Set<Address>();
+    const held = new Set<TokenBook>();
+    const late = clock.monotonic() - this.#appliedMs > MAX_GAP_MS;
+    if (!books.idle && !late) {
+      for (const book of books.all()) {
+        held.add(book);
+        for (const address of book.pools.keys()) pools.add(address);
+      }
+    }
+    const before = this.#asked;
+    this.#asked = before === undefined ? { pools, books: held } : intersection(before, { pools, books: held });
+    return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
+  }
+
+  /** A book memory has let go: the log must stop saying that it is followed. */
+  drop(book: TokenBook): void {
+    if (this.#context.session !== undefined) this.#dropped.add(book);
+  }
+
+  /** Memory as far as the log is; resolves once it is. */
+  settle(): Promise<void> {
+    return this.#inTurn(() => this.#sync());
+  }
+
+  apply(batch: FollowBatch): Promise<void> {
+    return this.#inTurn(() => this.#apply(batch));
+  }
+
+  revert(ancestor: BlockRef, _orphaned: readonly BlockRef[], chainVersion: number): Promise<void> {
+    return this.#inTurn(() => this.#revert(ancestor, chainVersion));
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const result = this.#turn.then(() => this.#ready()).then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Learns what others wrote. While another process follows, its word says which pools are followed. */
+  async #sync(): Promise<void> {
+    const { books, journal, session } = this.#context;
+    books.prune();
+    await journal.open(books.reference.stream);
+    const held = [...books.all()];
+    await journal.refresh(held.map((book) => book.stream));
+    const current = sessionUnderWay(this.#context);
+    if (session !== undefined && session === current) return;
+    this.#context.session = undefined;
+    this.#context.followedTo = undefined;
+    for (const book of held) cover(this.#context, book, current);
+  }
+
+  async #apply(batch: FollowBatch): Promise<void> {
+    const context = this.#context;
+    const asked = this.#asked ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
+    this.#asked = undefined;
+    this.#appliedMs = context.clock.monotonic();
+    this.#chainVersion = batch.chainVersion;
+    await this.#sync();
+    if (asked.books.size === 0) await this.#end(batch.to);
+    else this.#begin(batch);
+    this.#canon.add(batch);
+    const isFollowing = context.session !== undefined;
+    const changes = isFollowing ? await this.#changes(batch, asked) : [];
+    if (isFollowing) await this.#write(changes, batch.to);
+    context.followedTo = batch.to.number;
+    await this.#adopt();
+  }
+
+  /** Goes on with this process's session, or takes over from whoever followed up to here. */
+  #begin({ fromBlock, headers }: FollowBatch): void {
+    const { books, clock, followedTo, session, view, listing } = this.#context;
+    if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
+      // A batch that comes again may hold other blocks than the first time.
+      if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
+      return;
+    }
+    const head = view.head();
+    const linked = headers[0]?.number !== fromBlock || headers[0].parentHash === head?.hash;
+    // Its own session with blocks missing, or blocks this process has not been shown: nothing is known of them.
+    const isKnown = session === undefined && head?.number === fromBlock - 1 && linked;
+    const current = sessionUnderWay(this.#context);
+    for (const book of books.all()) {
+      for (const hot of book.pools.values()) {
+        if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
+      }
+      cover(this.#context, book, isKnown ? current : undefined);
+      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) uncover(book);
+    }
+    this.#canon.clear();
+    const random = Math.floor(clock.random() * 2 ** 40).toString(36);
+    this.#context.session = `${listing}-${clock.now().toString(36)}-${random}`;
+  }
+
+  /** Nobody asks for prices: whoever reads the log must not rely on it. */
+  async #end(to: HeaderRef): Promise<void> {
+    const { books, journal } = this.#context;
+    for (const book of books.all()) uncover(book);
+    this.#context.session = undefined;
+    this.#dropped.clear();
+    if (journal.coverage(books.reference.stream).session === undefined) return;
+    await this.#append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
+  }
+
+  /** What the batch changes, book by book. Pools without a known state are read where the batch ends. */
+  async #changes(
+    batch: FollowBatch,
+    asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> },
+  ): Promise<Change[]> {
+    const { books, venues, chain, journal } = this.#context;
+    const { fromBlock, to } = batch;
+    const groups = byAddress(batch.logs);
+    const timestamps = await this.#timestamps(batch);
+    const changes = new Map<TokenBook, Change>();
+    const unread: Unread[] = [];
+    for (const book of books.all()) {
+      const change: Change = { book, events: [], states: [], reads: [] };
+      changes.set(book, change);
+      book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
+      for (const [address, hot] of book.pools) {
+        this.#admit(hot, batch, asked.pools.has(address));
+        const { base } = hot;
+        if (base === undefined) unread.push({ book, hot, isNew: false });
+        else if (hot.coveredFrom !== undefined) {
+          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
+          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#canon);
+          // Its events tell the price since it was initialised, and not what it holds: only the node does.
+          if (last !== undefined && isBlind(last)) {
+            hot.base = undefined;
+            unread.push({ book, hot, isNew: false });
+            continue;
+          }
+          // What a pool was before the first followed block must be in the log too, whoever read it.
+          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#canon) : undefined;
+          if (first !== undefined) change.events.push(observedEvent(address, first));
+          if (states.length === 0) continue;
+          change.states.push({ hot, base, states });
+          change.events.push(...states.map((state) => observedEvent(address, state)));
+        }
+      }
+    }
+    for (const log of batch.logs) {
+      for (const { book, pool } of creationsIn(log, { books, venues, chain })) {
+        unread.push({ book, hot: hotPool(pool), isNew: true });
+      }
+    }
+    for (const [{ book, hot, isNew }, read] of await this.#read(unread, to)) {
+      const change = changes.get(book);
+      if (change === undefined) continue;
+      change.reads.push({ hot, read });
+      const state = observed(read, to);
+      const isSaid = journal.state(book.stream).pools.has(read.pool.address);
+      if (isNew || !isSaid) change.events.push(discoveredEvent(read.pool, to.number));
+      if (state !== undefined) change.events.push(observedEvent(read.pool.address, state));
+    }
+    return [...changes.values()];
+  }
+
+  /** Settles what a pool's base and coverage are worth in the light of a batch. */
+  #admit(hot: HotPool, { fromBlock, to }: FollowBatch, isAsked: boolean): void {
+    if (!isStanding(hot, this.#canon)) hot.base = undefined;
+    const { base } = hot;
+    hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
+    // Read at or beyond the end of the batch: the next one goes on from there.
+    const first = hot.coveredFrom ?? to.number + 1;
+    if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
+  }
+
+  async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
+    const { reader } = this.#context;
+    const chosen = unread.slice(0, MAX_READS);
+    const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
+    let reads: PoolRead[] = [];
+    try {
+      if (chosen.length > 0) {
+        reads = plan.read(await reader.calls(plan.calls, to.number));
+        if ((await reader.header(to.number))?.hash !== to.hash) reads = [];
+      }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      // The next question about the token reads the pool, and the next batch tries again.
+    }
+    const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
+    // A new pool nobody could read is found again by asking the factories.
+    const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
+    for (const { book } of left) book.discoveredAt = undefined;
+    return done;
+  }
+
+  /** Appends as the chain's follower: one that was paused while another took over is refused. */
+  #append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions): Promise<void> {
+    return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chainVersion });
+  }
+
+  /** To the log, then to memory. */
+  async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
+    const { journal, books, left } = this.#context;
+    const dropped = [...this.#dropped].filter((book) => books.held(book.stream) === undefined);
+    this.#dropped.clear();
+    const writes = changes.map(async ({ book, events, states, reads }) => {
+      const unread = new Map(reads.map(({ hot, read }) => [read.pool.address, hot]));
+      const after = { ...book, pools: new Map(book.pools) };
+      for (const [address, hot] of unread) after.pools.set(address, { ...hot, ...knownAt(to) });
+      const coverage = this.#coverageOf(after, book === books.reference);
+      await this.#append(book.stream, events, { followed: true, coverage, block: to.number });
+      for (const { hot, base, states: own } of states) if (hot.base === base) extend(hot, own, to.timestamp);
+      for (const { hot, read } of reads) {
+        hot.pool = read.pool;
+        resetTo(hot, observed(read, to), to);
+        hot.coveredFrom = to.number + 1;
+        book.pools.set(read.pool.address, hot);
+      }
+    });
+    const ends = dropped.map(async ({ stream }) => {
+      await journal.open(stream);
+      await this.#append(stream, [], { coverage: UNCOVERED, block: to.number });
+      left.set(stream, journal.version(stream));
+      if (books.held(stream) === undefined) journal.close(stream);
+    });
+    await Promise.all([...writes, ...ends]);
+  }
+
+  /** What the log is to say of a book: followed from where, or not. */
+  #coverageOf(book: TokenBook, isReference: boolean): Coverage {
+    const { session } = this.#context;
+    const known = knownPools(this.#context, book);
+    const added = [...book.pools.keys()].filter((address) => !known.has(address)).length;
+    const from = [...known.keys()].every((address) => book.pools.has(address)) ? followedFrom(book) : undefined;
+    if (from === undefined) return isReference ? { session, from: undefined, pools: 0 } : UNCOVERED;
+    return { session, from, pools: known.size + added };
+  }
+
+  /** Takes up tokens that other processes were asked about. */
+  async #adopt(): Promise<void> {
+    const { wanted, left, chain } = this.#context;
+    for (const [token, version] of wanted) {
+      // That it is let go is a word of its stream, too, and nobody's question.
+      if (version <= (left.get(priceStream(chain.chainId, token)) ?? 0)) wanted.delete(token);
+    }
+    const tokens = [...wanted.keys()].slice(0, MAX_ADOPTED);
+    for (const token of tokens) wanted.delete(token);
+    if (tokens.length === 0 || !(await loadReference(this.#context))) return;
+    this.#context.books.reference.askedMs = this.#context.clock.monotonic();
+    await Promise.all(tokens.map((token) => adoptBook(this.#context, token)));
+  }
+
+  async #revert(ancestor: BlockRef, chainVersion: number): Promise<void> {
+    const { books } = this.#context;
+    this.#chainVersion = chainVersion;
+    await this.#sync();
+    const held = [...books.all()];
+    for (const book of held) revertBook(book, ancestor.number);
+    this.#canon.clear(ancestor.number);
+    if (this.#context.session === undefined) return;
+    this.#context.followedTo = ancestor.number;
+    const reverted: PriceEvent = { type: "BlocksReverted", ancestor };
+    await Promise.all(
+      held.map((book) => {
+        const coverage = this.#coverageOf(book, book === books.reference);
+        return this.#append(book.stream, [reverted], { followed: true, coverage, block: ancestor.number });
+      }),
+    );
+  }
+
+  async #timestamps(batch: FollowBatch): Promise<Map<number, number>> {
+    const known = new Map(batch.headers.map((header) => [header.number, header.timestamp]));
+    const missing = [...new Set(batch.logs.map((log) => log.blockNumber))].filter((number) => !known.has(number));
+    const wanted = missing.slice(-MAX_UNDATED);
+    if (wanted.length > 0) {
+      for (const header of await this.#context.reader.headers(wanted)) {
+        if (header !== undefined) known.set(header.number, header.timestamp);
+      }
+    }
+    return known;
+  }
+}
+
+const knownAt = ({ number, hash, timestamp }: HeaderRef) => ({
+  base: { number, hash, timestamp },
+  coveredFrom: number + 1,
+});
+
+function intersection<T extends { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> }>(
+  a: T,
+  b: T,
+): { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } {
+  return { pools: a.pools.intersection(b.pools), books: a.books.intersection(b.books) };
+}

@@ -1,0 +1,257 @@
+/**
+ * The price streams as this process reads and writes them: appends are queued per stream, know the version they follow,
+ * and on a `ConcurrencyError` read what somebody else wrote and drop what that already says. Durable when resolved.
+ * Whatever is read is told to `onRead`, so that memory learns what other processes wrote.
+ */
+import { ConcurrencyError, invariant } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
+import type { Append, EventLog, StreamHead } from "../../log/event-log.ts";
+import {
+  type Coverage,
+  coverageOf,
+  evolvePrice,
+  headlineOf,
+  initialPriceState,
+  latest,
+  type PriceState,
+  sameCoverage,
+  skipped,
+  UNCOVERED,
+} from "./projection.ts";
+
+/** Appends refused one after another before giving up: each means that somebody else got further. */
+const MAX_CONFLICTS = 16;
+/**
+ * Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. The reference
+ * stream begins with its pools, of at most 110 pairs at eight places each, of which most do not exist.
+ */
+const EDGE = 1_024;
+/** A state asked of the node again after so many seconds is worth a line though it did not change: somebody still asks. */
+const STILL_ASKED_SECONDS = 600;
+
+interface Tail {
+  version: number;
+  state: PriceState;
+  coverage: Coverage;
+}
+
+export interface AppendOptions {
+  /** The follower's words: all of them are kept but those the stream has to the letter. */
+  readonly followed?: boolean;
+  /** Replaces what the stream says of its being followed; `block` dates the line that carries it when nothing else does. */
+  readonly coverage?: Coverage;
+  readonly block?: number;
+  /** Version of the chain's stream that a follower stands at: one that was paused meanwhile is refused. */
+  readonly chainVersion?: number;
+}
+
+export class Journal {
+  readonly #log: EventLog;
+  readonly #onRead: (stream: StreamName, events: readonly PriceEvent[]) => void;
+  readonly #tails = new Map<StreamName, Tail>();
+  readonly #queues = new Map<StreamName, Promise<unknown>>();
+
+  constructor(log: EventLog, onRead: (stream: StreamName, events: readonly PriceEvent[]) => void) {
+    this.#log = log;
+    this.#onRead = onRead;
+  }
+
+  /** What the stream says; read from the log the first time, kept until `close`. */
+  async open(stream: StreamName): Promise<PriceState> {
+    return (await this.#queued(stream, () => this.#tail(stream))).state;
+  }
+
+  /** What the stream said when it was last read or written here. */
+  state(stream: StreamName): PriceState {
+    return this.#tails.get(stream)?.state ?? initialPriceState;
+  }
+
+  /** What the stream said of its being followed when it was last read or written here. */
+  coverage(stream: StreamName): Coverage {
+    return this.#tails.get(stream)?.coverage ?? UNCOVERED;
+  }
+
+  /** The newest version of a stream this process wrote or read; 0 when it never did. */
+  version(stream: StreamName): number {
+    return this.#tails.get(stream)?.version ?? 0;
+  }
+
+  /** Appends what the stream does not say yet; resolves once durable. */
+  append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions = {}): Promise<void> {
+    return this.#queued(stream, async () => {
+      for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+        const tail = await this.#tail(stream);
+        if (await this.#appendOnce(stream, tail, events, options)) return;
+        await this.#catchUp(stream, tail);
+      }
+      invariant(false, "a price stream was never at the version it was read at", { stream });
+    });
+  }
+
+  async #appendOnce(
+    stream: StreamName,
+    tail: Tail,
+    events: readonly PriceEvent[],
+    options: AppendOptions,
+  ): Promise<boolean> {
+    const fresh: PriceEvent[] = [];
+    let { state } = tail;
+    const isNews = options.followed ? isUnsaid : isWorthSaying;
+    for (const event of events) {
+      if (!isNews(state, event)) continue;
+      fresh.push(event);
+      state = evolvePrice(state, event);
+    }
+    const coverage = options.coverage ?? tail.coverage;
+    const changed = !sameCoverage(coverage, tail.coverage);
+    // A headline travels with events only: the token's own words are said again to carry it.
+    if (changed && fresh.length === 0 && state.token !== undefined) {
+      fresh.push({ ...state.token, block: options.block ?? state.token.block });
+    }
+    if (fresh.length === 0) return true;
+    try {
+      const headline = changed ? { headline: headlineOf(coverage) } : {};
+      const guard = guardOf(stream, options.chainVersion);
+      const own = { stream, events: fresh, expectedVersion: tail.version };
+      const version = await this.#log.append({ ...own, ...headline, ...guard });
+      this.#tails.set(stream, { version, state: fresh.reduce(evolvePrice, tail.state), coverage });
+      return true;
+    } catch (error) {
+      if (error instanceof ConcurrencyError && error.stream === stream) return false;
+      throw error;
+    }
+  }
+
+  /** Reads what others appended to streams that are open here, and what they say of being followed. */
+  async refresh(streams: readonly StreamName[]): Promise<void> {
+    const heads = await this.#log.heads(streams.filter((stream) => this.#tails.has(stream)));
+    const grown = heads.filter(({ stream, version }) => version > this.version(stream));
+    await Promise.all(
+      grown.map((head) =>
+        this.#queued(head.stream, async () => {
+          const tail = this.#tails.get(head.stream);
+          if (tail !== undefined && tail.version < head.version) await this.#catchUp(head.stream, tail);
+        }),
+      ),
+    );
+  }
+
+  /** Tokens whose stream says that a session follows them, in order of address. */
+  async followedBy(chainId: number, session: string, limit: number): Promise<Address[]> {
+    const prefix = `price/${chainId}/`;
+    const found: Address[] = [];
+    for (let after = ""; found.length < limit; ) {
+      const page: StreamHead[] = await this.#log.streams(prefix, { after, limit: 1_000 });
+      for (const { stream, headline } of page) {
+        const { session: own, from } = coverageOf(headline);
+        if (own === session && from !== undefined) found.push(addressIn(stream)!);
+      }
+      const last = page.at(-1);
+      if (last === undefined) break;
+      after = last.stream;
+    }
+    return found.slice(0, limit);
+  }
+
+  /** Forgets a stream; the next use reads it anew. */
+  close(stream: StreamName): void {
+    this.#tails.delete(stream);
+  }
+
+  #queued<T>(stream: StreamName, work: () => Promise<T>): Promise<T> {
+    const before = this.#queues.get(stream) ?? Promise.resolve();
+    const result = before.then(work, work);
+    const settled: Promise<unknown> = result
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#queues.get(stream) === settled) this.#queues.delete(stream);
+      });
+    this.#queues.set(stream, settled);
+    return result;
+  }
+
+  async #tail(stream: StreamName): Promise<Tail> {
+    const kept = this.#tails.get(stream);
+    if (kept !== undefined) return kept;
+    const first = await this.#log.read(stream, { limit: EDGE });
+    const events = first.map((recorded) => recorded.event as PriceEvent);
+    let version = first.at(-1)?.version ?? 0;
+    let state = events.reduce(evolvePrice, initialPriceState);
+    if (first.length === EDGE) {
+      const last = (await this.#log.readBackwards(stream, { limit: EDGE })).reverse();
+      if (last[0]!.version > version + 1) state = skipped(state);
+      const later = last.filter((recorded) => recorded.version > version).map(({ event }) => event as PriceEvent);
+      state = later.reduce(evolvePrice, state);
+      events.push(...later);
+      version = last.at(-1)!.version;
+    }
+    return this.#catchUp(stream, { version, state, coverage: UNCOVERED }, events);
+  }
+
+  /** Reads on to the end; the headline is the end's, since a later one speaks of events not read yet. */
+  async #catchUp(stream: StreamName, tail: Tail, before: readonly PriceEvent[] = []): Promise<Tail> {
+    const missed: PriceEvent[] = [];
+    let { version } = tail;
+    let head: StreamHead;
+    do {
+      const page = await this.#log.read(stream, { from: version + 1 });
+      missed.push(...page.map((recorded) => recorded.event as PriceEvent));
+      version = page.at(-1)?.version ?? version;
+      head = await this.#log.head(stream);
+    } while (head.version > version);
+    const read = { version, state: missed.reduce(evolvePrice, tail.state), coverage: coverageOf(head.headline) };
+    this.#tails.set(stream, read);
+    if (before.length + missed.length > 0) this.#onRead(stream, [...before, ...missed]);
+    return read;
+  }
+}
+
+function guardOf(stream: StreamName, version: number | undefined): Pick<Append, "guard"> {
+  return version === undefined ? {} : { guard: { stream: chainStream(parseStream(stream).chainId), version } };
+}
+
+function addressIn(stream: StreamName): Address | undefined {
+  const parsed = parseStream(stream);
+  return parsed.kind === "price" ? parsed.address : undefined;
+}
+
+/** Whether a stream in this state does not say this of this very block. */
+function isUnsaid(state: PriceState, event: PriceEvent): boolean {
+  if (event.type !== "PriceObserved") return isWorthSaying(state, event);
+  const said = latest(state, event.pool, event.block);
+  if (said === undefined || said.block !== event.block || said.blockHash !== event.blockHash) return true;
+  return says(event, said);
+}
+
+/** Whether a state is another than the one that was said, or tells what the pool holds where that did not. */
+function says(event: PriceObserved, said: PriceObserved): boolean {
+  const isFuller = (now?: string, before?: string): boolean => now !== undefined && before === undefined;
+  if (isFuller(event.balance0, said.balance0) || isFuller(event.balance1, said.balance1)) return true;
+  return JSON.stringify(said.state) !== JSON.stringify(event.state);
+}
+
+/** Whether a stream in this state is told anything by this. */
+function isWorthSaying(state: PriceState, event: PriceEvent): boolean {
+  switch (event.type) {
+    case "TokenIdentified": {
+      const { token } = state;
+      return token?.name !== event.name || token.symbol !== event.symbol || token.decimals !== event.decimals;
+    }
+    case "PoolDiscovered": {
+      const known = state.pools.get(event.pool)?.discovered;
+      return known === undefined || known.stableCurve !== event.stableCurve;
+    }
+    case "PriceObserved": {
+      const last = latest(state, event.pool, event.block);
+      if (last === undefined || event.timestamp - last.timestamp >= STILL_ASKED_SECONDS) return true;
+      return says(event, last);
+    }
+    case "BlocksReverted":
+      return [...state.pools.values()].some(
+        ({ observations }) => (observations.at(-1)?.block ?? -1) > event.ancestor.number,
+      );
+    default:
+      return event satisfies never;
+  }
+}

@@ -1,0 +1,468 @@
+/**
+ * The price of a token, one chain per instance: request in, record out. A warm answer is a map lookup by the followed
+ * head's hash; one level down it is a pure computation from memory; below that the node is asked, once for all who ask
+ * at the same time.
+ */
+import { LRUCache } from "lru-cache";
+import type { BlockConsumer, ChainView } from "../chain/consumer.ts";
+import type { Chain } from "../chains/chains.ts";
+import { exchangesOf } from "../chains/exchanges.ts";
+import { isMoney, referenceTokens } from "../chains/quote-tokens.ts";
+import { listedToken } from "../chains/token-list.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import { type BlockRef, chainStream, type HeaderRef, parseStream, type StreamName } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import type { PricesContext, Subject } from "./context.ts";
+import type { Market } from "./market/market.ts";
+import { floorOf, type Quote, type QuoteOptions, quote, refusal, unfit } from "./market/quote.ts";
+import type { Rational } from "./market/rational.ts";
+import { cover, learn, loadBook, loadReference, sessionUnderWay } from "./memory/memory.ts";
+import { MAX_GAP_MS, PriceFollower } from "./memory/pool-follower.ts";
+import { Journal } from "./memory/price-streams.ts";
+import { type BookLimits, Books, emptyBook, type TokenBook } from "./memory/token-book.ts";
+import { type PriceParameters, type Selection, selectPools, unknownExchange } from "./price-query.ts";
+import { type PriceRecord, provenanceOf, recordOf } from "./price-record.ts";
+import { venueOf } from "./search/discovery.ts";
+import { isTooMuch, Origins } from "./search/history.ts";
+import { Markets } from "./search/markets.ts";
+import { averageOf, BlockTimes, changeOf, PastWork, type Turn } from "./search/past-figures.ts";
+
+interface PricesDeps {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly log: EventLog;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly limits?: Partial<PriceLimits>;
+  /** Called when a token's pools are first known, so that the chain's follower can be started. */
+  readonly onTokenKnown?: () => void;
+}
+
+export interface PriceLimits extends BookLimits {
+  /** Bytes of finished answers kept. */
+  readonly answerBytes: number;
+}
+
+interface PriceRequest extends PriceParameters {
+  readonly address: Address;
+}
+
+export interface PriceAnswer {
+  readonly record: PriceRecord;
+  /** `record` as JSON. */
+  readonly body: string;
+  /** The block priced at. */
+  /** With the block's time in seconds since the epoch. */
+  readonly asOf: Pick<HeaderRef, "number" | "hash" | "timestamp">;
+  readonly finality: "finalized" | "latest";
+  /** How many pools memory knew that the price might come from. */
+  readonly poolCount: number;
+}
+
+export interface Prices {
+  readonly chain: Chain;
+  /** To be given to the chain's follower. */
+  readonly consumer: BlockConsumer;
+  /** @throws ApiError as the contract's error table has it; AppError `chain_unavailable` when no endpoint answers */
+  answer(request: PriceRequest): Promise<PriceAnswer>;
+  price(request: PriceRequest): Promise<PriceRecord>;
+  /**
+   * Whether the answer that was just given would be given again, to be asked each time it is; undefined when it might not
+   * be. Whoever asks counts as asking for the token.
+   */
+  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
+  /**
+   * Restores from the log what was followed when it was last written. To be awaited before the chain's follower
+   * starts, so that it goes on without a gap; questions wait for it.
+   */
+  load(): Promise<void>;
+  /** Resolves once memory is as far as the log: to be awaited before a new head is shown. */
+  settle(): Promise<void>;
+  /** Stops listening to the log. */
+  close(): void;
+}
+
+/** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
+const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000, answerBytes: 16 << 20 };
+/** Times a question about the past is asked again when its block was replaced meanwhile. */
+const MOVED_ATTEMPTS = 3;
+/** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
+const MAX_WANTED = 1_000;
+/** Tokens let go that are remembered as such; one that is forgotten is taken up once more at most. */
+const MAX_LEFT = 10_000;
+/** Newest events of a chain's stream in which a head is looked for. */
+const HEAD_WITHIN = 16;
+/** That a token is asked for is noted this often, however often it is. */
+const ASKED_EVERY_MS = 1_000;
+/** Streams read side by side when memory is restored. */
+const LOAD_BATCH = 32;
+/** A question nobody asked again for so long is not begun, in ms: its client was told to come back, and did not, twice. */
+const UNWANTED_MS = 60_000;
+
+/** A question under way. */
+interface Question {
+  readonly request: PriceRequest;
+  readonly selection: Selection;
+  /** Whether somebody asked it lately. */
+  readonly isWanted: () => boolean;
+  /** When the past of its price may be read. */
+  readonly turn: Turn;
+  /** The chain has gone elsewhere: what is followed may not know of it yet, and is no answer to it. */
+  readonly hasMoved: boolean;
+}
+
+/** A question, shared by all who ask it meanwhile. */
+interface Asked {
+  readonly answer: Promise<PriceAnswer>;
+  /** `Clock.monotonic` of the last time it was asked. */
+  askedMs: number;
+}
+
+/** Prices of one chain. */
+export function createPrices(deps: PricesDeps): Prices {
+  const service = new PriceService(deps);
+  return {
+    chain: deps.chain,
+    consumer: service.consumer,
+    answer: (request) => service.answer(request),
+    price: async (request) => (await service.answer(request)).record,
+    stillCurrent: (request, asOf) => service.stillCurrent(request, asOf),
+    load: () => service.load(),
+    settle: () => service.consumer.settle(),
+    close: () => service.close(),
+  };
+}
+
+class PriceService {
+  readonly consumer: PriceFollower;
+  readonly close: () => void;
+  readonly #deps: PricesDeps;
+  readonly #limits: PriceLimits;
+  readonly #context: PricesContext;
+  readonly #markets: Markets;
+  readonly #times: BlockTimes;
+  readonly #answers: LRUCache<string, PriceAnswer>;
+  readonly #inFlight = new Map<string, Asked>();
+  /** Questions about past blocks. */
+  readonly #past: PastWork;
+  /** What questions about the head ask of the past, which those of the past keep nobody waiting for. */
+  readonly #history: PastWork;
+  #restoring: Promise<void> | undefined;
+  #isRestored = false;
+  readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
+
+  constructor(deps: PricesDeps) {
+    this.#deps = deps;
+    const limits = { ...DEFAULTS, ...deps.limits };
+    this.#limits = limits;
+    const { chain, reader, view, clock } = deps;
+    const venues = exchangesOf(chain).map(venueOf);
+    const references = referenceTokens(chain).map((token) => token.address);
+    const journal = new Journal(deps.log, (stream, events) => learn({ books, chain, clock, venues }, stream, events));
+    const reference = emptyBook(chain.chainId, chain.wrappedNative.address);
+    const onDrop = (book: TokenBook): void => {
+      journal.close(book.stream);
+      this.consumer.drop(book);
+    };
+    const books = new Books({ reference, limits, clock, onDrop });
+    this.#context = {
+      chain,
+      reader,
+      view,
+      clock,
+      journal,
+      books,
+      origins: new Origins(),
+      venues,
+      references,
+      listing: fingerprint([references, venues]),
+      session: undefined,
+      followedTo: undefined,
+      wanted: new Map(),
+      left: new LRUCache({ max: MAX_LEFT }),
+      said: new Set(),
+    };
+    this.#markets = new Markets(this.#context);
+    this.#past = new PastWork(chain);
+    this.#history = new PastWork(chain);
+    this.#times = new BlockTimes(reader, chain.blockSeconds);
+    this.#answers = new LRUCache({ maxSize: limits.answerBytes, sizeCalculation: ({ body }) => body.length * 2 + 512 });
+    this.consumer = new PriceFollower(this.#context, () => this.load());
+    const prefix = `price/${chain.chainId}/`;
+    this.close = deps.log.subscribe((stream, version) => {
+      if (stream.startsWith(prefix)) this.#offer(stream, version);
+    });
+  }
+
+  /** A price stream grew, perhaps by somebody else's question: a token not held here is one to follow. */
+  #offer(stream: StreamName, version: number): void {
+    const { books, journal, wanted, chain } = this.#context;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "price" || version <= journal.version(stream)) return;
+    if (isMoney(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
+    wanted.set(parsed.address, version);
+    this.#deps.onTokenKnown?.();
+  }
+
+  load(): Promise<void> {
+    this.#restoring ??= this.#restore().then(
+      () => {
+        this.#isRestored = true;
+      },
+      (error: unknown) => {
+        this.#restoring = undefined;
+        throw error;
+      },
+    );
+    return this.#restoring;
+  }
+
+  async #restore(): Promise<void> {
+    const { books, journal, chain, clock } = this.#context;
+    const last = await this.#deps.log.readBackwards(chainStream(chain.chainId), { limit: HEAD_WITHIN });
+    const newest = last.find(({ event }) => event.type === "HeadAdvanced");
+    if (newest === undefined || clock.now() - newest.time > MAX_GAP_MS) return;
+    if (!(await loadReference(this.#context))) return;
+    const session = sessionUnderWay(this.#context);
+    if (session === undefined) return;
+    // Each token takes the place of a pool at least, so the bound on pools bounds them too.
+    const tokens = await journal.followedBy(chain.chainId, session, this.#limits.pools);
+    for (let at = 0; at < tokens.length; at += LOAD_BATCH) {
+      await Promise.all(tokens.slice(at, at + LOAD_BATCH).map((token) => loadBook(this.#context, token)));
+    }
+    for (const book of books.all()) cover(this.#context, book, session);
+    this.#deps.onTokenKnown?.();
+  }
+
+  async answer(request: PriceRequest): Promise<PriceAnswer> {
+    if (!this.#isRestored) await this.load();
+    const key = keyOf(request);
+    const head = this.#context.view.head();
+    if (head !== undefined) {
+      const at = request.toBlock ?? head.number;
+      const kept = this.#answers.get(`${key}@${at === head.number ? head.hash : at}`);
+      if (kept !== undefined && at <= head.number) {
+        this.#markets.known(request.address);
+        // A pool that is known since may have been there at that block, too, and carry the price.
+        if (kept.poolCount === this.#markets.poolCount(request.address)) return kept;
+      }
+    }
+    const now = this.#context.clock.monotonic();
+    const shared = this.#inFlight.get(key);
+    if (shared !== undefined) {
+      shared.askedMs = now;
+      return shared.answer;
+    }
+    const answer = this.#compute(request, key).finally(() => this.#inFlight.delete(key));
+    this.#inFlight.set(key, { answer, askedMs: now });
+    return answer;
+  }
+
+  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
+    const { view, clock } = this.#context;
+    const head = view.head()?.hash;
+    // What was read ahead of the head that is shown is not what the next question finds kept.
+    const isKept = head === asOf.hash || (request.toBlock === asOf.number && asOf.number <= this.#finalized());
+    if (head === undefined || !isKept) return undefined;
+    let askedMs = clock.monotonic();
+    return () => {
+      if (view.head()?.hash !== head) return false;
+      const now = clock.monotonic();
+      if (now - askedMs < ASKED_EVERY_MS) return true;
+      askedMs = now;
+      this.#markets.known(request.address);
+      return true;
+    };
+  }
+
+  async #compute(request: PriceRequest, key: string): Promise<PriceAnswer> {
+    const { chain, clock } = this.#context;
+    const selection = selectPools(chain, request.exchange);
+    const isWanted = (): boolean => {
+      const asked = this.#inFlight.get(key);
+      // What is begun at once is not noted yet.
+      return asked === undefined || clock.monotonic() - asked.askedMs < UNWANTED_MS;
+    };
+    const turn: Turn = (work) => this.#history.run(isWanted, work);
+    const question: Question = { request, selection, isWanted, turn, hasMoved: false };
+    const ask = (): Promise<PriceAnswer> =>
+      this.#attempt((hasMoved) => {
+        const now = { ...question, hasMoved };
+        return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
+      });
+    const answer = await ask().catch(async (error: unknown) => {
+      const isRefused = error instanceof ApiError && error.status === 404;
+      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
+      if (found === undefined) throw error;
+      if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
+      return this.#finish(question, found, await this.#markets.cold(found));
+    });
+    this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
+    if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
+    return answer;
+  }
+
+  /** Runs again what was overtaken by a reorganisation, which it is told then. */
+  async #attempt<T>(work: (hasMoved: boolean) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work(attempt > 1);
+      } catch (error) {
+        const moved = error instanceof AppError && error.code === "chain_moved";
+        if (!moved || attempt === MOVED_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  async #atHead(question: Question): Promise<PriceAnswer> {
+    const { request, selection, hasMoved } = question;
+    const head = hasMoved ? undefined : this.#context.view.head();
+    const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+    const warm = head !== undefined && known !== undefined ? this.#markets.warm(known, head) : undefined;
+    const ahead = head !== undefined && known !== undefined ? this.#markets.ahead(known, head) : undefined;
+    if (ahead !== undefined) return this.#finish(question, known!, ahead);
+    if (warm !== undefined) return this.#finish(question, known!, warm);
+    const { subject, market } = await this.#load(request.address, selection.unlisted);
+    this.#admit(subject);
+    return this.#finish(question, subject, market!);
+  }
+
+  /** Subject and head market from the node; those who ask for the same token at the same time share it. */
+  #load(token: Address, unlisted: Address | undefined): Promise<{ subject: Subject; market: Market | undefined }> {
+    const shared = this.#loading.get(token);
+    if (unlisted === undefined && shared !== undefined) return shared;
+    const load = async (): Promise<{ subject: Subject; market: Market | undefined }> => {
+      const subject = await this.#markets.subject(token, unlisted);
+      if (unfit(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
+      this.#deps.onTokenKnown?.();
+      return { subject, market: await this.#markets.cold(subject) };
+    };
+    if (unlisted !== undefined) return load();
+    const loading = load().finally(() => this.#loading.delete(token));
+    this.#loading.set(token, loading);
+    return loading;
+  }
+
+  /** @throws ApiError for what is no token, or a factory that is none */
+  #admit(subject: Subject): void {
+    if (!subject.factoryAnswers) throw unknownExchange();
+    const refused = unfit(subject.facts);
+    if (refused !== undefined) throw refused;
+  }
+
+  async #atBlock(question: Question, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection, isWanted, hasMoved } = question;
+    const head = this.#context.view.head();
+    if (head?.number === toBlock && !hasMoved) {
+      // Memory of this very block, and not what the node has said of a newer one.
+      const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+      const warm = known === undefined ? undefined : this.#markets.warm(known, head);
+      if (warm !== undefined) return this.#finish(question, known!, warm);
+    }
+    // In its turn as a whole: no part of it waits for another one.
+    return this.#past.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
+  }
+
+  async #inPast(question: Question, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection } = question;
+    const head = this.#context.view.head();
+    const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
+    const [subject, block] = await Promise.all([
+      this.#markets.subject(request.address, selection.unlisted),
+      this.#header(toBlock),
+    ]);
+    this.#admit(subject);
+    if (block === undefined) throw invalidParameter("to_block", "a block the node has");
+    // As of now: what is known by the time the block was read, perhaps a minute later, was not looked at.
+    const poolCount = this.#markets.poolCount(request.address);
+    const market = await this.#markets
+      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
+      .catch((error: unknown) => {
+        throw isTooMuch(error) ? refusal("no_price_at_block") : error;
+      });
+    const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
+    return { ...answer, poolCount };
+  }
+
+  /** The number of the node's head. @throws ApiError 400 when a block is above it */
+  async #newestFor(toBlock: number): Promise<number> {
+    const { reader } = this.#context;
+    let newest = await reader.head();
+    // Perhaps it is only the endpoint that is not there yet.
+    if (toBlock > newest.number && (await reader.benchLaggards(newest))) newest = await reader.head();
+    if (toBlock > newest.number) {
+      throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
+    }
+    return newest.number;
+  }
+
+  /** A block's header, not by an endpoint that is behind what is followed where another one is not. */
+  async #header(number: number): Promise<BlockHeader | undefined> {
+    const { reader, view } = this.#context;
+    const header = await reader.header(number);
+    const head = view.head();
+    if (header !== undefined || head === undefined || number > head.number) return header;
+    return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
+  }
+
+  async #finish({ request, selection, turn }: Question, subject: Subject, market: Market): Promise<PriceAnswer> {
+    const poolCount = this.#markets.poolCount(subject.token);
+    const priced = quote(market, this.#quoteOptions(request, selection, market));
+    const [percentChange, twap] = await Promise.all([
+      request.percentChange
+        ? turn(() => this.#change(subject, priced, (then) => this.#quoteOptions(request, selection, then)))
+        : undefined,
+      request.provenance
+        ? averageOf({ context: this.#context, markets: this.#markets, times: this.#times, subject, now: priced, turn })
+        : undefined,
+    ]);
+    const record = recordOf({
+      quote: priced,
+      facts: subject.facts,
+      listed: listedToken(market.chain.chainId, subject.token),
+      exchangeName: selection.exchangeName,
+      percentChange,
+      provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
+    });
+    const { number, hash, timestamp } = market.block;
+    const finality = number <= this.#finalized() ? "finalized" : "latest";
+    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount };
+  }
+
+  #change(subject: Subject, now: Quote, optionsAt: (market: Market) => QuoteOptions): Promise<Rational | undefined> {
+    const finalized = this.#finalized();
+    return changeOf({ markets: this.#markets, times: this.#times, finalized, subject, now, optionsAt });
+  }
+
+  #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {
+    return {
+      token: request.address,
+      floor: request.minLiquidityUsd ?? floorOf(market),
+      accepts: selection.accepts,
+      isNamed: request.exchange !== undefined,
+      isPast: market.isPast,
+    };
+  }
+
+  /** The newest block known to be final; -1 when none is. */
+  #finalized(): number {
+    const { view, chain } = this.#context;
+    return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
+  }
+}
+
+/** Twelve hexadecimal digits that stand for a value. */
+const fingerprint = (value: unknown): string =>
+  new Bun.CryptoHasher("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 12);
+
+/** What makes two requests the same question, whatever the block. */
+function keyOf(request: PriceRequest): string {
+  const { exchange, minLiquidityUsd } = request;
+  const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
+  const floor = minLiquidityUsd === undefined ? "" : `${minLiquidityUsd.n}/${minLiquidityUsd.d}`;
+  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}`;
+  return `${request.address}|${place}|${floor}|${wants}|${request.toBlock ?? ""}`;
+}

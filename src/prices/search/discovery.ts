@@ -1,0 +1,257 @@
+/**
+ * What to ask a node about a token and how to read the answers: factories for pools, tokens for their own words, pools
+ * for their state. Each question is a `Plan`, so that any number of them travel in one round trip. No request is made
+ * here.
+ */
+import type { Chain } from "../../chains/chains.ts";
+import type { Deployment, PoolStyle } from "../../chains/exchanges.ts";
+import { isReferencePair } from "../../chains/quote-tokens.ts";
+import type { Address } from "../../core/hex.ts";
+import { addressWord, wordOf } from "../../rpc/abi.ts";
+import type { Call, CallResult } from "../../rpc/port.ts";
+import type { Pool, Reading } from "../market/pools.ts";
+import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-abi.ts";
+
+/** Calls, and what their results mean. */
+interface Plan<T> {
+  readonly calls: readonly Call[];
+  read(results: readonly CallResult[]): T;
+}
+
+/** Several plans as one, answers in order. */
+export function together<T>(plans: readonly Plan<T>[]): Plan<T[]> {
+  return {
+    calls: plans.flatMap((plan) => plan.calls),
+    read(results) {
+      let at = 0;
+      return plans.map((plan) => {
+        const own = results.slice(at, at + plan.calls.length);
+        at += plan.calls.length;
+        return plan.read(own);
+      });
+    },
+  };
+}
+
+/** Two plans of different kinds as one. */
+export function both<A, B>(first: Plan<A>, second: Plan<B>): Plan<readonly [A, B]> {
+  return {
+    calls: [...first.calls, ...second.calls],
+    read: (results) => [
+      first.read(results.slice(0, first.calls.length)),
+      second.read(results.slice(first.calls.length)),
+    ],
+  };
+}
+
+/** A factory that can be asked for pools. */
+export interface Venue {
+  readonly name: string;
+  readonly rank: number;
+  readonly style: PoolStyle;
+  readonly factory: Address;
+  /** v3: the tiers to ask for. v2: the swap fee, or nothing where every pair has its own. */
+  readonly fees: readonly number[];
+}
+
+/** Unlisted factories rank after every listed one. */
+const UNLISTED_RANK = 1_000;
+
+/** Tiers asked of a v3 factory in no list: Uniswap's, PancakeSwap's 2500 and others that forks have enabled. */
+const PROBED_TIERS = [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000];
+
+/** A tier every v3-style factory of our knowledge enables in its constructor. */
+const COMMON_TIER = 500;
+
+export const venueOf = (deployment: Deployment): Venue => ({
+  name: deployment.exchange.displayName,
+  rank: deployment.exchange.rank,
+  style: deployment.style,
+  factory: deployment.factory,
+  fees: deployment.fees,
+});
+
+/** Asks a factory in no list which style it answers like; undefined when like neither. */
+export function planProbe(factory: Address): Plan<Venue | undefined> {
+  return {
+    calls: [call(factory, "allPairsLength"), call(factory, "feeAmountTickSpacing", wordOf(COMMON_TIER))],
+    read([length, spacing]) {
+      const common = { name: factory, rank: UNLISTED_RANK, factory } as const;
+      if (answer(spacing) !== undefined) return { ...common, style: "v3", fees: PROBED_TIERS };
+      if (answer(length) !== undefined) return { ...common, style: "v2", fees: [] };
+      return undefined;
+    },
+  };
+}
+
+/** Both styles of an unlisted factory, so that its pools can be asked for before the probe has answered. */
+export const unlistedVenues = (factory: Address): Venue[] => [
+  { name: factory, rank: UNLISTED_RANK, style: "v3", factory, fees: PROBED_TIERS },
+  { name: factory, rank: UNLISTED_RANK, style: "v2", factory, fees: [] },
+];
+
+/** The pools of two tokens at a venue that exist. */
+function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]> {
+  const [token0, token1] = tokenA < tokenB ? [tokenA, tokenB] : [tokenB, tokenA];
+  const pair = [addressWord(token0), addressWord(token1)];
+  const tiers = venue.style === "v3" ? venue.fees : [venue.fees[0] ?? 0];
+  const calls =
+    venue.style === "v3"
+      ? tiers.map((fee) => call(venue.factory, "getPool", ...pair, wordOf(fee)))
+      : [call(venue.factory, "getPair", ...pair)];
+  return {
+    calls,
+    read: (results) =>
+      tiers.flatMap((fee, index) => {
+        const result = results[index];
+        const address = result?.ok ? addressAt(result.data, 0) : undefined;
+        if (address === undefined || BigInt(address) === 0n) return [];
+        return [
+          {
+            address,
+            factory: venue.factory,
+            style: venue.style,
+            fee,
+            token0,
+            token1,
+            exchange: venue.name,
+            rank: venue.rank,
+            stableCurve: false,
+          },
+        ];
+      }),
+  };
+}
+
+/** The pools of many pairs at many venues. */
+export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {
+  const plan = together(venues.flatMap((venue) => pairs.map(([a, b]) => planPools(venue, a, b))));
+  return { calls: plan.calls, read: (results) => plan.read(results).flat() };
+}
+
+export interface TokenFacts {
+  readonly name: string;
+  readonly symbol: string;
+  /** Undefined when the contract does not say, or says something no price can be given in. */
+  readonly decimals: number | undefined;
+  /** `no_decimals`: an ERC-20 otherwise; `not_a_token`: a plain address, an NFT or another contract. */
+  readonly kind: "erc20" | "no_decimals" | "not_a_token";
+}
+
+/** More would overflow a double whatever the price; real tokens have at most 36. */
+const MAX_DECIMALS = 77n;
+const ERC721 = "80ac58cd".padEnd(64, "0");
+const ERC1155 = "d9b67a26".padEnd(64, "0");
+
+/** A token's own words. */
+export function planToken(token: Address): Plan<TokenFacts> {
+  return {
+    calls: [
+      call(token, "name"),
+      call(token, "symbol"),
+      call(token, "decimals"),
+      call(token, "totalSupply"),
+      call(token, "supportsInterface", ERC721),
+      call(token, "supportsInterface", ERC1155),
+    ],
+    read([name, symbol, digits, supply, erc721, erc1155]) {
+      const places = answer(digits);
+      const isNft = answer(erc721) === 1n || answer(erc1155) === 1n;
+      const decimals = places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
+      // A price feed has decimals too, but only a token has a supply.
+      const isToken = !isNft && answer(supply) !== undefined;
+      return {
+        name: textAnswer(name) ?? "",
+        symbol: textAnswer(symbol) ?? "",
+        decimals,
+        kind: !isToken ? "not_a_token" : decimals === undefined ? "no_decimals" : "erc20",
+      };
+    },
+  };
+}
+
+/** What a node says of a pool: the pool with its own settings, its state and its token balances. */
+export interface PoolRead {
+  readonly pool: Pool;
+  /** Undefined when the pool does not answer like one of its style, or was never initialised. */
+  readonly reading: Reading | undefined;
+  readonly balance0: bigint | undefined;
+  readonly balance1: bigint | undefined;
+}
+
+/** Camelot's fee denominator is 100,000; ours is a million. */
+const CAMELOT_TO_HUNDREDTHS = 10n;
+
+/** A pool's state and balances, and where the style has them its curve and fees. */
+export function planState(pool: Pool): Plan<PoolRead> {
+  const balances = [
+    call(pool.token0, "balanceOf", addressWord(pool.address)),
+    call(pool.token1, "balanceOf", addressWord(pool.address)),
+  ];
+  if (pool.style === "v3") {
+    return {
+      calls: [...balances, call(pool.address, "slot0"), call(pool.address, "liquidity")],
+      read([held0, held1, slot0, liquidity]) {
+        const sqrtPriceX96 = answer(slot0, 0);
+        const tick = answer(slot0, 1);
+        const inRange = answer(liquidity);
+        const known = sqrtPriceX96 !== undefined && sqrtPriceX96 !== 0n && tick !== undefined && inRange !== undefined;
+        const reading: Reading | undefined = known
+          ? { style: "v3", sqrtPriceX96, liquidity: inRange, tick: Number(BigInt.asIntN(24, tick)) }
+          : undefined;
+        return { pool, reading, balance0: answer(held0), balance1: answer(held1) };
+      },
+    };
+  }
+  const settings =
+    pool.style === "v2-camelot"
+      ? [
+          call(pool.address, "stableSwap"),
+          call(pool.address, "token0FeePercent"),
+          call(pool.address, "token1FeePercent"),
+        ]
+      : [];
+  return {
+    calls: [...balances, call(pool.address, "getReserves"), ...settings],
+    read([held0, held1, reserves, stableSwap, fee0, fee1]) {
+      const reserve0 = answer(reserves, 0);
+      const reserve1 = answer(reserves, 1);
+      const fees = [answer(fee0) ?? 0n, answer(fee1) ?? 0n];
+      const settled: Pool =
+        pool.style === "v2-camelot"
+          ? {
+              ...pool,
+              stableCurve: answer(stableSwap) === 1n,
+              fee: Number((fees[0]! > fees[1]! ? fees[0]! : fees[1]!) * CAMELOT_TO_HUNDREDTHS),
+            }
+          : pool;
+      const reading: Reading | undefined =
+        reserve0 === undefined || reserve1 === undefined ? undefined : { style: "v2", reserve0, reserve1 };
+      return { pool: settled, reading, balance0: answer(held0), balance1: answer(held1) };
+    },
+  };
+}
+
+/** The tokens a pool of an unlisted factory says it holds: such a factory's word alone is not believed. */
+export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefined; token1: Address | undefined }> {
+  return {
+    calls: [
+      { to: pool, data: SELECTOR.token0 },
+      { to: pool, data: SELECTOR.token1 },
+    ],
+    read: ([token0, token1]) => ({
+      token0: token0?.ok ? addressAt(token0.data, 0) : undefined,
+      token1: token1?.ok ? addressAt(token1.data, 0) : undefined,
+    }),
+  };
+}
+
+/** The pairs whose pools every token's price may depend on: each reference token with the native coin and the stablecoins. */
+export function pairsAmong(chain: Chain, references: readonly Address[]): (readonly [Address, Address])[] {
+  return references.flatMap((a, index) =>
+    references
+      .slice(index + 1)
+      .filter((b) => isReferencePair(chain, a, b))
+      .map((b) => [a, b] as const),
+  );
+}

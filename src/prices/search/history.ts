@@ -1,0 +1,349 @@
+/**
+ * Pool states at a past block. From logs alone (the last event that sets the price, found by walking back in growing
+ * ranges, and the liquidity events after it), since a node without archive state refuses everything else; where the
+ * node still has that block's state it is read instead, with the balances, and gives the same reading. Every answer is
+ * checked against the hash of the asked block and of the blocks the logs are from.
+ */
+import { LRUCache } from "lru-cache";
+import { AppError } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import type { HeaderRef } from "../../events/types.ts";
+import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
+import type { Observation, Pool } from "../market/pools.ts";
+import { type PoolRead, planState, together } from "./discovery.ts";
+import { STATE_TOPICS } from "./exchange-abi.ts";
+import { applyLog, setsPrice } from "./pool-events.ts";
+
+// Up to which block a pool is known to have had no state. A pool's first event is not known where the pool was found by asking
+// its factory; what was looked for in vain once, back to a chain's first block, is not looked for again.
+
+/** Pools remembered: two numbers and an address each. */
+const MAX_POOLS = 20_000;
+
+export class Origins {
+  readonly #emptyThrough = new LRUCache<Address, number>({ max: MAX_POOLS });
+
+  /** The first block in which the pool may have had a state. */
+  firstBlock(pool: Address): number {
+    return (this.#emptyThrough.get(pool) ?? -1) + 1;
+  }
+
+  /** The pool has had no state up to a block, which must be final. */
+  emptyThrough(pool: Address, block: number): void {
+    if (block >= this.firstBlock(pool)) this.#emptyThrough.set(pool, block);
+  }
+}
+
+interface PastStates {
+  readonly states: ReadonlyMap<Address, Observation>;
+  /** The pools that were asked for, with the settings that no log tells: of the block where it has state, else of now. */
+  readonly pools: readonly Pool[];
+}
+
+/** Pool states at the node's head, with the header they were read at. */
+export interface HeadRead {
+  readonly header: BlockHeader;
+  readonly reads: readonly PoolRead[];
+}
+
+/** Where the past is read, and what is known of it. */
+export interface PastSource {
+  readonly reader: ChainReader;
+  readonly origins: Origins;
+  /** The newest block known to be final, -1 for none. */
+  readonly finalized: number;
+}
+
+/** Blocks in the first range; a busy pool has an event in it, and it is one page for any provider. */
+const FIRST_SPAN = 256;
+/** Ranges grow by this factor: thirteen reach back twenty million blocks. */
+const GROWTH = 4;
+
+/**
+ * Logs read for one question: some 80 MB, and more than the busiest pools have in the half hour of an average. A factory in
+ * no list is anybody's contract, and a log of it costs next to nothing on many a chain.
+ */
+const MAX_LOGS = 100_000;
+
+/** Whether the past was given up because somebody has written too much into it. */
+export const isTooMuch = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
+
+/** What is read of the past; undefined where that is too much. */
+export async function unlessTooMuch<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (isTooMuch(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The blocks moved under a question; asking again is right. */
+const chainMoved = (block: number): AppError =>
+  new AppError(`block ${block} left the canonical chain while it was read`, {
+    code: "chain_moved",
+    retryable: true,
+    meta: { block },
+  });
+
+/** A node's read as an observation; undefined when the pool had no state. */
+export function observed(read: PoolRead, header: HeaderRef): Observation | undefined {
+  if (read.reading === undefined) return undefined;
+  return {
+    reading: read.reading,
+    ...(read.balance0 === undefined ? {} : { balance0: read.balance0 }),
+    ...(read.balance1 === undefined ? {} : { balance1: read.balance1 }),
+    block: header.number,
+    blockHash: header.hash,
+    timestamp: header.timestamp,
+  };
+}
+
+/**
+ * The states of pools at the end of `block`. `readHead` gives their states at the head: a pool without an event since
+ * `block` still has that state.
+ * @throws AppError `chain_moved` (retryable) when the block or a log's block is not canonical any more, `too_many_logs`
+ */
+export async function statesAt(
+  source: PastSource,
+  pools: readonly Pool[],
+  block: BlockHeader,
+  readHead: () => Promise<HeadRead>,
+): Promise<PastStates> {
+  if (pools.length === 0) return { states: new Map(), pools };
+  const then = await archived(source.reader, pools, block);
+  if (then !== undefined) return then;
+  const [states, settled] = await Promise.all([
+    fromLogs(source, pools, block, readHead),
+    withSettings(source.reader, pools),
+  ]);
+  return { states, pools: settled };
+}
+
+/** Pairs that choose their curve and fees themselves, as they are now. */
+async function withSettings(reader: ChainReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
+  const own = pools.filter((pool) => pool.style === "v2-camelot");
+  if (own.length === 0) return pools;
+  const plan = together(own.map(planState));
+  const settled = new Map(plan.read(await reader.calls(plan.calls, "latest")).map(({ pool }) => [pool.address, pool]));
+  return pools.map((pool) => settled.get(pool.address) ?? pool);
+}
+
+/** A pair that nobody has put anything in yet: its logs have no state either. */
+const isUnused = ({ reading }: Observation): boolean =>
+  reading.style === "v2" && reading.reserve0 === 0n && reading.reserve1 === 0n;
+
+async function archived(
+  reader: ChainReader,
+  pools: readonly Pool[],
+  block: BlockHeader,
+): Promise<PastStates | undefined> {
+  const plan = together(pools.map(planState));
+  try {
+    const reads = plan.read(await reader.calls(plan.calls, block.number));
+    const now = await reader.header(block.number);
+    if (now?.hash !== block.hash) throw chainMoved(block.number);
+    const states = new Map<Address, Observation>();
+    for (const read of reads) {
+      const observation = observed(read, block);
+      if (observation !== undefined && !isUnused(observation)) states.set(read.pool.address, observation);
+    }
+    return { states, pools: reads.map((read) => read.pool) };
+  } catch (error) {
+    if (error instanceof AppError && error.code === "state_unavailable") return undefined;
+    throw error;
+  }
+}
+
+async function fromLogs(
+  { reader, origins, finalized }: PastSource,
+  pools: readonly Pool[],
+  block: BlockHeader,
+  readHead: () => Promise<HeadRead>,
+): Promise<Map<Address, Observation>> {
+  const found = new Map<Address, ChainLog[]>();
+  const states = new Map<Address, Observation>();
+  const mayBeBelow = (address: Address): boolean => origins.firstBlock(address) <= to;
+  const unseen = new Set(pools.map((pool) => pool.address));
+  let to = block.number;
+  let open = [...unseen].filter(mayBeBelow);
+  let checkedForward = false;
+  let most = MAX_LOGS;
+  for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
+    const from = Math.max(Math.min(...open.map((address) => origins.firstBlock(address))), to - span + 1);
+    const logs = await reader.logs({
+      addresses: open,
+      topics: STATE_TOPICS,
+      fromBlock: from,
+      toBlock: to,
+      maxLogs: most,
+    });
+    most -= logs.length;
+    for (const [address, own] of byAddress(logs)) found.set(address, [...own, ...(found.get(address) ?? [])]);
+    for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
+    to = from - 1;
+    open = open.filter((address) => unseen.has(address) && mayBeBelow(address));
+    if (!checkedForward && open.length > 0 && to >= 0) {
+      const head = await reader.head();
+      // Worth it once the way forward is no longer than the next step back.
+      if (head.number - block.number <= span * GROWTH) {
+        checkedForward = true;
+        const unmoved = await unmovedSince(reader, open, block, readHead);
+        for (const [address, observation] of unmoved.states) states.set(address, observation);
+        for (const address of unmoved.settled) unseen.delete(address);
+        open = open.filter((address) => unseen.has(address));
+      }
+    }
+  }
+  for (const address of unseen) origins.emptyThrough(address, Math.min(block.number, finalized));
+  return verified(reader, block, found, states);
+}
+
+/** Pools without an event after `block`: they have their head's state then too, or had none at all. */
+async function unmovedSince(
+  reader: ChainReader,
+  addresses: readonly Address[],
+  block: BlockHeader,
+  readHead: () => Promise<HeadRead>,
+): Promise<{ states: Map<Address, Observation>; settled: Set<Address> }> {
+  const { header, reads } = await readHead();
+  const states = new Map<Address, Observation>();
+  const settled = new Set<Address>();
+  if (header.number < block.number) return { states, settled };
+  const logs =
+    header.number === block.number
+      ? []
+      : await reader.logs({
+          addresses,
+          topics: STATE_TOPICS,
+          fromBlock: block.number + 1,
+          toBlock: header.number,
+          maxLogs: MAX_LOGS,
+        });
+  if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
+  const moved = new Set(logs.map((log) => log.address));
+  const byPool = new Map(reads.map((read) => [read.pool.address, read]));
+  for (const address of addresses) {
+    const read = byPool.get(address);
+    if (moved.has(address) || read === undefined) continue;
+    settled.add(address);
+    if (read.reading === undefined) continue;
+    const { number, hash, timestamp } = block;
+    states.set(address, { reading: read.reading, block: number, blockHash: hash, timestamp });
+  }
+  return { states, settled };
+}
+
+/** Folds each pool's logs from the last that set its price, and checks every block involved by hash. */
+async function verified(
+  reader: ChainReader,
+  block: BlockHeader,
+  found: ReadonlyMap<Address, readonly ChainLog[]>,
+  states: Map<Address, Observation>,
+): Promise<Map<Address, Observation>> {
+  const folded = new Map<Address, Observation>();
+  const hashes = new Map<number, string>([[block.number, block.hash]]);
+  for (const [address, logs] of found) {
+    if (states.has(address)) continue;
+    const start = logs.findLastIndex(setsPrice);
+    if (start === -1) continue;
+    let observation: Observation | undefined;
+    for (const log of logs.slice(start)) {
+      observation = applyLog(observation, log, 0);
+      hashes.set(log.blockNumber, log.blockHash);
+    }
+    // Balances are the head's business: what a log implies of them is not a reading of that block.
+    if (observation !== undefined) folded.set(address, withoutBalances(observation));
+  }
+  const numbers = [...hashes.keys()];
+  const headers = await reader.headers(numbers);
+  const timestamps = new Map<number, number>();
+  for (const [index, number] of numbers.entries()) {
+    const header = headers[index];
+    if (header?.hash !== hashes.get(number)) throw chainMoved(number);
+    timestamps.set(number, header!.timestamp);
+  }
+  for (const [address, observation] of folded) {
+    states.set(address, { ...observation, timestamp: timestamps.get(observation.block)! });
+  }
+  return states;
+}
+
+function withoutBalances(observation: Observation): Observation {
+  const { balance0: _balance0, balance1: _balance1, ...rest } = observation;
+  return rest;
+}
+
+/** Logs by their contract, each list in chain order. */
+export function byAddress(logs: readonly ChainLog[]): Map<Address, ChainLog[]> {
+  const groups = new Map<Address, ChainLog[]>();
+  for (const log of logs) {
+    const own = groups.get(log.address);
+    if (own === undefined) groups.set(log.address, [log]);
+    else own.push(log);
+  }
+  return groups;
+}
+
+/** Blocks whose headers are fetched to date a series; beyond it their times are drawn between the ends by number. */
+const MAX_DATED_BLOCKS = 256;
+
+/**
+ * The states of pools after each block that changed them, from the state at `start` up to and including `end`.
+ * @throws AppError `chain_moved` (retryable), `too_many_logs`
+ */
+export async function seriesBetween(
+  source: PastSource,
+  pools: readonly Pool[],
+  start: BlockHeader,
+  end: BlockHeader,
+  readHead: () => Promise<HeadRead>,
+): Promise<Map<Address, Observation[]>> {
+  const { reader } = source;
+  const [before, logs] = await Promise.all([
+    statesAt(source, pools, start, readHead),
+    start.number >= end.number
+      ? []
+      : reader.logs({
+          addresses: pools.map((pool) => pool.address),
+          topics: STATE_TOPICS,
+          fromBlock: start.number + 1,
+          toBlock: end.number,
+          maxLogs: MAX_LOGS,
+        }),
+  ]);
+  if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);
+  const timestampOf = await dated(reader, logs, start, end);
+  const groups = byAddress(logs);
+  return new Map(
+    pools.map(({ address }) => {
+      const first = before.states.get(address);
+      const series = first === undefined ? [] : [{ ...first, block: start.number, timestamp: start.timestamp }];
+      let last: Observation | undefined = first;
+      for (const log of groups.get(address) ?? []) {
+        const next = applyLog(last, log, timestampOf(log.blockNumber));
+        if (next === undefined || next === last) continue;
+        if (series.at(-1)?.block === next.block) series.pop();
+        series.push(next);
+        last = next;
+      }
+      return [address, series];
+    }),
+  );
+}
+
+async function dated(
+  reader: ChainReader,
+  logs: readonly ChainLog[],
+  start: BlockHeader,
+  end: BlockHeader,
+): Promise<(block: number) => number> {
+  const numbers = [...new Set(logs.map((log) => log.blockNumber))];
+  if (numbers.length > MAX_DATED_BLOCKS) {
+    const secondsPerBlock = (end.timestamp - start.timestamp) / (end.number - start.number);
+    return (block) => start.timestamp + Math.round((block - start.number) * secondsPerBlock);
+  }
+  const headers = await reader.headers(numbers);
+  const known = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.number, header.timestamp]])));
+  return (block) => known.get(block) ?? end.timestamp;
+}

@@ -1,0 +1,294 @@
+/**
+ * The last block at or before a moment, by interpolation search over header timestamps: block times are irregular, so
+ * each round asks a few headers around the guess and the middle, which at least halves what is left. Answers about
+ * final blocks are kept for ever (bounded), and their headers narrow the next search.
+ */
+
+import { LRUCache } from "lru-cache";
+import type { Chain } from "../../chains/chains.ts";
+import { Semaphore } from "../../core/background.ts";
+import { ApiError, AppError } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import type { HeaderRef } from "../../events/types.ts";
+import type { ChainReader } from "../../rpc/port.ts";
+import { type PricesContext, pastOf, type Subject } from "../context.ts";
+import type { Market } from "../market/market.ts";
+import type { Observation, Pool } from "../market/pools.ts";
+import { repriced, TWAP_WINDOW, timeWeighted } from "../market/quality.ts";
+import { type Quote, type QuoteOptions, quote } from "../market/quote.ts";
+import { divide, multiply, type Rational, rational, subtract } from "../market/rational.ts";
+import { isCurrent, reachesBack, statesUpTo } from "../memory/token-book.ts";
+import { seriesBetween, unlessTooMuch } from "./history.ts";
+import type { Markets } from "./markets.ts";
+
+// Work at past blocks, a few questions at once: without old state each is a search through logs that may last minutes, and
+// outlives the client that asked for it. Some more wait their turn, further ones are refused, and what nobody wants any
+// more when its turn comes is not begun.
+
+/** Questions worked on at once: some log searches side by side are what a public node bears. */
+const AT_ONCE = 16;
+/** Questions that may wait: at a second and a half each the last has its turn before its client is told to come back. */
+const MAX_WAITING = 256;
+
+const RETRY = { headers: { "retry-after": "5" } };
+
+/** Runs work when its turn comes. */
+export type Turn = <T>(work: () => Promise<T>) => Promise<T>;
+
+export class PastWork {
+  readonly #chain: Chain;
+  readonly #slots = new Semaphore(AT_ONCE);
+  /** Worked on or waiting. */
+  #count = 0;
+
+  constructor(chain: Chain) {
+    this.#chain = chain;
+  }
+
+  /**
+   * @param isWanted whether somebody asked lately, as of then
+   * @throws ApiError 429 when too many wait, 503 when nobody wants it any more; and what `work` throws
+   */
+  async run<T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
+    const { name } = this.#chain;
+    if (this.#count >= AT_ONCE + MAX_WAITING) {
+      const message = `too many questions about past blocks of ${name} are waiting; ask again later`;
+      throw new ApiError(429, "rate_limited", message, RETRY);
+    }
+    this.#count++;
+    try {
+      return await this.#slots.run(() => {
+        if (isWanted()) return work();
+        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; try again later`, RETRY);
+      });
+    } finally {
+      this.#count--;
+    }
+  }
+}
+
+/** Headers remembered: a day of questions a minute apart. */
+const MAX_KNOWN = 2_048;
+/** When so few blocks are left, all of them are asked in one round. */
+const LAST_ROUND = 6;
+
+export class BlockTimes {
+  readonly #reader: ChainReader;
+  readonly #blockSeconds: number;
+  readonly #known = new LRUCache<number, HeaderRef>({ max: MAX_KNOWN });
+  readonly #answers = new LRUCache<number, HeaderRef>({ max: MAX_KNOWN });
+
+  constructor(reader: ChainReader, blockSeconds: number) {
+    this.#reader = reader;
+    this.#blockSeconds = blockSeconds;
+  }
+
+  /**
+   * The last block whose timestamp is at or before `timestamp` (Unix seconds), looking back from `from`; undefined
+   * when the chain began later. `finalized`: blocks up to this number are final.
+   * @throws AppError `chain_unavailable` when nobody gives the headers that decide it
+   */
+  async lastAt(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
+    if (from.timestamp <= timestamp) return from;
+    const kept = this.#answers.get(timestamp);
+    if (kept !== undefined) return kept;
+    const found = await this.#search(timestamp, from, finalized);
+    // The block after it must be final too, else it might be replaced by one that is in time.
+    if (found !== undefined && found.number < finalized) this.#answers.set(timestamp, found);
+    return found;
+  }
+
+  async #search(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
+    let { low, high } = this.#bracket(timestamp, from);
+    for (let back = Math.max(1, (high.timestamp - timestamp) / this.#blockSeconds); low === undefined; back *= 2) {
+      const number = Math.max(0, high.number - Math.ceil(back));
+      const [header] = await this.#headers([number], finalized);
+      if (header.timestamp <= timestamp) low = header;
+      else if (number === 0) return undefined;
+      else high = header;
+    }
+    while (high.number - low.number > 1) {
+      for (const header of await this.#headers(guesses(timestamp, low, high), finalized)) {
+        if (header.timestamp <= timestamp) {
+          if (header.number > low.number) low = header;
+        } else if (header.number < high.number) high = header;
+      }
+    }
+    return low;
+  }
+
+  /** The nearest remembered headers on either side. */
+  #bracket(timestamp: number, from: HeaderRef): { low: HeaderRef | undefined; high: HeaderRef } {
+    let low: HeaderRef | undefined;
+    let high = from;
+    for (const header of this.#known.values()) {
+      if (header.timestamp <= timestamp) {
+        if (low === undefined || header.number > low.number) low = header;
+      } else if (header.number < high.number) high = header;
+    }
+    return { low, high };
+  }
+
+  /** Those of the headers that somebody has, one at least. */
+  async #headers(numbers: readonly number[], finalized: number): Promise<readonly [HeaderRef, ...HeaderRef[]]> {
+    const given = (await this.#reader.headers(numbers)).filter((header) => header !== undefined);
+    const headers = given.length > 0 ? given : await this.#singly(numbers);
+    const [first, ...rest] = headers;
+    // Whatever was asked lies below a block that is there: whoever lacks all of it is behind, or keeps no old blocks.
+    if (first === undefined) throw missing(numbers);
+    for (const { number, hash, parentHash, timestamp } of headers) {
+      if (number <= finalized) this.#known.set(number, { number, hash, parentHash, timestamp });
+    }
+    return [first, ...rest];
+  }
+
+  /** What one endpoint has none of, of whichever has it: a header that is asked for alone is asked of all. */
+  async #singly(numbers: readonly number[]): Promise<HeaderRef[]> {
+    const headers = await Promise.all(numbers.map((number) => this.#reader.header(number)));
+    return headers.filter((header) => header !== undefined);
+  }
+}
+
+const missing = (numbers: readonly number[]): AppError =>
+  new AppError("no endpoint has the headers of blocks below its own", {
+    code: "chain_unavailable",
+    retryable: true,
+    meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
+  });
+
+/** Block numbers strictly between the ends: around the straight line's guess, and the middle. */
+function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
+  const span = high.number - low.number;
+  if (span <= LAST_ROUND) return Array.from({ length: span - 1 }, (_, index) => low.number + 1 + index);
+  const share = (timestamp - low.timestamp) / (high.timestamp - low.timestamp);
+  const guess = low.number + Math.floor(share * span);
+  const margin = Math.max(2, Math.floor(span / 64));
+  const wanted = [guess - margin, guess, guess + 1, guess + margin, low.number + Math.floor(span / 2)];
+  const inside = wanted.map((number) => Math.min(high.number - 1, Math.max(low.number + 1, number)));
+  return [...new Set(inside)].sort((a, b) => a - b);
+}
+
+// The change of a price over a day: against the last block at or before 24 h earlier, by the same route if it had a price
+// then, else by whatever ranks first there.
+
+/** Seconds. */
+const DAY = 86_400;
+
+interface ChangeQuestion {
+  readonly markets: Markets;
+  readonly times: BlockTimes;
+  /** Blocks up to this number are final. */
+  readonly finalized: number;
+  readonly subject: Subject;
+  readonly now: Quote;
+  /** The request's options in another market. */
+  readonly optionsAt: (market: Market) => QuoteOptions;
+}
+
+/** Per cent; undefined when there was no price then, or none that is found in as many logs as are read. */
+export async function changeOf(question: ChangeQuestion): Promise<Rational | undefined> {
+  const { now, times, finalized } = question;
+  const { block } = now.market;
+  const found = await times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
+  if (found === undefined) return undefined;
+  const header = { ...found, logsBloom: "0x" };
+  const usd = await unlessTooMuch(usdAt(question, header));
+  return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
+}
+
+type PastBlock = Parameters<Markets["past"]>[1];
+
+const usdAt = async (question: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> =>
+  (await bySameRoute(question, block)) ?? rankedAnew(question, block);
+
+async function bySameRoute({ markets, subject, now }: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> {
+  const { route } = now;
+  if (route === undefined) return undefined;
+  const pools = route.legs.map((leg) => leg.pool);
+  const then = await markets.past(subject, block, pools);
+  return repriced(then, route, (pool) => then.states.get(pool.address));
+}
+
+async function rankedAnew(
+  { markets, subject, optionsAt }: ChangeQuestion,
+  block: PastBlock,
+): Promise<Rational | undefined> {
+  const market = await markets.pastFor(subject, block, optionsAt);
+  try {
+    return quote(market, optionsAt(market)).usd;
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
+  }
+}
+
+// The 30-minute average of a quote's route: from the states the follower kept when they reach back far enough, else
+// from the pools' logs.
+
+interface AverageQuestion {
+  readonly context: PricesContext;
+  readonly markets: Markets;
+  readonly times: BlockTimes;
+  readonly subject: Subject;
+  readonly now: Quote;
+  /** When the past is read. */
+  readonly turn: Turn;
+}
+
+/** US dollars; undefined for a price without a route, a chain younger than its first state, or more logs than are read. */
+export async function averageOf(question: AverageQuestion): Promise<Rational | undefined> {
+  const { context, subject, turn } = question;
+  const { route, market } = question.now;
+  if (route === undefined) return undefined;
+  const { block } = market;
+  const start = block.timestamp - TWAP_WINDOW;
+  const pools = route.legs.map((leg) => leg.pool);
+  const kept = keptSeries(
+    context,
+    subject,
+    pools.map((pool) => pool.address),
+    start,
+    { ...block, parentHash: block.hash },
+  );
+  if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
+  const series = await unlessTooMuch(turn(() => readSeries(question, pools, start)));
+  return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
+}
+
+/** The pools' states since `start` (Unix seconds) by their logs; undefined when the chain has no block then. */
+async function readSeries(
+  { context, markets, times, subject, now }: AverageQuestion,
+  pools: readonly Pool[],
+  start: number,
+): Promise<Map<Address, Observation[]> | undefined> {
+  const { block } = now.market;
+  const from = await times.lastAt(start, { ...block, parentHash: block.hash }, context.view.finalized()?.number ?? -1);
+  const first = from ?? (await context.reader.header(0));
+  if (first === undefined) return undefined;
+  return seriesBetween(
+    pastOf(context),
+    pools,
+    { ...first, logsBloom: "0x" },
+    { ...block, parentHash: block.hash, logsBloom: "0x" },
+    () => markets.readHead(subject, pools),
+  );
+}
+
+/** The followed states of pools when they reach back to `start` (Unix seconds) without a gap. */
+function keptSeries(
+  { books, view }: PricesContext,
+  subject: Subject,
+  addresses: readonly Address[],
+  start: number,
+  block: HeaderRef,
+): Map<Address, readonly Observation[]> | undefined {
+  if (block.number > (view.head()?.number ?? -1)) return undefined;
+  const series = new Map<Address, readonly Observation[]>();
+  const held = [subject.book, books.reference];
+  for (const address of addresses) {
+    const hot = held.map((book) => book.pools.get(address)).find((entry) => entry !== undefined);
+    if (hot === undefined || !isCurrent(hot, block, view) || !reachesBack(hot, start)) return undefined;
+    series.set(address, statesUpTo(hot, block.number, view));
+  }
+  return series;
+}

@@ -1,0 +1,229 @@
+/** What the subscribers of a collection are told: messages made from its state and from the events of its stream. */
+import { chainById } from "../chains/chains.ts";
+import type { Collection } from "../collections/collection.ts";
+import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
+import {
+  type BlockRef,
+  type NftEvent,
+  parseStream,
+  type Recorded,
+  type StreamName,
+  type TransfersCommitted,
+} from "../events/types.ts";
+import { countEntries } from "../ledger/places.ts";
+import type { Envelope, ServerMessage } from "./messages.ts";
+
+const MAX_TOKEN_IDS = 1_000;
+/** Transfers looked through for them: five milliseconds, where a contract says two ids for a whole block, or a gap of many. */
+const MAX_LOOKED_THROUGH = 16_384;
+
+/** What an event says to those who listen; undefined for what says nothing, or is said by `progressMessage`. */
+export function messageOfEvent(
+  stream: StreamName,
+  collection: Collection,
+  recorded: Recorded<NftEvent>,
+): ServerMessage | undefined {
+  const { event, version } = recorded;
+  switch (event.type) {
+    case "IndexingRequested":
+    case "FlagsChanged":
+      return undefined;
+    case "ContractIdentified":
+      if (event.kind === "not_nft") return statusMessage(stream, collection, { version, block: collection.end });
+      return event.kind === "not_a_contract" ? notAContractMessage(stream, version) : undefined;
+    case "TransfersCommitted":
+      return isProgress(collection, recorded) || event.count === 0
+        ? undefined
+        : transfersMessage(stream, version, event);
+    case "BlocksReverted":
+      return revertedMessage(stream, version, event.ancestor);
+    case "IndexingCompleted":
+      return indexedMessage(stream, collection);
+    case "IndexingFailed":
+      return failedMessage(stream, version, event);
+    case "IndexingStalled":
+      return { ...progressMessage(stream, collection, version), reason: event.reason };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Whether an event is a piece of the history that is still being read. */
+export function isProgress(
+  { completed, completedVersion }: Collection,
+  { event, version }: Recorded<NftEvent>,
+): boolean {
+  return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
+}
+
+/**
+ * @param version the newest that pages show
+ * @param gap some of the versions that a client asked for by `since` are too old to be replayed
+ */
+export function statusMessage(
+  stream: StreamName,
+  collection: Collection,
+  { version, block, gap = false }: { version: number; block: BlockRef | undefined; gap?: boolean },
+): ServerMessage {
+  return {
+    type: "status",
+    ...envelope(stream, version),
+    status: isDone(collection) ? "SYNCED" : "SYNCING",
+    block: block?.number ?? null,
+    percent: percentOf(collection),
+    ...(gap ? { gap: true as const } : {}),
+  };
+}
+
+/**
+ * What keeps a collection from being complete, to somebody who comes later: that there is no contract, which is as much a
+ * part of how things stand as `status`; or, to who was there before, the failure in force that was missed.
+ */
+export function failureMessage(
+  stream: StreamName,
+  { status, version, failure }: Collection,
+  since: number | undefined,
+): ServerMessage | undefined {
+  if (status === "not_a_contract") return notAContractMessage(stream, version);
+  if (failure === undefined || since === undefined || since >= failure.version) return undefined;
+  return failedMessage(stream, failure.version, failure);
+}
+
+function notAContractMessage(stream: StreamName, version: number): ServerMessage {
+  return {
+    type: "failed",
+    ...envelope(stream, version),
+    code: "not_a_contract",
+    reason: "the address has neither code nor an NFT log",
+    nextTry: null,
+  };
+}
+
+function failedMessage(
+  stream: StreamName,
+  version: number,
+  { reason, retryAt }: { readonly reason: string; readonly retryAt: number },
+): ServerMessage {
+  const nextTry = new Date(retryAt).toISOString();
+  return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
+}
+
+/** @param version the newest that pages show */
+export function progressMessage(
+  stream: StreamName,
+  collection: Collection,
+  version: number,
+): Extract<ServerMessage, { type: "progress" }> {
+  return {
+    type: "progress",
+    ...envelope(stream, version),
+    percent: percentOf(collection),
+    blocksLeft: blocksLeft(collection),
+    transfers: collection.ledger.owners.count + collection.ledger.balances.count,
+  };
+}
+
+/** Undefined while it is not complete. */
+export function indexedMessage(
+  stream: StreamName,
+  { completed, completedVersion, ledger }: Collection,
+): Extract<ServerMessage, { type: "indexed" }> | undefined {
+  if (completed === undefined) return undefined;
+  const total = countEntries(ledger, completed.number, false);
+  const { number: block, hash } = completed;
+  return { type: "indexed", ...envelope(stream, completedVersion), block, hash, total };
+}
+
+/** @param version of the stream */
+export function revertedMessage(
+  stream: StreamName,
+  version: number,
+  { number: block, hash }: BlockRef,
+): Extract<ServerMessage, { type: "reorged" }> {
+  return { type: "reorged", ...envelope(stream, version), block, hash };
+}
+
+/**
+ * `resolved`, `failed`: tokens with metadata, and tokens that only failed so far.
+ * @param version the newest that pages show
+ */
+export function metadataMessage(
+  stream: StreamName,
+  collection: Collection,
+  { resolved, failed, version }: { readonly resolved: number; readonly failed: number; readonly version: number },
+): ServerMessage {
+  const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
+  const left = Math.max(0, total - resolved - failed);
+  return { type: "metadata", ...envelope(stream, version), resolved, failed, left };
+}
+
+/**
+ * `block` is the newest in which any of the range's transfers were made, be they all named or not: whoever reads the
+ * listing as of it misses none. The range's own end may lie further on; what is between the two changed nothing.
+ */
+function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
+  const columns = decodeTransfers(event.transfers);
+  const ids = new Set<string>();
+  const next = new Map<bigint, bigint>();
+  const looked = Math.min(columns.count, MAX_LOOKED_THROUGH);
+  let truncated = false;
+  for (let i = 0; i < looked && !truncated; i++) {
+    const first = wordsToBigInt(columns.ids, i);
+    const end = first + (columns.kinds[i] === TransferKind.range ? wordsToBigInt(columns.amounts, i) : 1n);
+    for (let id = firstUnnamed(next, first); id < end; id = firstUnnamed(next, id)) {
+      if (ids.size === MAX_TOKEN_IDS) {
+        truncated = true;
+        break;
+      }
+      ids.add(id.toString());
+      next.set(id, id + 1n);
+    }
+  }
+  return {
+    type: "transfers",
+    ...envelope(stream, version),
+    block: columns.blocks[columns.count - 1] as number,
+    tokenIds: [...ids],
+    ...(truncated || looked < columns.count ? { truncated: true as const } : {}),
+  };
+}
+
+/**
+ * The first id from `id` on that is not named yet. A contract may say the same range ten thousand times in a block: what is
+ * named is leapt over. `next`: to each id that is named one behind it, with all between them named; kept short.
+ */
+function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
+  const passed: bigint[] = [];
+  let at = id;
+  for (let then = next.get(at); then !== undefined; then = next.get(at)) {
+    passed.push(at);
+    at = then;
+  }
+  for (const one of passed) next.set(one, at);
+  return at;
+}
+
+function envelope(stream: StreamName, version: number): Envelope {
+  const parsed = parseStream(stream);
+  const chain = chainById(parsed.chainId)?.name ?? String(parsed.chainId);
+  return { chain, address: parsed.kind === "nft" ? parsed.address : "", version };
+}
+
+/** Blocks left to the head that the contract was identified at. */
+function blocksLeft({ identified, end }: Collection): number {
+  if (identified === undefined) return 0;
+  return Math.max(0, identified.block - (end?.number ?? identified.startBlock - 1));
+}
+
+/** Whether there is nothing left to read: an address without a contract has nothing to be read to the end. */
+const isDone = ({ status }: Collection): boolean => status === "synced" || status === "not_nft";
+
+/** 0 to 100; 100 only once complete. */
+function percentOf(collection: Collection): number {
+  if (isDone(collection)) return 100;
+  const { identified } = collection;
+  if (identified === undefined) return 0;
+  const blocks = identified.block - identified.startBlock + 1;
+  const done = blocks - blocksLeft(collection);
+  return Math.max(0, Math.min(99, Math.floor((done * 100) / Math.max(1, blocks))));
+}

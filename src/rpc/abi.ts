@@ -1,0 +1,82 @@
+/**
+ * Reads and writes ABI-encoded numbers and bytes directly in hex digits. A general ABI coder allocates an object per
+ * word and decodes strings byte by byte, on the thread that serves requests. Layout: the Solidity ABI specification,
+ * "Formal Specification of the Encoding".
+ */
+import { id } from "ethers";
+import type { Address } from "../core/hex.ts";
+import type { Call, CallResult } from "./port.ts";
+
+/** Hex digits of an ABI word (32 bytes). */
+const WORD = 64;
+
+/** The function selector: the first four bytes of a call's data, as hex with 0x. */
+export const selectorOf = (signature: string): string => id(signature).slice(0, 10);
+
+export const addressWord = (address: Address): string => address.slice(2).padStart(WORD, "0");
+
+/** Encodes a number as an ABI word. */
+export const wordOf = (value: number): string => value.toString(16).padStart(WORD, "0");
+
+/** Reads the word at digit `at` as a length or offset. @throws RangeError past the end, and above 2^53 */
+function countAt(digits: string, at: number): number {
+  const value = at + WORD <= digits.length ? Number.parseInt(digits.slice(at, at + WORD), 16) : Number.NaN;
+  if (!Number.isSafeInteger(value)) throw new RangeError("an ABI word is not a usable length or offset");
+  return value;
+}
+
+/** Returns the digits of the bytes whose length word is at digit `at`. @throws RangeError if the data are truncated */
+function bytesAt(digits: string, at: number): string {
+  const start = at + WORD;
+  const end = start + countAt(digits, at) * 2;
+  if (end > digits.length) throw new RangeError("the ABI data end before their declared length");
+  return digits.slice(start, end);
+}
+
+/** Returns the digits of hex data without the 0x. @throws RangeError if it is not hex with 0x */
+function digitsOf(data: string): string {
+  if (data.length % 2 !== 0 || !/^0x[0-9a-fA-F]*$/.test(data)) throw new RangeError("the return data are not hex");
+  return data.slice(2);
+}
+
+/** Decodes return data that hold a single `bytes` or `string`. @throws RangeError if they are malformed */
+export function onlyBytes(data: string): Buffer {
+  const digits = digitsOf(data);
+  return Buffer.from(bytesAt(digits, countAt(digits, 0) * 2), "hex");
+}
+
+// Encodes and decodes `aggregate3` of Multicall3: many calls in one; each may fail. (github.com/mds1/multicall3)
+
+const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
+const TRUE = wordOf(1);
+/** Bytes of a call's tuple before its data: target, allowFailure flag, offset of the data. */
+const HEAD_BYTES = 96;
+const WORD_BYTES = WORD / 2;
+
+/** Returns the call data for Multicall3. */
+export function aggregateCalls(calls: readonly Call[]): string {
+  const offsets: string[] = [];
+  const tuples: string[] = [];
+  let at = calls.length * WORD_BYTES;
+  for (const { to, data } of calls) {
+    const words = Math.ceil((data.length - 2) / WORD);
+    offsets.push(wordOf(at));
+    tuples.push(addressWord(to), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
+    tuples.push(data.slice(2).padEnd(words * WORD, "0"));
+    at += HEAD_BYTES + WORD_BYTES * (1 + words);
+  }
+  return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
+}
+
+/** Decodes the results in the order of the calls. @throws RangeError if the answer has another number of results */
+export function aggregatedResults(returned: string, calls: number): CallResult[] {
+  const digits = digitsOf(returned);
+  const list = countAt(digits, 0) * 2;
+  if (countAt(digits, list) !== calls) throw new RangeError("Multicall3 returned another number of results than calls");
+  const first = list + WORD;
+  return Array.from({ length: calls }, (_, index) => {
+    const tuple = first + countAt(digits, first + index * WORD) * 2;
+    const data = bytesAt(digits, tuple + countAt(digits, tuple + WORD) * 2);
+    return { ok: countAt(digits, tuple) !== 0, data: `0x${data}` };
+  });
+}

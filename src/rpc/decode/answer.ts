@@ -1,0 +1,134 @@
+/**
+ * Turns a raw `eth_getLogs` answer into columns: parses, verifies and decodes it. Pure. Runs in the decode worker, or
+ * on the caller's thread where there is no worker.
+ */
+import { type ErrorMeta, messageOf } from "../../core/errors.ts";
+import type { TransferForm } from "../../events/types.ts";
+import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
+import { scanBatch, scanTransfers } from "./scan.ts";
+import { decodeTransferLogs } from "./transfers.ts";
+import { verifyLogs } from "./verify.ts";
+
+export interface DecodeJob {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly forms: readonly TransferForm[];
+  /** Set if the answer is that of a batch. */
+  readonly batch?: BatchIds;
+}
+
+/** A range whose logs are requested as one element of a batch. */
+export interface BatchPart {
+  readonly id: number;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+/** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */
+interface BatchIds {
+  readonly logs: readonly BatchPart[];
+  readonly headers: readonly number[];
+}
+
+export interface DecodedRange {
+  readonly transfers: Uint8Array;
+  readonly count: number;
+  readonly malformed: number;
+  /** Logs in the answer, including those that are not transfers. */
+  readonly logs: number;
+  /** Number and hash of the newest block that holds a log. */
+  readonly lastBlock: number | undefined;
+  readonly lastHash: string | undefined;
+}
+
+export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
+export type DecodeReply =
+  /** `headers`: those of a batch, as the endpoint sent them. */
+  | { readonly id: number; readonly range: DecodedRange; readonly headers?: readonly unknown[] }
+  /** The endpoint answered with a JSON-RPC error; with `isOfBatch`, to the batch as a whole. */
+  | { readonly id: number; readonly rpcError: unknown; readonly isOfBatch?: boolean }
+  | {
+      readonly id: number;
+      readonly kind: RpcErrorKind;
+      readonly message: string;
+      readonly meta?: ErrorMeta;
+      readonly retryAfterMs?: number | undefined;
+    };
+
+const decoder = new TextDecoder();
+
+/** Decodes an answer. Never throws. */
+export function decodeAnswer(request: DecodeRequest): DecodeReply {
+  if (request.batch !== undefined) return decodeBatch(request, request.batch);
+  const plain = scanTransfers(request.raw, request);
+  return plain === undefined ? parseAnswer(request) : { id: request.id, range: plain };
+}
+
+/** Like `decodeAnswer`, through parsed JSON. Reads every answer that `scanTransfers` does not. */
+export function parseAnswer(request: DecodeRequest): DecodeReply {
+  const { id, raw } = request;
+  let answer: { result?: unknown; error?: unknown } | null = null;
+  try {
+    answer = JSON.parse(decoder.decode(raw));
+  } catch {
+    // Reported below, like JSON that is null.
+  }
+  if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
+  if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
+  return decodeLists(request, [{ ...request, result: answer.result }]);
+}
+
+interface BatchElement {
+  readonly id?: unknown;
+  readonly result?: unknown;
+  readonly error?: unknown;
+}
+
+/** Decodes a batch: the logs of consecutive ranges, and headers. */
+function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
+  const { id, raw } = request;
+  const plain = scanBatch(raw, request, batch.logs);
+  if (plain !== undefined) {
+    const { elements, range } = plain;
+    return { id, range, headers: batch.headers.map((one) => elements.get(one)?.result) };
+  }
+  let said: unknown;
+  try {
+    said = JSON.parse(decoder.decode(raw));
+  } catch {
+    return { id, kind: "transient", message: "the answer is not JSON" };
+  }
+  if (!Array.isArray(said)) {
+    const { error } = (said ?? {}) as BatchElement;
+    return { id, rpcError: error ?? { message: "the answer to a batch is not a batch" }, isOfBatch: true };
+  }
+  const elements = new Map((said as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
+  const asked = [...batch.logs.map(({ id: one }) => one), ...batch.headers].map((one) => elements.get(one));
+  const refused = asked.find((one) => one?.error !== undefined && one.error !== null);
+  if (refused !== undefined) return { id, rpcError: refused?.error };
+  const reply = decodeLists(
+    request,
+    batch.logs.map((part) => ({ ...part, result: elements.get(part.id)?.result })),
+  );
+  return "range" in reply ? { ...reply, headers: batch.headers.map((one) => elements.get(one)?.result) } : reply;
+}
+
+/** Verifies each list of logs against its own range, so that a log cannot move to another range. Then decodes them. */
+function decodeLists(
+  { id, address, topics, forms }: DecodeRequest,
+  lists: readonly (Omit<BatchPart, "id"> & { readonly result: unknown })[],
+): DecodeReply {
+  try {
+    const asked = { addresses: new Set([address]), topics: new Set(topics) };
+    const logs = lists.flatMap(({ result, fromBlock, toBlock }) =>
+      verifyLogs(result, { ...asked, fromBlock, toBlock }),
+    );
+    const last = logs.at(-1);
+    const decoded = decodeTransferLogs(logs, forms);
+    return { id, range: { ...decoded, logs: logs.length, lastBlock: last?.blockNumber, lastHash: last?.blockHash } };
+  } catch (error) {
+    return { id, kind: error instanceof RpcError ? error.kind : "lie", message: messageOf(error) };
+  }
+}

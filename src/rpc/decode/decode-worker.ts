@@ -1,0 +1,71 @@
+/**
+ * The decode worker. Takes raw `eth_getLogs` answers, or requests to fetch one, and returns columns. The thread that
+ * serves requests never touches an answer of megabytes. Buffers are transferred, not copied.
+ */
+
+import { lowerThreadPriority } from "../../core/background.ts";
+import { messageOf } from "../../core/errors.ts";
+import { type HttpTarget, post } from "../endpoint/http.ts";
+import { RpcError } from "../rpc-errors.ts";
+import { type DecodeJob, type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
+
+/** A request to send to a node, and how to decode its answer. */
+type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
+
+/** Cancels a request: its caller no longer waits for the reply. */
+interface Abandoned {
+  readonly id: number;
+  readonly abandoned: true;
+}
+
+export type WorkerRequest = DecodeRequest | FetchRequest | Abandoned;
+/** `bytes`: size of the raw answer. */
+export type WorkerReply = DecodeReply & { readonly bytes: number };
+
+declare const self: Worker;
+
+lowerThreadPriority();
+
+const fetching = new Map<number, AbortController>();
+
+self.onmessage = (message: MessageEvent<WorkerRequest>) => {
+  const request = message.data;
+  if ("abandoned" in request) fetching.get(request.id)?.abort();
+  else if ("raw" in request) decode(request);
+  else fetchAndDecode(request);
+};
+
+/** Decodes an answer and catches every error: a crash of the worker would lose the requests of other endpoints. */
+function decode(request: DecodeRequest): void {
+  try {
+    answer(decodeAnswer(request), request.raw.length);
+  } catch (error) {
+    answer({ id: request.id, ...failureOf(error) }, 0);
+  }
+}
+
+function answer(reply: DecodeReply, bytes: number): void {
+  const whole: WorkerReply = { ...reply, bytes };
+  if ("range" in reply) self.postMessage(whole, [reply.range.transfers.buffer as ArrayBuffer]);
+  else self.postMessage(whole);
+}
+
+async function fetchAndDecode({ target, payload, ...job }: FetchRequest): Promise<void> {
+  const { id } = job;
+  const abort = new AbortController();
+  fetching.set(id, abort);
+  try {
+    const raw = await post(target, payload, abort.signal);
+    answer(decodeAnswer({ ...job, raw }), raw.length);
+  } catch (error) {
+    answer({ id, ...failureOf(error) }, 0);
+  } finally {
+    fetching.delete(id);
+  }
+}
+
+function failureOf(error: unknown): Omit<Extract<DecodeReply, { kind: unknown }>, "id"> {
+  if (!(error instanceof RpcError)) return { kind: "transient", message: messageOf(error) };
+  const { kind, message, meta, retryAfterMs } = error;
+  return { kind, message, meta, retryAfterMs };
+}

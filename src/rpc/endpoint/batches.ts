@@ -1,0 +1,227 @@
+/**
+ * Collects the requests of one event-loop turn into JSON-RPC batches and gives each request its own answer. Ethers
+ * collects for a millisecond, which is longer than a node on the same machine takes to answer. After an endpoint
+ * refuses or truncates a batch, sends smaller batches or single requests for a while.
+ */
+import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
+import { RpcError } from "../rpc-errors.ts";
+
+export type Answer = JsonRpcResult | JsonRpcError;
+
+interface BatchesOptions {
+  /** Replaces the URL in errors. */
+  readonly label: string;
+  /** Sends one payload, or several as a batch. @throws RpcError */
+  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<Answer[]>;
+  /** Makes the error of one request from its JSON-RPC error. */
+  readonly errorOf: (payload: JsonRpcPayload, answer: JsonRpcError) => Error;
+}
+
+/** Most calls, and most characters of their parameters, in one batch. Providers refuse longer batches. */
+const BATCH_MAX = 100;
+const BATCH_MAX_LENGTH = 1024 * 1024;
+/** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
+const SLOW_BLOCKS = 1_000;
+/**
+ * Event-loop turns without batches after a refusal. The refusal of an endpoint that doesn't support batches reads like
+ * the one of an endpoint that is down for a moment, so batches are tried again after this.
+ */
+const TURNS_WITHOUT_BATCHES = 100;
+/** The batch size doubles after this many full batches in a row that were not truncated. */
+const UNCUT_BATCHES = 50;
+/** HTTP statuses of an endpoint that cannot read batches and sends no JSON-RPC error. */
+const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
+/** HTTP statuses about the client, not the request. Single calls would be refused in the same way. */
+const CLIENT_STATUS = new Set<unknown>([401, 402, 403, 407, 429]);
+/** After this many failed batches in a row with any other status, the endpoint counts as not supporting batches. */
+const FAILED_BATCHES = 2;
+
+/** A request that waits for the end of the turn, and then for its answer. */
+interface QueuedCall {
+  readonly payload: JsonRpcPayload;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A request of a batch that the endpoint refused, with its error. */
+interface Refused {
+  readonly waiting: QueuedCall;
+  readonly error: Error;
+}
+
+export class Batches {
+  readonly #options: BatchesOptions;
+  #nextId = 1;
+  readonly #queue: QueuedCall[] = [];
+  /** Remaining event-loop turns in which each request is sent alone. */
+  #turnsWithoutBatches = 0;
+  /** Calls per batch, and the number of full batches since the last change that were not truncated. */
+  #size = BATCH_MAX;
+  #uncut = 0;
+  /** Batches in a row that failed with an HTTP status. */
+  #failed = 0;
+
+  constructor(options: BatchesOptions) {
+    this.#options = options;
+  }
+
+  /** Sends one request in the next batch and returns its `result`. @throws RpcError */
+  request(method: string, params: unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
+      this.#queue.push({ payload, resolve, reject });
+      if (this.#queue.length === 1) setImmediate(() => this.#drain());
+    });
+  }
+
+  /** True while requests are sent in batches. */
+  get isEnabled(): boolean {
+    return this.#turnsWithoutBatches <= 0;
+  }
+
+  /** Stops batching for a while, after the endpoint refused a batch. */
+  pauseBatching(): void {
+    this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
+  }
+
+  /** Rejects the requests that were not sent yet. */
+  close(error: Error): void {
+    for (const { reject } of this.#queue.splice(0)) reject(error);
+  }
+
+  #drain(): void {
+    const queue = this.#queue.splice(0);
+    if (queue.length === 0) return;
+    if (queue.length === 1 || this.#turnsWithoutBatches-- > 0) this.#sendEach(queue);
+    else this.#sendAll(queue);
+  }
+
+  #sendAll(queue: readonly QueuedCall[]): void {
+    let batch: QueuedCall[] = [];
+    let length = 0;
+    for (const waiting of queue) {
+      if (isSlow(waiting.payload)) {
+        this.#send([waiting]);
+        continue;
+      }
+      const own = JSON.stringify(waiting.payload.params).length;
+      if (batch.length === this.#size || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
+        this.#send(batch);
+        batch = [];
+        length = 0;
+      }
+      batch.push(waiting);
+      length += own;
+    }
+    if (batch.length > 0) this.#send(batch);
+  }
+
+  /** Sends each request alone, so that no answer waits for a slow one. */
+  #sendEach(queue: readonly QueuedCall[]): void {
+    for (const waiting of queue) this.#send([waiting]);
+  }
+
+  /** Sends a batch and settles each of its requests. Never rejects. */
+  async #send(batch: readonly QueuedCall[]): Promise<void> {
+    try {
+      const payloads = batch.map(({ payload }) => payload);
+      const answers = await this.#options.send(payloads.length === 1 ? (payloads[0] as JsonRpcPayload) : payloads);
+      this.#failed = 0;
+      await this.#settle(batch, answers);
+    } catch (error) {
+      if (this.#shouldSendSingly(batch, error)) this.#sendEach(batch);
+      else for (const { reject } of batch) reject(error);
+    }
+  }
+
+  async #settle(batch: readonly QueuedCall[], answers: readonly Answer[]): Promise<void> {
+    const byId = new Map(answers.map((answer) => [answer.id, answer]));
+    const refused: Refused[] = [];
+    for (const waiting of batch) {
+      const { payload, resolve, reject } = waiting;
+      // An endpoint that refuses a request before it parses it may not know the request's id.
+      const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
+      if (answer === undefined) reject(this.#unanswered(payload.method));
+      else if ("error" in answer && answer.error !== null) {
+        refused.push({ waiting, error: this.#options.errorOf(payload, answer) });
+      } else resolve((answer as JsonRpcResult).result);
+    }
+    const cut = this.#truncatedCalls(batch, refused);
+    for (const one of refused) if (!cut.includes(one)) one.waiting.reject(one.error);
+    if (cut.length > 0) await this.#retryTruncated(cut, batch.length - cut.length);
+    else if (batch.length === this.#size) this.#grow();
+  }
+
+  /**
+   * Returns the refused calls at the end of a batch if the batch's size may be the reason and an earlier call was
+   * answered. Geth truncates so when the answers grow too large together (`--rpc.batch-response-max-size`).
+   */
+  #truncatedCalls(batch: readonly QueuedCall[], refused: readonly Refused[]): readonly Refused[] {
+    const mayBeOfSize = ({ error }: Refused) =>
+      error instanceof RpcError && (error.kind === "range" || error.kind === "transient");
+    const byWaiting = new Map(refused.filter(mayBeOfSize).map((one) => [one.waiting, one]));
+    const lastKept = batch.findLastIndex((waiting) => !byWaiting.has(waiting));
+    if (lastKept < 0) return [];
+    return batch.slice(lastKept + 1).map((waiting) => byWaiting.get(waiting) as Refused);
+  }
+
+  /** Retries the first truncated call alone. If it succeeds, resends the rest in smaller batches. */
+  async #retryTruncated(cut: readonly Refused[], answered: number): Promise<void> {
+    const [first, ...rest] = cut as [Refused, ...Refused[]];
+    const { waiting } = first;
+    const isAnswered = new Promise<boolean>((settled) => {
+      const resolve = (result: unknown): void => {
+        waiting.resolve(result);
+        settled(true);
+      };
+      const reject = (error: unknown): void => {
+        waiting.reject(error);
+        settled(false);
+      };
+      this.#send([{ payload: waiting.payload, resolve, reject }]);
+    });
+    if (!(await isAnswered)) {
+      for (const one of rest) one.waiting.reject(one.error);
+      return;
+    }
+    this.#size = Math.min(this.#size, Math.max(1, answered));
+    this.#uncut = 0;
+    if (rest.length > 0) this.#sendAll(rest.map((one) => one.waiting));
+  }
+
+  #grow(): void {
+    if (++this.#uncut < UNCUT_BATCHES) return;
+    this.#uncut = 0;
+    this.#size = Math.min(BATCH_MAX, this.#size * 2);
+  }
+
+  /** Returns true if the calls of a batch that failed as a whole should be retried one by one. */
+  #shouldSendSingly(batch: readonly QueuedCall[], error: unknown): boolean {
+    if (batch.length === 1) return false;
+    const { kind, meta } = error instanceof RpcError ? error : {};
+    const status = meta?.["status"];
+    if (status !== undefined && !CLIENT_STATUS.has(status)) {
+      this.#failed++;
+      if (UNREAD_STATUS.has(status) || this.#failed >= FAILED_BATCHES) this.pauseBatching();
+    }
+    // Don't send a hundred single requests to an endpoint that is busy, even if it refused batches meanwhile.
+    const isBusy = kind === "rate" || kind === "late";
+    return kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
+  }
+
+  #unanswered(method: string): RpcError {
+    return new RpcError("transient", `the batch's answer lacks the result of ${method}`, {
+      meta: { endpoint: this.#options.label, method },
+    });
+  }
+}
+
+/** True if the answer may take seconds: logs of many blocks. */
+function isSlow({ method, params }: JsonRpcPayload): boolean {
+  if (method !== "eth_getLogs") return false;
+  const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];
+  return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
+}
+
+const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
+  answer !== undefined && "error" in answer ? answer : undefined;

@@ -1,0 +1,267 @@
+/**
+ * One endpoint as an ethers provider with its slow path replaced: own transport, one parse per answer, classified
+ * errors. Requests of one event-loop turn form one JSON-RPC batch. Bulk `eth_getLogs` answers are decoded on another
+ * thread, which also fetches them where possible.
+ */
+import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
+import type { Clock } from "../../core/clock.ts";
+import { messageOf } from "../../core/errors.ts";
+import { quantity } from "../../core/hex.ts";
+import type { DecodedRange, DecodeJob } from "../decode/answer.ts";
+import type { Decoded, Decoder } from "../decode/decode-pool.ts";
+import { parseHeader } from "../headers.ts";
+import type { Endpoint, PartsAnswer, RangeFilter } from "../port.ts";
+import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
+import { type Answer, Batches } from "./batches.ts";
+import { PrunedStateDetector } from "./pruned-state.ts";
+import { createTransport, type Transport, withoutSecrets } from "./transport.ts";
+
+export interface RequestOutcome {
+  readonly endpoint: string;
+  readonly method: string;
+  /** `ok`, or the kind of the error. */
+  readonly outcome: string;
+  readonly seconds: number;
+  readonly bytes: number;
+}
+
+interface EndpointOptions {
+  readonly url: string;
+  /** Replaces the URL in logs, metrics and errors: `eth#1`. */
+  readonly label: string;
+  readonly chainId: number;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  readonly decoder: Decoder;
+  readonly onRequest: (outcome: RequestOutcome) => void;
+  /** Called when the node announces a new block. Only nodes behind a socket do. */
+  readonly onHead?: () => void;
+}
+
+/** Most characters of an error's message. */
+const MAX_TOLD = 1_000;
+/** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
+const FIRST_RAW_ID = 1_000_000_000;
+
+const decoder = new TextDecoder();
+
+export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
+  readonly label: string;
+  readonly #options: EndpointOptions;
+  readonly #transport: Transport;
+  readonly #clean: (text: string) => string;
+  #nextRawId = FIRST_RAW_ID;
+  readonly #batches: Batches;
+  readonly #oldState: PrunedStateDetector;
+  /** True once the node has confirmed its chain id, and the check that is running. */
+  #isConfirmed = false;
+  #confirming: Promise<void> | undefined;
+
+  constructor(options: EndpointOptions) {
+    const network = Network.from(options.chainId);
+    super(network, { staticNetwork: network, cacheTimeout: -1 });
+    this.label = options.label;
+    this.#options = options;
+    this.#transport = createTransport(options);
+    this.#clean = withoutSecrets(options.url);
+    const { label, clock } = options;
+    this.#batches = new Batches({
+      label,
+      send: (payload) => this._send(payload),
+      errorOf: (payload, answer) => this.getRpcError(payload, answer),
+    });
+    this.#oldState = new PrunedStateDetector({ label, clock, ask: (method, params) => this.#ask(method, params) });
+  }
+
+  override send(method: string, params: unknown[]): Promise<unknown> {
+    if (this.destroyed) return Promise.reject(this.#closed());
+    return this.#afterChainIdCheck(this.#batches.request(method, params));
+  }
+
+  /**
+   * Returns an answer only after the node has confirmed its chain id. Facts of another chain would stay in the
+   * append-only log for ever, unnoticed. The first request starts the check.
+   */
+  async #afterChainIdCheck<T>(saying: Promise<T>): Promise<T> {
+    if (this.#isConfirmed) return saying;
+    this.#confirming ??= this.#assertChainId().finally(() => {
+      this.#confirming = undefined;
+    });
+    const [said, confirmed] = await Promise.allSettled([saying, this.#confirming]);
+    const isOfAnother = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
+    if (said.status === "rejected" && !isOfAnother) throw said.reason;
+    if (confirmed.status === "rejected") throw confirmed.reason;
+    return (said as PromiseFulfilledResult<T>).value;
+  }
+
+  /** Checks the node's chain id. @throws RpcError `lie` if the node is of another chain */
+  async #assertChainId(): Promise<void> {
+    try {
+      const said = Number(await this.#batches.request("eth_chainId", []));
+      const { chainId } = this.#options;
+      // `Number` turns null and an empty string into 0.
+      if (!Number.isSafeInteger(said) || said <= 0)
+        throw new RpcError("transient", "the endpoint gave no valid chain id", { meta: { endpoint: this.label } });
+      if (said !== chainId) {
+        throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
+          meta: { endpoint: this.label },
+        });
+      }
+    } catch (error) {
+      // The node does not know `eth_chainId`: trust the operator's configuration.
+      if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+    }
+    this.#isConfirmed = true;
+  }
+
+  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
+    const list = Array.isArray(payload) ? payload : [payload];
+    const method = list.length === 1 ? (list[0]?.method ?? "") : "batch";
+    const ids = list.map((one) => Number(one.id));
+    return this.#observe(method, async () => {
+      const bytes = await this.#transport.send(JSON.stringify(payload), ids);
+      const parsed = this.#parse(bytes, method);
+      const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
+      if (refusal !== undefined) {
+        // One error for the whole batch: unless it is a rate limit, the endpoint refuses batches, or ones of this size.
+        const error = classifyRpcError(refusal.error, "batch", { endpoint: this.label });
+        if (error.kind !== "rate" && list.length > 1) this.#batches.pauseBatching();
+        throw error;
+      }
+      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
+    });
+  }
+
+  override getRpcError(payload: JsonRpcPayload, answer: JsonRpcError): Error {
+    return this.#cleaned(classifyRpcError(answer.error, payload.method, { endpoint: this.label }));
+  }
+
+  /** Removes the endpoint's secrets from the error's message and shortens it. Returns the same error. */
+  #cleaned<T>(error: T): T {
+    if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_TOLD);
+    return error;
+  }
+
+  request(method: string, params: unknown[]): Promise<unknown> {
+    return this.#oldState.request(method, params);
+  }
+
+  async #ask(method: string, params: unknown[]): Promise<unknown> {
+    try {
+      return await this.send(method, params);
+    } catch (thrown) {
+      const error = method === "eth_getLogs" ? asRangeRefusal(thrown) : thrown;
+      // Only a request for logs can be made smaller. For any other method, a too large answer is the endpoint's fault.
+      const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
+      if (error instanceof RpcError && !isTooLarge) throw error;
+      // Any unexpected error on the way is a fault of the endpoint as well.
+      throw new RpcError("transient", `${method} failed: ${this.#clean(messageOf(error))}`, {
+        meta: { endpoint: this.label },
+      });
+    }
+  }
+
+  async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
+    const payload = this.#payload("eth_getLogs", [filter]);
+    return (await this.#decoded("eth_getLogs", JSON.stringify(payload), [payload.id], { job, signal })).range;
+  }
+
+  get transfersInParts(): Endpoint["transfersInParts"] {
+    return this.#batches.isEnabled ? this.#transfersInParts : undefined;
+  }
+
+  async #transfersInParts(
+    parts: readonly RangeFilter[],
+    numbers: readonly number[],
+    job: DecodeJob,
+    signal: AbortSignal,
+  ): Promise<PartsAnswer> {
+    const logs = parts.map(({ filter }) => this.#payload("eth_getLogs", [filter]));
+    const asked = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
+    const [first, ...others] = asked;
+    const payloads = [...(first === undefined ? [] : [first]), ...logs, ...others];
+    const ids = (list: readonly { id: number }[]) => list.map(({ id }) => id);
+    const rangeOf = ({ fromBlock, toBlock }: RangeFilter, i: number) => ({
+      id: ids(logs)[i] as number,
+      fromBlock,
+      toBlock,
+    });
+    const batch = { logs: parts.map(rangeOf), headers: ids(asked) };
+    const text = JSON.stringify(payloads);
+    const { range, headers } = await this.#decoded("batch", text, ids(payloads), { job: { ...job, batch }, signal });
+    return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
+  }
+
+  #payload(method: string, params: unknown[]) {
+    return { jsonrpc: "2.0", id: this.#nextRawId++, method, params } as const;
+  }
+
+  /** Decodes the answer to a payload on another thread, which also fetches it over http. @throws RpcError */
+  async #decoded(
+    method: string,
+    payload: string,
+    ids: readonly number[],
+    { job, signal }: { readonly job: DecodeJob; readonly signal: AbortSignal },
+  ): Promise<Decoded> {
+    const { fromBlock, toBlock } = job;
+    const meta = { endpoint: this.label, fromBlock, toBlock };
+    const { decoder } = this.#options;
+    const { http } = this.#transport;
+    const answer = this.#observe(method, async () => {
+      const value =
+        http === undefined
+          ? await decoder.decode(await this.#transport.send(payload, ids, signal), job, meta)
+          : await decoder.fetch(http, payload, job, meta, signal);
+      return { value, bytes: value.bytes };
+    });
+    return this.#afterChainIdCheck(answer).catch((error: unknown) => {
+      throw asRangeRefusal(error);
+    });
+  }
+
+  #parse(bytes: Uint8Array, method: string): unknown {
+    try {
+      const parsed: unknown = JSON.parse(decoder.decode(bytes));
+      if (typeof parsed === "object" && parsed !== null) return parsed;
+    } catch {
+      // Reported below: truncated JSON, or an HTML page.
+    }
+    throw new RpcError("transient", "the answer is not JSON", {
+      meta: { endpoint: this.label, method, bytes: bytes.length },
+    });
+  }
+
+  async #observe<T>(method: string, work: () => Promise<{ value: T; bytes: number }>): Promise<T> {
+    const { clock, onRequest, label } = this.#options;
+    const started = clock.monotonic();
+    const report = (outcome: string, bytes: number) =>
+      onRequest({ endpoint: label, method, outcome, seconds: (clock.monotonic() - started) / 1_000, bytes });
+    try {
+      const { value, bytes } = await work();
+      report("ok", bytes);
+      return value;
+    } catch (error) {
+      report(error instanceof RpcError ? error.kind : "aborted", 0);
+      throw this.#cleaned(error);
+    }
+  }
+
+  #closed(): RpcError {
+    return new RpcError("transient", "the endpoint is closed", { meta: { endpoint: this.label } });
+  }
+
+  override destroy(): void {
+    this.#batches.close(this.#closed());
+    this.#oldState.close();
+    this.#transport.close();
+    super.destroy();
+  }
+}
+
+/** Returns the refusal of a whole batch. Some endpoints send it in a list of one, under the id of the first call. */
+function refusalOfBatch(said: unknown, calls: number): { readonly error?: unknown } | undefined {
+  if (!Array.isArray(said)) return said as { error?: unknown };
+  const [only] = said as readonly ({ error?: unknown } | null)[];
+  return calls > 1 && said.length === 1 && only?.error ? only : undefined;
+}

@@ -1,0 +1,280 @@
+/**
+ * Carries bytes to an endpoint and back, over http(s) or ws(s). Each request is one JSON-RPC payload or batch. Answers
+ * stay bytes, so that a large one can go to a worker unparsed. Errors never contain the URL, only the label (`eth#1`).
+ */
+import WebSocket from "ws";
+import type { Clock } from "../../core/clock.ts";
+import { connectionFault, RpcError } from "../rpc-errors.ts";
+import { type HttpTarget, post } from "./http.ts";
+
+export interface Transport {
+  /** The target for requests from another thread. Undefined for a socket, which belongs to this thread. */
+  readonly http: HttpTarget | undefined;
+  /** @param payload JSON text. @throws RpcError `transient`, `late` or `rate` */
+  send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
+  close(): void;
+}
+
+interface TransportOptions extends HttpTarget {
+  readonly clock: Clock;
+  /** Called when the node announces a new block. Only a socket has announcements. */
+  readonly onHead?: () => void;
+}
+
+/** The transport for a URL's scheme. */
+export function createTransport(options: TransportOptions): Transport {
+  return /^wss?:/i.test(options.url) ? new SocketTransport(options) : new HttpTransport(options);
+}
+
+class HttpTransport implements Transport {
+  readonly http: HttpTarget;
+  /** One controller per running request. */
+  readonly #underWay = new Set<AbortController>();
+  #closed = false;
+
+  constructor(options: TransportOptions) {
+    const { url, label, timeoutMs, maxBytes } = options;
+    this.http = { url, label, timeoutMs, maxBytes };
+  }
+
+  async send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    if (this.#closed) throw this.#closing();
+    const cut = new AbortController();
+    this.#underWay.add(cut);
+    try {
+      return await post(this.http, payload, signal === undefined ? cut.signal : AbortSignal.any([signal, cut.signal]));
+    } finally {
+      this.#underWay.delete(cut);
+    }
+  }
+
+  #closing(): RpcError {
+    return new RpcError("transient", "the endpoint is closed", { meta: { endpoint: this.http.label } });
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const cut of this.#underWay) cut.abort(this.#closing());
+  }
+}
+
+/** Sent with id 0, for which no request waits. A node that refuses the subscription is polled like over http. */
+const SUBSCRIBE_HEADS = '{"jsonrpc":"2.0","id":0,"method":"eth_subscribe","params":["newHeads"]}';
+
+/** The socket's error for a too large answer. It closes the connection and names no request, so all are retried. */
+const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
+/** An answer up to this size is parsed if its id is at neither end. */
+const MAX_PARSED = 64 * 1024;
+
+interface PendingRequest {
+  readonly isBatch: boolean;
+  readonly resolve: (bytes: Uint8Array) => void;
+  readonly reject: (error: Error) => void;
+}
+
+class SocketTransport implements Transport {
+  readonly http = undefined;
+  readonly #options: TransportOptions;
+  /** Requests by the id of their first call. All wait on the current socket and fail with it. */
+  readonly #waiting = new Map<number, PendingRequest>();
+  /** The socket that is open or opening. Events of earlier sockets, above all their `close`, are ignored. */
+  #current: WebSocket | undefined;
+  #opening: Promise<WebSocket> | undefined;
+  #failOpening: (error: Error) => void = () => undefined;
+  /** True until the node answers the subscription to new blocks. */
+  #isSubscribing = false;
+  /** Number of answers so far. */
+  #answers = 0;
+  #closed = false;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+  }
+
+  async send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    const socket = await this.#open();
+    signal?.throwIfAborted();
+    const { clock, timeoutMs } = this.#options;
+    const key = ids[0] as number;
+    const answersBefore = this.#answers;
+    return new Promise<Uint8Array>((resolve, reject) => {
+      const settle = (act: () => void) => {
+        signal?.removeEventListener("abort", onAbort);
+        this.#waiting.delete(key);
+        cancelTimeout();
+        act();
+      };
+      const onAbort = () => settle(() => reject(signal?.reason));
+      const cancelTimeout = clock.after(timeoutMs, () => {
+        const reason = `no answer within ${timeoutMs} ms`;
+        settle(() => reject(this.#lost(reason, "late")));
+        // A dead connection can stay open for ever without an error. If no request was answered meanwhile, close it.
+        if (this.#answers === answersBefore) this.#fail(socket, reason);
+      });
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.set(key, {
+        isBatch: ids.length > 1,
+        resolve: (bytes) => settle(() => resolve(bytes)),
+        reject: (error) => settle(() => reject(error)),
+      });
+      socket.send(payload);
+    });
+  }
+
+  #lost(reason: string, kind: "transient" | "late" = "transient"): RpcError {
+    return new RpcError(kind, `the endpoint's socket failed: ${reason}`, {
+      meta: { endpoint: this.#options.label },
+    });
+  }
+
+  #open(): Promise<WebSocket> {
+    if (this.#closed) return Promise.reject(this.#lost("closed"));
+    if (this.#current?.readyState === WebSocket.OPEN) return Promise.resolve(this.#current);
+    this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
+      const { address, headers } = withLogin(this.#options.url);
+      const socket = new WebSocket(address, { maxPayload: this.#options.maxBytes, headers });
+      // The previous socket is closing and will not answer any more.
+      if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
+      this.#current = socket;
+      const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () =>
+        this.#fail(socket, "the connection was not opened in time"),
+      );
+      this.#failOpening = (error) => {
+        cancelTimeout();
+        reject(error);
+      };
+      socket.on("open", () => {
+        if (this.#current !== socket) return;
+        cancelTimeout();
+        this.#opening = undefined;
+        this.#isSubscribing = this.#options.onHead !== undefined;
+        if (this.#isSubscribing) socket.send(SUBSCRIBE_HEADS);
+        resolve(socket);
+      });
+      socket.on("message", (data: Buffer | ArrayBuffer | Buffer[]) => {
+        if (this.#current === socket) this.#receive(data);
+      });
+      socket.on("error", (error: Error) => {
+        if ((error as { code?: unknown }).code !== TOO_LARGE) this.#fail(socket, connectionFault(error));
+        else this.#fail(socket, "an answer is too large", "late");
+      });
+      socket.on("close", () => this.#fail(socket, "closed by the endpoint"));
+    });
+    return this.#opening;
+  }
+
+  /** Drops a socket and rejects the requests that wait on it. The next request opens a new one. */
+  #fail(socket: WebSocket, reason: string, kind: "transient" | "late" = "transient"): void {
+    if (this.#current !== socket) return;
+    this.#current = undefined;
+    this.#opening = undefined;
+    socket.terminate();
+    const error = this.#lost(reason, kind);
+    this.#failOpening(error);
+    for (const waiting of [...this.#waiting.values()]) waiting.reject(error);
+  }
+
+  #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
+    const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
+    // An answer may have 50 MB, so it is not parsed here. Its id is near its start or end. A batch waits under the id
+    // of its first call.
+    const head = buffer.subarray(0, 200).toString("latin1");
+    if (head.includes('"eth_subscription"')) {
+      this.#options.onHead?.();
+      return;
+    }
+    const ends = [head, buffer.subarray(-200).toString("latin1")];
+    const isOddOne = buffer.length <= MAX_PARSED || head.trimStart().startsWith("[");
+    const id = ends.map(idAt).find((one) => this.#waiting.has(one)) ?? (isOddOne ? this.#idIn(buffer) : undefined);
+    if (id === undefined) return;
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#answers++;
+    waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
+  }
+
+  /** Parses the answer to find its id: a batch's answers come in any order, and small answers may format ids freely. */
+  #idIn(buffer: Buffer): number | undefined {
+    try {
+      const said: unknown = JSON.parse(buffer.toString("utf8"));
+      const answers = [said].flat() as readonly { id?: unknown; error?: unknown }[];
+      const known = answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
+      const [only] = answers;
+      const isUnnamed = answers.length === 1 && (only?.id ?? null) === null && only?.error;
+      if (known !== undefined || !(isUnnamed || only?.id === 0)) return known;
+      // Refusals without an id come in the order of the requests, and the subscription was sent first.
+      const isOfHeads = this.#isSubscribing;
+      this.#isSubscribing = false;
+      return isOfHeads || only?.id === 0 ? undefined : this.#unread();
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Guesses the request that was refused without its id: the last batch, or the only waiting request. */
+  #unread(): number | undefined {
+    const waiting = [...this.#waiting];
+    const [id] =
+      waiting.findLast(([, { isBatch }]) => isBatch) ?? (waiting.length === 1 ? waiting[0] : undefined) ?? [];
+    return id;
+  }
+
+  close(): void {
+    this.#closed = true;
+    if (this.#current !== undefined) this.#fail(this.#current, "closed");
+  }
+}
+
+/** Moves a login from the URL into a header. The socket library would send a password with its URL escapes. */
+function withLogin(url: string): { address: string; headers: Record<string, string> } {
+  const parsed = new URL(url);
+  const { username, password } = parsed;
+  if (username === "" && password === "") return { address: url, headers: {} };
+  parsed.username = "";
+  parsed.password = "";
+  const login = Buffer.from(`${decodedUrlPart(username)}:${decodedUrlPart(password)}`).toString("base64");
+  return { address: parsed.href, headers: { authorization: `Basic ${login}` } };
+}
+
+const idAt = (text: string): number => Number(/"id"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN);
+
+// Removes the secrets of an endpoint's URL from texts. Providers quote them in refusals ("invalid API key …"), and an
+// endpoint's message ends up in logs, in the event log and at subscribers.
+
+/** Shorter parts of a path or a host are words like `v2`. */
+const MIN_LENGTH = 6;
+/** Shorter user names and passwords occur inside ordinary words. */
+const MIN_LOGIN_LENGTH = 3;
+
+/** Returns a function that redacts the host, user, longer path parts and parameters of `url`, in any case. */
+export function withoutSecrets(url: string): (text: string) => string {
+  const { host, hostname, username, password, pathname, searchParams } = new URL(url);
+  // A key may be a subdomain of the provider's domain.
+  const names = hostname.split(".").slice(0, -2);
+  // The query may consist of the key alone.
+  const values = [...searchParams].map(([name, value]) => (value === "" ? name : value));
+  const parts = [host, hostname, ...names, ...pathname.split("/"), ...values];
+  const secrets = [
+    ...parts
+      .flatMap((part) => [part, decodedUrlPart(part), ...piecesOf(part)])
+      .filter((part) => part.length >= MIN_LENGTH),
+    ...[username, password]
+      .flatMap((part) => [part, decodedUrlPart(part)])
+      .filter((part) => part.length >= MIN_LOGIN_LENGTH),
+  ].sort((a, b) => b.length - a.length);
+  if (secrets.length === 0) return (text) => text;
+  const pattern = new RegExp(secrets.map((secret) => RegExp.escape(secret)).join("|"), "gi");
+  return (text) => text.replace(pattern, "[redacted]");
+}
+
+/** Splits a part such as `Bearer …` or `key=…`: a provider quotes the key without the prefix. */
+const piecesOf = (part: string): string[] => decodedUrlPart(part).split(/[\s;=]+/);
+
+/** Decodes a part of a URL; returns it unchanged if its escapes are malformed. */
+function decodedUrlPart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

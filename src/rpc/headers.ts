@@ -1,0 +1,216 @@
+/**
+ * Finds the newest block and the newest final block. Uses the node's `finalized` tag, or a fixed depth below the head:
+ * if the operator set a depth, if the node does not know the tag, or if a development node finalizes its head.
+ */
+import { parseQuantity, quantity, toHash } from "../core/hex.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import type { BlockHeader, Endpoint, Tips } from "./port.ts";
+import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
+
+// Requests block headers from one endpoint, and parses and checks them. Does no failover and no retry.
+
+const NO_BLOOM = `0x${"0".repeat(512)}`;
+const BLOOM = /^0x[0-9a-f]{512}$/;
+
+/** Returns the newest block of this endpoint. @throws RpcError, of kind `transient` if the endpoint shows none */
+export async function newestHeaderOf(endpoint: Endpoint): Promise<BlockHeader> {
+  const header = await headerFrom(endpoint, "latest");
+  if (header !== undefined) return header;
+  throw new RpcError("transient", "the endpoint has no newest block", { meta: { endpoint: endpoint.label } });
+}
+
+/** Returns this endpoint's header of a block. Undefined above its head. @throws RpcError */
+export async function headerFrom(
+  endpoint: Endpoint,
+  block: number | "latest" | "finalized",
+): Promise<BlockHeader | undefined> {
+  const tag = typeof block === "number" ? quantity(block) : block;
+  return parseHeader(await endpoint.request("eth_getBlockByNumber", [tag, false]), block, endpoint.label);
+}
+
+/** Attempts per URL for data that it must have. Several nodes may be behind the URL, and some of them may lag. */
+const TRIES = 6;
+
+/**
+ * Repeats a request, without a wait, until its answer is not undefined. The next answer may come from another node
+ * behind the same URL. @throws RpcError
+ */
+export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise<T | undefined> {
+  for (let tried = 1; ; tried++) {
+    const answer = await ask();
+    if (answer !== undefined || tried === TRIES) return answer;
+  }
+}
+
+/**
+ * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
+ * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
+ */
+export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
+  if (wire === null || wire === undefined) return undefined;
+  const fields = wire as Record<string, unknown>;
+  try {
+    const header = {
+      number: parseQuantity(fields["number"]),
+      hash: toHash(String(fields["hash"])),
+      parentHash: toHash(String(fields["parentHash"])),
+      timestamp: parseQuantity(fields["timestamp"]),
+      logsBloom: bloomIn(fields["logsBloom"]),
+    };
+    if (typeof asked === "number" && header.number !== asked) throw new TypeError("not the requested block");
+    return header;
+  } catch (error) {
+    throw new RpcError("lie", "the endpoint's block header is wrong", {
+      meta: { endpoint, block: asked },
+      cause: error,
+    });
+  }
+}
+
+/** Reads the bloom. A missing or malformed bloom matches no log. */
+function bloomIn(field: unknown): string {
+  const bloom = String(field).toLowerCase();
+  return BLOOM.test(bloom) ? bloom : NO_BLOOM;
+}
+
+// Finds the nodes that are behind, by the newest block that each node shows. Pure.
+
+/**
+ * Returns the nodes whose head is behind that of another node: lower, or equally high with an older timestamp (a block
+ * that replaced another is younger). On a tie `known` wins, so that the reader does not flip between two branches.
+ */
+export function laggards<T extends { readonly head: HeaderRef }>(shown: readonly T[], known: BlockRef): T[] {
+  const rank = ({ head }: T) => [head.number, head.timestamp, head.hash === known.hash ? 1 : 0] as const;
+  const compare = (one: T, other: T) => {
+    const [a, b] = [rank(one), rank(other)];
+    return a[0] - b[0] || a[1] - b[1] || a[2] - b[2];
+  };
+  return shown.filter((one) => shown.some((other) => compare(one, other) < 0));
+}
+
+/** Polls without the tag after a refusal. A node that just started has no final block and refuses in the same words. */
+const LOOKS_WITHOUT_TAG = 100;
+/** After this many refusals of the tag in a row, with any message, a node that shows its newest block lacks the tag. */
+const TAG_REFUSALS = 3;
+/** Client names at the start of a development node's `web3_clientVersion`. */
+const DEVELOPMENT_CLIENTS = /^(?:hardhat|ganache|ethereumjs testrpc|anvil)/i;
+
+export interface FinalityOptions {
+  /** Depth in blocks at which a block counts as final, if the tag is refused or `depthIsSet`. */
+  readonly finalityDepth: number;
+  /** True if the operator set the depth: the tag is not requested. */
+  readonly depthIsSet: boolean;
+  /** Called once per endpoint whose `finalized` tag is ignored, with the depth used instead. */
+  readonly onDevelopmentNode?: (endpoint: string, client: string, depth: number) => void;
+}
+
+export class Finality {
+  readonly #options: FinalityOptions;
+  readonly #pool: EndpointPool;
+  /** Remaining polls without the tag. */
+  #pollsWithoutTag = 0;
+  /** Refusals of the tag in a row. */
+  #tagRefusals = 0;
+  /** One request per endpoint, shared by all polls that start before its answer. */
+  readonly #developmentNodes = new Map<Endpoint, Promise<boolean>>();
+
+  constructor(pool: EndpointPool, options: FinalityOptions) {
+    this.#pool = pool;
+    this.#options = options;
+  }
+
+  /** Returns both, in one round trip if the node knows the tag. @throws AppError `chain_unavailable` */
+  async tips(): Promise<Tips> {
+    const tagged = await this.#byTag(async (endpoint) => {
+      const [head, finalized] = await Promise.all([newestHeaderOf(endpoint), this.#finalBy(endpoint)]);
+      return { head, finalized, shownBy: endpoint };
+    });
+    const head = tagged?.head ?? (await this.#pool.run(newestHeaderOf));
+    const finalized = tagged?.finalized;
+    const isBelieved = finalized !== undefined && (await this.#isTrusted(finalized, head, tagged?.shownBy));
+    return isBelieved ? { ...tagged, head, finalized } : { head, finalized: await this.#byDepth(head) };
+  }
+
+  /** Returns the newest final block below this head. @throws AppError `chain_unavailable` */
+  async finalized(head: BlockHeader): Promise<BlockHeader> {
+    const tagged = await this.#byTag(async (by) => ({ header: await this.#finalBy(by), by }));
+    const header = tagged?.header;
+    return header !== undefined && (await this.#isTrusted(header, head, tagged?.by)) ? header : this.#byDepth(head);
+  }
+
+  /**
+   * True if the endpoint's final block can be trusted. Hardhat and Ganache finalize their newest block and take it back
+   * with the next `evm_revert`. Chains with instant finality also finalize their newest block, and keep it.
+   */
+  async #isTrusted(finalized: BlockHeader, head: BlockHeader, by: Endpoint | undefined): Promise<boolean> {
+    if (finalized.number > head.number) return false;
+    return finalized.number < head.number || by === undefined || !(await this.#isDevelopmentNode(by));
+  }
+
+  #isDevelopmentNode(endpoint: Endpoint): Promise<boolean> {
+    const known = this.#developmentNodes.get(endpoint);
+    if (known !== undefined) return known;
+    const asked = this.#askClient(endpoint);
+    this.#developmentNodes.set(endpoint, asked);
+    asked.catch(() => this.#developmentNodes.delete(endpoint));
+    return asked;
+  }
+
+  async #askClient(endpoint: Endpoint): Promise<boolean> {
+    let client = "";
+    try {
+      client = String(await endpoint.request("web3_clientVersion", []));
+    } catch (error) {
+      if (error instanceof RpcError && error.retryable && !isUnknownRefusal(error)) throw error;
+    }
+    const isDevelopment = DEVELOPMENT_CLIENTS.test(client);
+    const { onDevelopmentNode, finalityDepth } = this.#options;
+    if (isDevelopment) onDevelopmentNode?.(endpoint.label, (client.split("/")[0] ?? "").slice(0, 40), finalityDepth);
+    return isDevelopment;
+  }
+
+  /** Returns the `finalized` block. @throws RpcError, of kind `unsupported` also after repeated unknown refusals */
+  async #finalBy(endpoint: Endpoint): Promise<BlockHeader | undefined> {
+    try {
+      const header = await headerFrom(endpoint, "finalized");
+      this.#tagRefusals = 0;
+      return header;
+    } catch (error) {
+      if (!isUnknownRefusal(error) || ++this.#tagRefusals < TAG_REFUSALS) throw error;
+      await newestHeaderOf(endpoint);
+      throw new RpcError("unsupported", error.message, { meta: error.meta, cause: error });
+    }
+  }
+
+  /** Runs a request for the `finalized` block. Undefined if the tag is refused, or the operator set a depth. */
+  async #byTag<T>(ask: (endpoint: Endpoint) => Promise<T>): Promise<T | undefined> {
+    if (this.#options.depthIsSet || this.#pollsWithoutTag-- > 0) return undefined;
+    try {
+      // Failover is off. The only endpoint that knows the tag may be benched because it is on an orphaned branch.
+      return await this.#pool.run(ask, { failover: "none" });
+    } catch (error) {
+      if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
+      this.#pollsWithoutTag = LOOKS_WITHOUT_TAG;
+      return undefined;
+    }
+  }
+
+  /** Returns the block at the configured depth below the head. */
+  async #byDepth(head: BlockHeader): Promise<BlockHeader> {
+    const { finalityDepth } = this.#options;
+    const number = Math.max(0, head.number - finalityDepth);
+    if (number === head.number) return head;
+    // An endpoint that is behind the head may have another block at this number, so its head is checked as well.
+    const header = await this.#pool.run(async (endpoint) => {
+      const [newest, deep] = await Promise.all([newestHeaderOf(endpoint), headerFrom(endpoint, number)]);
+      if (newest.number < head.number) {
+        throw new RpcError("transient", "the endpoint lags behind the head", { meta: { block: head.number } });
+      }
+      return deep;
+    });
+    if (header === undefined)
+      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
+    return header;
+  }
+}

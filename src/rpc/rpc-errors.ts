@@ -1,0 +1,254 @@
+/**
+ * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so the
+ * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
+ */
+import { AppError, type ErrorMeta } from "../core/errors.ts";
+
+export type RpcErrorKind =
+  /** The range or the result is too large: request less. */
+  | "range"
+  /** Too many requests: retry later. */
+  | "rate"
+  /** A timeout, or an answer too large for the socket: retry, with less if the size may be the reason. */
+  | "late"
+  /** Lost socket, 5xx, truncated or malformed answer, lagging backend: retry, maybe on another endpoint. */
+  | "transient"
+  /** The node does not have the requested state or block. */
+  | "state_unavailable"
+  /** The call itself reverted. */
+  | "revert"
+  /** The answer contradicts itself or known facts: ask another endpoint and bench this one. */
+  | "lie"
+  /** The node does not support the method or the parameter (for example the `finalized` tag). */
+  | "unsupported";
+
+export interface RangeHint {
+  /** Number of blocks that the endpoint accepts. */
+  readonly size?: number;
+  /** Inclusive range that the endpoint accepts. */
+  readonly range?: readonly [number, number];
+  /** True if the message is about too many results, not too many blocks. */
+  readonly ofResults?: boolean;
+}
+
+export class RpcError extends AppError {
+  readonly kind: RpcErrorKind;
+  readonly hint: RangeHint | undefined;
+  readonly retryAfterMs: number | undefined;
+  /** Revert data, if there are any, as hex with 0x. */
+  readonly data: string | undefined;
+
+  constructor(
+    kind: RpcErrorKind,
+    message: string,
+    options: { meta?: ErrorMeta; cause?: unknown; hint?: RangeHint; retryAfterMs?: number; data?: string } = {},
+  ) {
+    super(message, {
+      code: kind === "state_unavailable" ? "state_unavailable" : `rpc_${kind}`,
+      retryable: kind === "rate" || kind === "late" || kind === "transient" || kind === "lie",
+      ...(options.meta === undefined ? {} : { meta: options.meta }),
+      ...(options.cause === undefined ? {} : { cause: options.cause }),
+    });
+    this.kind = kind;
+    this.hint = options.hint;
+    this.retryAfterMs = options.retryAfterMs;
+    this.data = options.data;
+  }
+}
+
+/**
+ * True if a request that failed on all endpoints after all retries may have been too large: it timed out, or the
+ * refusal's message gives no known reason.
+ */
+export function mayBeTooLarge(error: unknown): boolean {
+  if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
+  return error.cause.kind === "late" || isUnknownRefusal(error.cause);
+}
+
+/** True if an endpoint answered with a refusal whose message gives no known reason. */
+export function isUnknownRefusal(error: unknown): error is RpcError {
+  if (!(error instanceof RpcError)) return false;
+  const { kind, meta } = error;
+  const isUnknown = kind === "transient" || kind === "unsupported" || kind === "range";
+  return isUnknown && ("rpcCode" in meta || "status" in meta);
+}
+
+/** Messages for the system errors of a connection. */
+const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
+  ["ECONNREFUSED", "connection refused"],
+  ["ECONNRESET", "connection lost"],
+  ["ConnectionClosed", "connection lost"],
+  ["ENOTFOUND", "its host name is unknown"],
+  ["EAI_AGAIN", "its host name could not be resolved"],
+  ["ETIMEDOUT", "the connection timed out"],
+  ["UnexpectedRedirect", "it answered with a redirect"],
+]);
+
+/** Describes a connection error. Never uses the error's own text, which names the host: that may be a secret. */
+export function connectionFault(error: unknown): string {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  const known = CONNECTION_FAULTS.get(code);
+  if (known !== undefined) return known;
+  return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "the connection failed";
+}
+
+const number = (text: string): number => Number(text.replaceAll(",", ""));
+
+/** Messages that name an accepted range. Two captures: first and last block, hex or decimal. */
+const RANGE_HINTS: readonly RegExp[] = [/\[(0x[0-9a-f]+),\s*(0x[0-9a-f]+)\]/i, /retry with the range (\d+)-(\d+)/i];
+
+/** Messages that name an accepted size. `slack` is subtracted where a limit counts the distance or excludes an end. */
+const SIZE_HINTS: readonly { readonly pattern: RegExp; readonly slack: number; readonly unit?: number }[] = [
+  { pattern: /maximum is set to ([\d,]+)/i, slack: 1 },
+  { pattern: /max range: ([\d,]+)/i, slack: 1 },
+  { pattern: /at most ([\d,]+) blocks/i, slack: 1 },
+  { pattern: /requested blocks is ([\d,]+)/i, slack: 0 },
+  { pattern: /exceeds limit of ([\d,]+)$/i, slack: 0 },
+  { pattern: /limited to an? ([\d,]+) range/i, slack: 0 },
+  { pattern: /limited to ([\d,]+) block range/i, slack: 0 },
+  { pattern: /\([\d,]+ > ([\d,]+)\)/, slack: 0 },
+  { pattern: /exceed maximum block range: ([\d,]+)/i, slack: 0 },
+  { pattern: /exceed max block range: ([\d,]+)/i, slack: 0 },
+  { pattern: /exceeds max block range ([\d,]+)/i, slack: 0 },
+  { pattern: /block range greater than ([\d,]+) max/i, slack: 0 },
+  { pattern: /block range exceeds ([\d,]+)/i, slack: 0 },
+  { pattern: /max is (\d+)k blocks/i, slack: 0, unit: 1_000 },
+  { pattern: /smaller than size ([\d,]+)/i, slack: 0 },
+  { pattern: /\(maximum ([\d,]+)\)/i, slack: 0 },
+  { pattern: /up to an? ([\d,]+) block range/i, slack: 0 },
+  { pattern: /blocks distance: ([\d,]+)/i, slack: 0 },
+  { pattern: /range limit ([\d,]+)/i, slack: 0 },
+  { pattern: /maximum allowed is ([\d,]+) blocks/i, slack: 0 },
+  { pattern: /over ([\d,]+) blocks are not supported/i, slack: 0 },
+];
+
+/** Refusals of a range without a number of blocks. A limit on results is not a size in blocks. */
+const RANGE_WORDS =
+  /range|more than [\d,]+ results|too many blocks|too large|too big|too wide|response size|results? limit|logs matched|query (?:returned|exceeds|timeout)|limit the query|blocks distance|requested blocks|smaller than size/i;
+const RATE_WORDS = /compute units|credits limited|rate.?limit|too many requests|request limit|capacity|throttl|quota/i;
+/** Anvil's message, both for a block that it does not have yet and for one whose state it dropped. */
+const OUT_OF_RANGE = "block height is \\d+ but requested was \\d+";
+const LAG_WORDS = new RegExp(
+  `invalid block height|no backend|header not found|unknown block|block not found|future block|${OUT_OF_RANGE}`,
+  "i",
+);
+/**
+ * Geth and its forks: a missing trie node, historical state, state histories; Nethermind: no state available for block;
+ * reth: no state found for block; Besu: world state unavailable; Erigon: old data, pruning; Ethermint: failed to load
+ * state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node.
+ */
+const STATE_WORDS = new RegExp(
+  "missing trie node|state (?:is )?(?:not available|unavailable|already discarded)|no state (?:available|found)|" +
+    "historical state|state histor|failed to load state|prun(?:ed|ing)|archive|old data not available|" +
+    `lowest height is|recent blocks|${OUT_OF_RANGE}`,
+  "i",
+);
+/** From 1.16 on, go-ethereum with hash-based state gives only this message for a block whose state it dropped. */
+const DROPPED_WORDS = /^not supported$/i;
+const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
+const UNSUPPORTED_WORDS =
+  /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
+const REVERT_WORDS =
+  /revert|out ?of ?gas|invalid(?:fe)? ?opcode|opcode ?not ?found|stack ?(?:under|over)flow|invalid ?jump|evm error|execution error/i;
+
+/** The limit counts results, not blocks: "exceeds limit of 10000" after "logs matched" is no limit on the range. */
+const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
+
+/** "Pruned history unavailable", the code that nodes took from EIP-4444: the node dropped blocks of that age. */
+const PRUNED_HISTORY = 4444;
+
+/**
+ * Most characters read of a refusal's message and of its data. About thirty patterns scan each, on the thread that
+ * serves requests. The provider removes secrets from a message and keeps only the first half: a secret that this cut
+ * splits could not be recognised, and its beginning would stay.
+ */
+const [MAX_MESSAGE, MAX_WORDS] = [2_000, 2_000];
+
+function hintOf(text: string): RangeHint | undefined {
+  for (const pattern of RANGE_HINTS) {
+    const match = pattern.exec(text);
+    if (match !== null) return { range: [Number(match[1]), Number(match[2])] };
+  }
+  if (COUNTS_RESULTS.test(text)) return undefined;
+  for (const { pattern, slack, unit = 1 } of SIZE_HINTS) {
+    const match = pattern.exec(text);
+    if (match?.[1] !== undefined) return { size: Math.max(1, number(match[1]) * unit - slack) };
+  }
+  return undefined;
+}
+
+function textOf(said: unknown): string {
+  if (typeof said === "string") return said;
+  try {
+    return said === undefined || said === null ? "" : JSON.stringify(said);
+  } catch {
+    // Too deeply nested for `JSON.stringify`.
+    return "";
+  }
+}
+
+/** Classifies a JSON-RPC error `{code, message, data}` of `method`. Gateways send a plain string instead. */
+export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
+  const said = typeof error === "string" ? { message: error } : error;
+  const fields = (typeof said === "object" && said !== null ? said : {}) as Record<string, unknown>;
+  const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
+  // Revert data of a contract must stay whole. Any other data are matched like the message.
+  const data = textOf(fields["data"]);
+  const words = data.slice(0, MAX_WORDS);
+  const text = `${message} ${words}`;
+  const code = Number(textOf(fields["code"]));
+  const located = { ...meta, method, rpcCode: code };
+  const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
+    new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
+
+  // A revert's message continues with text of the contract, which must not be matched.
+  if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {
+    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+  }
+  // "Too many requests in batch" asks for a smaller batch, not for a later retry.
+  if (method === "batch" && code !== 429 && /\bbatch/i.test(text)) return make("range");
+  if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
+  if (method === "eth_getLogs") {
+    const hint = hintOf(message) ?? hintOf(words);
+    if (hint !== undefined) return make("range", { hint });
+    if (LAG_WORDS.test(text)) return make("transient");
+    if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
+    // An unknown refusal of logs is most often about size. If it is not, halving the range costs little.
+    if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) {
+      return make("range", COUNTS_RESULTS.test(text) ? { hint: { ofResults: true } } : {});
+    }
+  }
+  if (STATE_WORDS.test(text)) return make("state_unavailable");
+  if (STATE_METHODS.has(method) && DROPPED_WORDS.test(message)) return make("state_unavailable");
+  if (method === "eth_call" && (REVERT_WORDS.test(text) || code === 3)) {
+    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+  }
+  if (UNSUPPORTED_WORDS.test(text) || code === -32601) return make("unsupported");
+  if (LAG_WORDS.test(text)) return make(method === "eth_call" ? "state_unavailable" : "transient");
+  if (code === -32602) return make("unsupported");
+  return make("transient");
+}
+
+/** HTTP statuses about the request itself, not about the client's rights or the server's state. */
+const REQUEST_STATUS = new Set<unknown>([400, 406, 409, 412, 414, 416, 422, 431]);
+
+/** Turns a refusal of logs with such a status into kind `range`. It is most often about size. */
+export function asRangeRefusal(error: unknown): unknown {
+  const isOfRequest =
+    error instanceof RpcError && error.kind === "transient" && REQUEST_STATUS.has(error.meta["status"]);
+  return isOfRequest ? new RpcError("range", error.message, { meta: error.meta }) : error;
+}
+
+/** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */
+const LATE_STATUS: readonly number[] = [408, 504, 524];
+
+/** Classifies an HTTP status other than 200. */
+export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
+  const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
+  const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};
+  const located = { ...meta, status };
+  if (status === 429) return new RpcError("rate", "the endpoint answered 429", { meta: located, ...wait });
+  if (status === 413) return new RpcError("range", "the endpoint answered 413", { meta: located });
+  const kind = LATE_STATUS.includes(status) ? "late" : "transient";
+  return new RpcError(kind, `the endpoint answered HTTP ${status}`, { meta: located, ...wait });
+}

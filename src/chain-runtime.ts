@@ -7,6 +7,7 @@ import type { ChainProjection } from "./chain/view.ts";
 import type { Chain } from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
 import type { CollectionProjections } from "./collections/hot-collections.ts";
+import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
@@ -25,7 +26,7 @@ import {
   sampleHoldings,
 } from "./indexing/audit.ts";
 import type { Verify } from "./indexing/checked-read.ts";
-import { type FlagLists, isAirdropShaped } from "./indexing/flags.ts";
+import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { KnownTokens } from "./indexing/unexplained.ts";
 import type { Entry } from "./ledger/listing.ts";

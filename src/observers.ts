@@ -1,5 +1,4 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
-
 import type { IndexingObserver } from "./chain/consumer.ts";
 import { type Chain, chainById } from "./chains/chains.ts";
 import type { CollectionProjections } from "./collections/hot-collections.ts";

@@ -2,7 +2,6 @@
  * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens, one
  * in fifty of them burned on the way. For benches of what is read back.
  */
-
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";

@@ -1,10 +1,10 @@
 /** Pages of a listing as the route makes them, metadata aside, in this process. */
-
 import type { Collection } from "../../src/collections/collection.ts";
+import type { PageChain } from "../../src/collections/current.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
 import { openCursor } from "../../src/listings/cursor.ts";
-import { type FirstPage, finishPage, type PageChain, planPage } from "../../src/listings/pages.ts";
+import { type FirstPage, finishPage, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 
 export const LIMIT = 100;

@@ -1,11 +1,11 @@
 /** What a log that a service left behind says of a collection: what it holds, and when it came. */
-
 import { CollectionProjections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
-import { type Position, readSlice, type Slice, START } from "../../src/ledger/listing.ts";
+import { readSlice, type Slice } from "../../src/ledger/listing.ts";
+import { type Position, START } from "../../src/ledger/rows.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 

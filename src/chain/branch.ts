@@ -1,5 +1,4 @@
 /** Checks that blocks, logs and headers from a node lie on the followed branch. Pure. */
-
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";

@@ -3,7 +3,6 @@
  * followed head although blocks are due, it may be behind: then asks all endpoints and benches those that are behind.
  * Else the quickest endpoint, once stuck, would be asked for ever.
  */
-
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";

@@ -3,7 +3,6 @@
  * wrapped bitcoin and ether, the exchanges' own coins, and the tokens most used as quote, in the order of trial. Pure
  * data. An address is listed only if two publishers have it, and a test checks the decimals against each of them.
  */
-
 import { type Address, toAddress } from "../core/hex.ts";
 import type { Chain, ChainName, ChainToken } from "./chains.ts";
 

@@ -4,7 +4,7 @@
  */
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { isBehind, type PageChain } from "../listings/pages.ts";
+import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
 import type { CollectionProjections } from "./hot-collections.ts";
 
@@ -49,3 +49,25 @@ export async function currentCollection(
 }
 
 const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });
+
+/** The part of the followed chain that pages use. */
+export interface PageChain {
+  /** Version of the chain's stream that clients see. */
+  readonly version: number;
+  head(): BlockRef | undefined;
+  finalized(): BlockRef | undefined;
+  header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;
+  isCanonical(block: BlockRef): boolean;
+}
+
+/** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
+export function currentBlock(collection: Collection, chain: PageChain): BlockRef | undefined {
+  const { status, end, completed } = collection;
+  if (status !== "synced") return end;
+  return chain.head() ?? end ?? completed;
+}
+
+/** True if the collection has not reached the block: another process may be ahead, or a crash set this one back. */
+export function isBehind({ status, end }: Collection, block: number): boolean {
+  return status === "syncing" && (end?.number ?? -1) < block;
+}

@@ -2,7 +2,6 @@
  * The headline of an NFT stream: the state that a worker needs to go on. Derived from the stream's events and kept on
  * its row, so that a start with thousands of collections reads one row per collection and replays no events.
  */
-
 import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError, messageOf } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";

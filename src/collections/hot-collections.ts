@@ -2,7 +2,6 @@
  * The cache of collections in memory: hydrated from the log on first use, kept current by the log's wake-ups, evicted
  * by bytes. Callers get the state as it is; no call waits for a node.
  */
-
 import { LRUCache } from "lru-cache";
 import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";

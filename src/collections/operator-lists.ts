@@ -3,14 +3,12 @@
  * causes one warning, and the previous list stays in force. Does not apply the lists: `CollectionFlags` sets the flags,
  * and names are looked up when a page is written.
  */
-
 import { readFile, stat } from "node:fs/promises";
 import { CHAINS, parseChain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { type Address, parseAddress, toAddress } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import type { FlagLists } from "../indexing/flags.ts";
 
 // Shared parser of the operator's lists. In: lines of text, each about a contract on one chain or on all chains. Out:
 // problems by line number, and a map of entries by chain and contract. It reads no files.
@@ -308,3 +306,11 @@ class ListFile<List extends { readonly size: number }> {
     return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
   }
 }
+
+/** The contents of the operator's two files. */
+export interface FlagLists {
+  isSpam(chainId: number, address: Address): boolean;
+  isVerified(chainId: number, address: Address): boolean;
+}
+
+export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };

@@ -244,7 +244,7 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
 /** Hash of the sources that a snapshot depends on, so that a change of them makes old snapshots invalid. */
 function codeHash(): string {
   // The core folder has the hash function of the indexes.
-  const folders = [import.meta.dir, join(import.meta.dir, "../events"), join(import.meta.dir, "../core")];
+  const folders = ["", "../ledger", "../events", "../core"].map((folder) => join(import.meta.dir, folder));
   let hash = 0n;
   for (const folder of folders) {
     for (const name of readdirSync(folder).sort()) hash = Bun.hash.xxHash3(readFileSync(join(folder, name)), hash);

@@ -78,8 +78,6 @@ const HEAD_BYTES = 6;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-type EventType = DomainEvent["type"];
-
 /** Bytes of an event, without its checksum. */
 export function encodeEvent(event: DomainEvent): Uint8Array {
   const { type, ...rest } = event;

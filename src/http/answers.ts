@@ -3,7 +3,6 @@
  * for as long as the same question has the same answer. A hit costs a look-up and a response: nothing is parsed, routed,
  * validated or serialised. In: a response of a route and how to know that it still holds. Out: a response on the wire.
  */
-
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";

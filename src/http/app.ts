@@ -3,7 +3,6 @@
  * tests call `handle(request)` without a socket. Authentication and rate come first, for answers that are ready
  * (`ready.ts`) as for those that a route has to make.
  */
-
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import type { Chain } from "../chains/chains.ts";

@@ -3,7 +3,6 @@
  * difference is drift; it is published and should be 0. Contracts whose events contradict their own state also cause
  * drift, so the log line names the contract. Also searches for tokens that have an owner but no log.
  */
-
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { Collection } from "../collections/collection.ts";

@@ -2,14 +2,13 @@
  * Stricter reads for the backfill: history checked against headers and receipts, and a range compared with a second
  * endpoint's answer. Never returns an answer in doubt, and benches its endpoint.
  */
-
 import { firstUnlinked, numbersBetween, presentHeaders } from "../chain/branch.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
-import type { DecodedRange } from "../rpc/decode/answer.ts";
-import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import { NFT_TOPICS } from "../rpc/decode/topics.ts";
+import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";

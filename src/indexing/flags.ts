@@ -3,8 +3,8 @@
  * stores. In: name and symbol of a contract, the result of the airdrop check, and the operator's lists. Out: the flags
  * and the rules that matched. Without a rule no flag is set.
  */
-
 import type { IndexState } from "../collections/headline.ts";
+import type { FlagLists } from "../collections/operator-lists.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -72,20 +72,12 @@ async function countOf(history: OwnerHistory | BalanceHistory, isSuch: (index: n
 /** Increase it with every change to a word rule: collections judged with a lower version are judged again. */
 export const RULES_VERSION = 1;
 
-/** The contents of the operator's two files. */
-export interface FlagLists {
-  isSpam(chainId: number, address: Address): boolean;
-  isVerified(chainId: number, address: Address): boolean;
-}
-
 interface Flags {
   readonly possibleSpam: boolean;
   readonly verifiedCollection: boolean;
   /** Ids of the rules that matched, joined by a comma; "" for none. */
   readonly rule: string;
 }
-
-export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };
 
 /** Letters of other scripts that scammers use in Latin words, with the Latin letter that they resemble. */
 const LOOKALIKES: Readonly<Record<string, string>> = Object.fromEntries(

@@ -14,7 +14,7 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
-import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import type { Verify } from "./checked-read.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";

@@ -2,7 +2,6 @@
  * Writes the streams of a chain's collections for the follower. Each append expects the stream's version, and is
  * guarded by the chain stream's version: it fails once another process has taken the chain over.
  */
-
 import type { IndexingObserver } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
 import { ConcurrencyError } from "../core/errors.ts";

@@ -20,7 +20,7 @@ import {
   TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../rpc/decode/transfers.ts";
+} from "../rpc/decode/topics.ts";
 import { SpanController } from "../rpc/endpoint/span.ts";
 import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
 import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";

@@ -2,12 +2,12 @@
  * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
  * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
  */
-
 import type { BlockConsumer, IndexingObserver } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
 import { ChainProjection } from "../chain/view.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
+import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -17,7 +17,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import type { Verify } from "./checked-read.ts";
-import { CollectionFlags, type FlagLists, NO_LISTS, type ShapeOf } from "./flags.ts";
+import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs } from "./jobs.ts";
 

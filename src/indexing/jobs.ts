@@ -3,7 +3,6 @@
  * the stream's lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The log
  * is the queue: headlines tell the work left, after a restart or on another machine.
  */
-
 import type { IndexingObserver } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
 import { tryLease } from "../chain/lease.ts";

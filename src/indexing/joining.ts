@@ -2,7 +2,6 @@
  * The collections of one chain whose history is read. Reads each one's missing blocks up to the followed head, declares
  * it complete there, and passes it on to be followed.
  */
-
 import {
   assertNoFork,
   assertOnChain,
@@ -17,7 +16,7 @@ import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
-import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
 import type { Verify } from "./checked-read.ts";
 import type { Followed, FollowedStreams } from "./followed-streams.ts";

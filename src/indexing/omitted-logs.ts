@@ -3,7 +3,6 @@
  * contract. A transfer from an account that does not hold the token shows that an earlier transfer is missing. Reads
  * the receipts of the blocks in between, and compares them with the stream.
  */
-
 import { numbersBetween, presentHeaders } from "../chain/branch.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import type { Address } from "../core/hex.ts";
@@ -18,7 +17,8 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { addressesInBloom } from "../rpc/block-logs.ts";
-import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import { NFT_TOPICS } from "../rpc/decode/topics.ts";
+import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainReader } from "../rpc/port.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */

@@ -1,5 +1,4 @@
 /** Writes a collection's stream for its job: one append at a time, in the background, while the job reads on. */
-
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";

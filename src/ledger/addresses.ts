@@ -2,7 +2,6 @@
  * The address table of one collection. In: addresses of 20 bytes. Out: an index per distinct address, and its hex text.
  * Index 0 is the zero address.
  */
-
 import type { ByteWriter } from "../core/byte-text.ts";
 import { HashIndex, homeIn } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type StateCodec, WordTable } from "./tables.ts";

@@ -2,12 +2,11 @@
  * Reads pages of entries from a ledger as of a block. A position is a row number or, for holders, a place in the order
  * of pairs, so a deep page costs as much as the first. The entries are plain facts; `record.ts` writes them as JSON.
  */
-
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import type { TokenLinks } from "./owners.ts";
-import { type IdRange, rangeOfCode } from "./rows.ts";
+import { type IdRange, type Position, rangeOfCode } from "./rows.ts";
 import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./tables.ts";
 import { PAUSED, STEPS_PER_SLICE } from "./trails.ts";
 
@@ -43,10 +42,6 @@ export interface Entry {
   /** -1: ERC-1155 tokens have no single minter. */
   readonly minter: number;
 }
-
-/** The place of a walk. Only this file reads its parts. All zeros is the start. */
-export type Position = readonly [number, number, number, number];
-export const START: Position = [0, 0, 0, 0];
 
 export interface Slice {
   readonly entries: Entry[];

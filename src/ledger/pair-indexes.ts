@@ -3,10 +3,9 @@
  * ledger's notice before blocks change. Out: indexes that are still true. An index of a changed block is dropped, also
  * while it is being built.
  */
-
 import { yieldToEventLoop } from "../core/background.ts";
 import { ApiError } from "../core/errors.ts";
-import type { Position } from "./listing.ts";
+import type { Position } from "./rows.ts";
 
 /** A place in the order of pairs, and how many pairs lie before it. */
 export interface PairMark {

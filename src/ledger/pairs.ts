@@ -4,17 +4,9 @@
  * ids than a walk can visit.
  */
 import type { Ledger } from "./ledger.ts";
-import {
-  type EntryVisitor,
-  HOLDERS_AT_ONCE,
-  initialScanState,
-  OwnerEntryCache,
-  type Position,
-  START,
-  scanHolders,
-} from "./listing.ts";
+import { type EntryVisitor, HOLDERS_AT_ONCE, initialScanState, OwnerEntryCache, scanHolders } from "./listing.ts";
 import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
-import { rangeOfCode } from "./rows.ts";
+import { type Position, rangeOfCode, START } from "./rows.ts";
 import { PAUSED } from "./trails.ts";
 
 /** Steps between two marks of an index, and steps per slice. */

@@ -4,8 +4,9 @@
  */
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
-import { type FoundRow, type Position, scanTokens } from "./listing.ts";
+import { type FoundRow, scanTokens } from "./listing.ts";
 import { hasPairIndex, pairAfter, pairIndexAt } from "./pairs.ts";
+import type { Position } from "./rows.ts";
 
 /** Finds the row of the entry with `skip` entries before it. Walks at most one chunk, in slices. */
 export function* findRowInSlices(ledger: Ledger, block: number, skip: number): Generator<void, number | undefined> {

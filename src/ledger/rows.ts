@@ -3,7 +3,6 @@
  * range, which costs one object however long it is. A token of a range that moved has a slot but keeps its row in the
  * range.
  */
-
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
 import { type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { bigIntToId, type IdWords, idToBigInt } from "./token-slots.ts";
@@ -71,9 +70,6 @@ export interface IdRange {
 type Segment =
   | { readonly kind: "slots"; readonly firstRow: number; readonly firstSlot: number; count: number }
   | { readonly kind: "range"; readonly firstRow: number; readonly range: number; readonly count: number };
-
-/** A row: a slot, or the id at `offset` of a range. */
-type Row = { readonly slot: number } | { readonly range: number; readonly offset: number };
 
 /** The code that a token's history has for "still as range r minted it". */
 export const rangeCode = (range: number): number => -(2 + range);
@@ -299,3 +295,8 @@ function lowerBound(count: number, isAbove: (index: number) => boolean): number 
   }
   return low;
 }
+
+/** The place of a walk. Only this file reads its parts. All zeros is the start. */
+export type Position = readonly [number, number, number, number];
+
+export const START: Position = [0, 0, 0, 0];

@@ -3,7 +3,6 @@
  * larger ones are in a side table. Slots of ids that came in order are computed (see `runs.ts`); a hash index has the
  * rest.
  */
-
 import { mix } from "../core/hash-seed.ts";
 import type { TransferKind, WordColumn } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";

@@ -4,7 +4,7 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import type { Address, Hash } from "../core/hex.ts";
-import type { Position } from "../ledger/listing.ts";
+import type { Position } from "../ledger/rows.ts";
 
 /** All facts that a walk fixes. */
 export interface Cursor {

@@ -2,15 +2,16 @@
  * One page of a listing: query in, envelope out. The first step decides the snapshot and reads the entries, the second
  * adds the metadata of the tokens and signs the cursor. Both read memory only.
  */
-
 import type { Collection } from "../collections/collection.ts";
+import { currentBlock, isBehind, type PageChain } from "../collections/current.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { ByteWriter } from "../core/byte-text.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
-import { type Entry, type Position, readSlice, type Slice, START } from "../ledger/listing.ts";
+import { type Entry, readSlice, type Slice } from "../ledger/listing.ts";
 import { countEntries, positionAfter } from "../ledger/places.ts";
+import { type Position, START } from "../ledger/rows.ts";
 import { type Cursor, signCursor } from "./cursor.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
 
@@ -35,16 +36,6 @@ interface PageOptions {
   readonly names?: ContractNames | undefined;
 }
 
-/** The part of the followed chain that pages use. */
-export interface PageChain {
-  /** Version of the chain's stream that clients see. */
-  readonly version: number;
-  head(): BlockRef | undefined;
-  finalized(): BlockRef | undefined;
-  header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;
-  isCanonical(block: BlockRef): boolean;
-}
-
 export interface Page {
   /** JSON in UTF-8, in a buffer that the next page overwrites: copy it before the next await. */
   readonly body: Uint8Array<ArrayBuffer>;
@@ -66,13 +57,6 @@ export interface Walk {
   readonly holders: boolean;
   readonly total: number | undefined;
   readonly left: number | undefined;
-}
-
-/** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
-export function currentBlock(collection: Collection, chain: PageChain): BlockRef | undefined {
-  const { status, end, completed } = collection;
-  if (status !== "synced") return end;
-  return chain.head() ?? end ?? completed;
 }
 
 /** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
@@ -165,11 +149,6 @@ function hasLeft({ status }: Collection, chain: PageChain, at: { number: number;
   // A block that an earlier page showed but is above the head now was reverted, however long ago.
   const isAbove = status === "synced" && head !== undefined && block > head.number;
   return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
-}
-
-/** True if the collection has not reached the block: another process may be ahead, or a crash set this one back. */
-export function isBehind({ status, end }: Collection, block: number): boolean {
-  return status === "syncing" && (end?.number ?? -1) < block;
 }
 
 /** A page before its records are written as JSON. */

@@ -3,7 +3,6 @@
  * read its entries. The snapshot is decided before the first await and stays valid as long as its block does. If the
  * block changes meanwhile, the planning starts again.
  */
-
 import type { Collection } from "../collections/collection.ts";
 import { currentCollection, type ShownChain } from "../collections/current.ts";
 import type { CollectionProjections } from "../collections/hot-collections.ts";

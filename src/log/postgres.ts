@@ -3,7 +3,6 @@
  * the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
  * `streams.seq` each second makes up for lost notifications and for servers without LISTEN.
  */
-
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";

@@ -3,7 +3,6 @@
  * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
  * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
  */
-
 import { id as keccak } from "ethers";
 import type { BlockConsumer, FollowBatch } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";

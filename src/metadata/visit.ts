@@ -2,7 +2,6 @@
  * One visit to a collection: fetches due tokens until none is left, a window of tokens at a time. A slow token blocks
  * only its own place in the window. Outcomes are appended to the log as they arrive.
  */
-
 import type { ChainView } from "../chain/consumer.ts";
 import type { CollectionProjections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";

@@ -3,11 +3,11 @@
  * outdated tokens, failed tokens with a finished backoff. Walks the columns in slices and remembers its places. These
  * follow from the log, so losing them costs time only.
  */
-
 import type { Collection } from "../collections/collection.ts";
 import type { Address } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
-import { type Position, readSlice, START } from "../ledger/listing.ts";
+import { readSlice } from "../ledger/listing.ts";
+import { type Position, START } from "../ledger/rows.ts";
 import type { MetadataBook } from "./book.ts";
 import { retryAt } from "./outcome.ts";
 

@@ -3,7 +3,6 @@
  * collections at a time, and sleeps until a collection is due, requested or changed. The remaining work follows from
  * the log, so another process that takes over the lease continues after the last recorded outcome.
  */
-
 import { type Lease, withLease } from "../chain/lease.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";

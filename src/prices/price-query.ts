@@ -2,7 +2,6 @@
  * The price operation's parameters that do not depend on the chain, from raw strings to typed values. Strict: a
  * parameter given twice, an unknown word or an odd number is a 400 that names the parameter and what is allowed.
  */
-
 import type { Chain } from "../chains/chains.ts";
 import { deploymentOf, type ExchangeChoice, exchangesOf, KNOWN_EXCHANGES, parseExchange } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";

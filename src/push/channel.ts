@@ -3,8 +3,8 @@
  * as the projection folds it, so a client that reconnects catches up by reading the stream. A message is sent only once
  * pages show its block. It is serialised once for all subscribers. Knows nothing of sockets but `Peer`.
  */
-
 import type { Collection } from "../collections/collection.ts";
+import { currentBlock, type PageChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
 import type { CollectionProjections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
@@ -20,7 +20,6 @@ import {
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
-import { currentBlock, type PageChain } from "../listings/pages.ts";
 import type { EventLog } from "../log/event-log.ts";
 import {
   failureMessage,
@@ -32,19 +31,22 @@ import {
   revertedMessage,
   statusMessage,
 } from "./event-messages.ts";
-import { type ClientMessage, type ErrorMessage, parseClientMessage, type ServerMessage } from "./messages.ts";
+import { type ClientMessage, type ErrorMessage, parseClientMessage } from "./messages.ts";
 import { Broadcast, Pace } from "./pacing.ts";
-import { type Connection, type HeldEvent, HeldEvents, isShown, placeOf, Subscription } from "./subscription.ts";
+import {
+  type Connection,
+  type HeldEvent,
+  HeldEvents,
+  isShown,
+  type Peer,
+  placeOf,
+  Subscription,
+} from "./subscription.ts";
 
 /** How far a collection's metadata is. */
 interface MetadataCounts {
   readonly resolved: number;
   readonly failed: number;
-}
-
-/** A connection as the channel sees it. */
-export interface Peer {
-  send(message: ServerMessage): void;
 }
 
 export interface ChannelOptions {

@@ -2,9 +2,8 @@
  * One connection's interest in one collection, and the order of what it is told: each version of the stream once and in
  * turn, also while older ones are still read for it from the log.
  */
+import type { PageChain } from "../collections/current.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
-import type { PageChain } from "../listings/pages.ts";
-import type { Peer } from "./channel.ts";
 import type { ServerMessage } from "./messages.ts";
 
 // Events that a collection has folded before the chain view shows their blocks. A client that reads a page on a message
@@ -220,4 +219,9 @@ export class Subscription {
     indexed.add(this.stream);
     this.peer.send(message);
   }
+}
+
+/** A connection as the channel sees it. */
+export interface Peer {
+  send(message: ServerMessage): void;
 }

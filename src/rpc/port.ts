@@ -5,7 +5,7 @@
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { DecodedRange, DecodeJob } from "./decode/answer.ts";
+import type { DecodedRange, DecodeJob } from "./decode/transfers.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */

@@ -3,7 +3,6 @@
  * work in flight, a PostgreSQL that goes away. What was acknowledged stays, and the work goes on or the start is refused
  * in words.
  */
-
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";

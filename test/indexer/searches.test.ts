@@ -4,7 +4,7 @@
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder } from "ethers";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/topics.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

@@ -1,5 +1,4 @@
 /** The SQLite engine: the contract suite, and what is its alone. */
-
 import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";

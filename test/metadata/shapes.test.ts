@@ -3,7 +3,8 @@
  * is not quite JSON. What is shown is what the text says; the text itself stays as it was, but for what is no JSON.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type JsonValue, type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
+import type { JsonValue } from "../../src/metadata/resolve/fields.ts";
+import { type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { type Parsed, tryParse } from "../../src/metadata/resolve/parse.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

@@ -1,10 +1,10 @@
 /** The flag rules: which words fire, which must not, how lists stand above them, and what an airdrop looks like. */
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
-import { parseFlagList } from "../../src/collections/operator-lists.ts";
+import { type FlagLists, NO_LISTS, parseFlagList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { type FlagLists, isAirdropShaped, judge, NO_LISTS, ruleOfWords } from "../../src/indexing/flags.ts";
+import { isAirdropShaped, judge, ruleOfWords } from "../../src/indexing/flags.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";

@@ -7,8 +7,9 @@ import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { GAP_CHUNK_ROWS } from "../../src/ledger/gaps.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { readSlice, START } from "../../src/ledger/listing.ts";
+import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries, positionAfter } from "../../src/ledger/places.ts";
+import { START } from "../../src/ledger/rows.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
 // Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.

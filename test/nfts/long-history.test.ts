@@ -6,8 +6,9 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { type Entry, readSlice, START } from "../../src/ledger/listing.ts";
+import { type Entry, readSlice } from "../../src/ledger/listing.ts";
 import { countEntries } from "../../src/ledger/places.ts";
+import { START } from "../../src/ledger/rows.ts";
 import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 

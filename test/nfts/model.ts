@@ -2,7 +2,6 @@
  * A naive model of a collection: every transfer kept as an object, every question answered by replaying them all. What
  * the columns say must equal what this says.
  */
-
 import type { Collection } from "../../src/collections/collection.ts";
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { Entry } from "../../src/ledger/listing.ts";

@@ -6,9 +6,10 @@ import { afterAll, expect, test } from "bun:test";
 import { type AddressInfo, connect, createServer } from "node:net";
 import type { AppError } from "../../src/core/errors.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
-import { type DecodeJob, decodeAnswer } from "../../src/rpc/decode/answer.ts";
+import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { DecodePool, unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
-import { NFT_TOPICS, TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { NFT_TOPICS, TRANSFER } from "../../src/rpc/decode/topics.ts";
+import type { DecodeJob } from "../../src/rpc/decode/transfers.ts";
 import type { HttpTarget } from "../../src/rpc/endpoint/http.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 

@@ -1,7 +1,7 @@
 /** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
 import { expect, test } from "bun:test";
 import { bloomOf, logsOfReceipts } from "../../src/rpc/block-logs.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/topics.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";

@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
-import { type DecodeJob, decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
+import { decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
 import { scanTransfers } from "../../src/rpc/decode/scan.ts";
 import {
   NFT_TOPICS,
@@ -13,7 +13,8 @@ import {
   TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../../src/rpc/decode/transfers.ts";
+} from "../../src/rpc/decode/topics.ts";
+import type { DecodeJob } from "../../src/rpc/decode/transfers.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;
 const job: DecodeJob = {

@@ -1,6 +1,6 @@
 /** What is no log is refused whole, by name, before anything is made of it: the log of events forgets nothing. */
 import { describe, expect, test } from "bun:test";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/topics.ts";
 import { verifyLogs } from "../../src/rpc/decode/verify.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 

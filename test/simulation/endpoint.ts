@@ -5,8 +5,9 @@
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/block-logs.ts";
-import { type DecodedRange, type DecodeJob, decodeAnswer } from "../../src/rpc/decode/answer.ts";
+import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
+import type { DecodedRange, DecodeJob } from "../../src/rpc/decode/transfers.ts";
 import { parseHeader } from "../../src/rpc/headers.ts";
 import type { Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/port.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";

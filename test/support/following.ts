@@ -1,15 +1,15 @@
 /** A follower of chain 1 on a log, with the chain as a test would have it. */
-
 import type { IndexingObserver } from "../../src/chain/consumer.ts";
 import { Follower } from "../../src/chain/follower.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../src/collections/headline.ts";
+import { NO_LISTS } from "../../src/collections/operator-lists.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream } from "../../src/events/types.ts";
-import { CollectionFlags, NO_LISTS, RULES_VERSION } from "../../src/indexing/flags.ts";
+import { CollectionFlags, RULES_VERSION } from "../../src/indexing/flags.ts";
 import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";

@@ -1,10 +1,10 @@
 /** Replays frozen records through today's code and sums up what comes out, stream by stream. */
-
 import { evolveChain, initialChainState } from "../../src/chain/state.ts";
 import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
-import { readSlice, START } from "../../src/ledger/listing.ts";
+import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries } from "../../src/ledger/places.ts";
+import { START } from "../../src/ledger/rows.ts";
 import { fromStored } from "../../src/log/records.ts";
 
 export interface FrozenRecord {

@@ -3,7 +3,6 @@
  * make the same number of transfers at each length: what comes now and then, as moving the journal into the file, is
  * then a part of each alike. In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
-
 import { CollectionProjections } from "../../../src/collections/hot-collections.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";

@@ -3,7 +3,7 @@
  * a bare loop that fetches, parses and folds the very ranges that the service was given answers for. Both have read
  * something else before.
  */
-import { NFT_TOPICS } from "../../../src/rpc/decode/transfers.ts";
+import { NFT_TOPICS } from "../../../src/rpc/decode/topics.ts";
 import { startPostgres } from "../../../test/support/postgres.ts";
 import type { CollectionOptions } from "../chain/options.ts";
 import { type SyntheticChain, startChain } from "../chain/start.ts";

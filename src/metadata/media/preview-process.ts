@@ -5,7 +5,6 @@
  */
 import sharp, { type SharpOptions } from "sharp";
 import { decodeText } from "../resolve/parse.ts";
-import type { Preview, PreviewReply, PreviewRequest } from "./previews.ts";
 import { decodeBmp } from "./raster.ts";
 import { sanitizeSvg } from "./svg.ts";
 
@@ -63,3 +62,23 @@ process.on("message", (request: PreviewRequest) => {
     (error: unknown) => reply({ id: request.id, hash, error: error instanceof Error ? error.message : String(error) }),
   );
 });
+
+export interface PreviewRequest {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+  readonly mimetype: string;
+  readonly sizes: readonly number[];
+}
+
+/** A WebP preview; its longer side has `size` pixels. */
+export interface Preview {
+  readonly size: number;
+  readonly width: number;
+  readonly height: number;
+  readonly bytes: Uint8Array;
+}
+
+/** `hash`: SHA-256 of the original in hex. */
+export type PreviewReply =
+  | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
+  | { readonly id: number; readonly hash: string; readonly error: string };

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import { Semaphore } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { Preview, PreviewReply, PreviewRequest } from "./preview-process.ts";
 
 // Reads how much memory another process uses, from /proc. Only Linux has that; elsewhere the size is unknown.
 
@@ -21,26 +22,6 @@ function residentBytes(pid: number): number | undefined {
 }
 
 const PREVIEW_SIZES = [100, 250, 500] as const;
-
-export interface PreviewRequest {
-  readonly id: number;
-  readonly bytes: Uint8Array;
-  readonly mimetype: string;
-  readonly sizes: readonly number[];
-}
-
-/** A WebP preview; its longer side has `size` pixels. */
-export interface Preview {
-  readonly size: number;
-  readonly width: number;
-  readonly height: number;
-  readonly bytes: Uint8Array;
-}
-
-/** `hash`: SHA-256 of the original in hex. */
-export type PreviewReply =
-  | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
-  | { readonly id: number; readonly hash: string; readonly error: string };
 
 /** Time per picture: three sizes of the largest picture take under two seconds. */
 const TIMEOUT_MS = 15_000;

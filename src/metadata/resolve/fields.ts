@@ -3,7 +3,6 @@
  * `Trait Type`, wrap all fields in `data`, name a token in several languages, or write the value as the description in
  * ERC-721's JSON schema. Pure.
  */
-import type { JsonValue, NormalizedAttribute } from "./normalize.ts";
 
 // Bounds the nesting of metadata. `JSON.parse` accepts a hundred thousand levels, but recursive code that processes
 // them overflows the stack. Real metadata has five.
@@ -222,3 +221,14 @@ export function traitsOfProperties(properties: JsonValue, used: ReadonlySet<stri
 
 const holdsObjects = (value: JsonValue): boolean =>
   Array.isArray(value) && value.some((one: JsonValue) => typeof one === "object");
+
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+
+export interface NormalizedAttribute {
+  readonly trait_type: string | null;
+  readonly value: JsonValue;
+  readonly display_type: string | null;
+  readonly max_value: JsonValue;
+  readonly trait_count: number;
+  readonly order: JsonValue;
+}

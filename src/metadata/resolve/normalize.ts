@@ -10,23 +10,14 @@ import {
   isNestedWithin,
   isObject,
   type JsonObject,
+  type JsonValue,
+  type NormalizedAttribute,
   structureOf,
   textOf,
   traitsIn,
   traitsOfProperties,
   unwrapped,
 } from "./fields.ts";
-
-export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
-
-export interface NormalizedAttribute {
-  readonly trait_type: string | null;
-  readonly value: JsonValue;
-  readonly display_type: string | null;
-  readonly max_value: JsonValue;
-  readonly trait_count: number;
-  readonly order: JsonValue;
-}
 
 export interface NormalizedMetadata {
   readonly name: string | null;

@@ -2,7 +2,6 @@
  * Entry point of the parse worker, for inputs too large for the request thread. In: a source to parse, inline content
  * to decode, or a stored body. Out: a `ParseReply`, a `ContentReply` or `BodyText`.
  */
-
 import { textOfBody } from "./normalize.ts";
 import { type InlineSource, type Source, tryContent, tryParse } from "./parse.ts";
 

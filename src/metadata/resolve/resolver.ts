@@ -3,7 +3,6 @@
  * parses. Every problem with the content is a `MetadataFailure` with its reason. An unexpected exception becomes one,
  * too, so that a defect triggered by some content costs only its token.
  */
-
 import { type Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import type { TransferKind } from "../../events/columns.ts";

@@ -2,10 +2,9 @@
  * Resolves the URI that a contract returns to inline content, or to a list of http(s) URLs to try in turn. Knows the
  * spellings of IPFS and Arweave addresses that contracts use. It does not check hosts; the fetcher does.
  */
-
 import { TransferKind } from "../../events/columns.ts";
 import { MetadataFailure } from "../outcome.ts";
-import { repaired } from "./parse.ts";
+import { repaired } from "./repair.ts";
 
 // Decodes `data:` URIs as contracts write them: base64, percent-encoded, or text that is not encoded at all. In: the
 // URI. Out: its media type and bytes.

@@ -3,7 +3,6 @@
  * `node:http(s)` with its own `lookup` and no agent. So the connection goes to the address that was checked, and
  * proxies and credentials of the environment are not used.
  */
-
 import { lookup as dnsLookup } from "node:dns/promises";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";

@@ -24,7 +24,6 @@ export const multiply = (a: Rational, b: Rational): Rational => ({ n: a.n * b.n,
 /** @throws RangeError when `b` is zero */
 export const divide = (a: Rational, b: Rational): Rational => rational(a.n * b.d, a.d * b.n);
 export const invert = (a: Rational): Rational => rational(a.d, a.n);
-const isZero = (a: Rational): boolean => a.n === 0n;
 export const absolute = (a: Rational): Rational => (a.n < 0n ? { n: -a.n, d: a.d } : a);
 
 /** Negative, zero or positive as `a` is below, at or above `b`. */

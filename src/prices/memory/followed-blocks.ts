@@ -1,5 +1,4 @@
 /** The chain as the follower has just followed it: ahead of what is shown by the batch that is being written. */
-
 import type { ChainView, FollowBatch } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { isReference, isReferencePair } from "../../chains/quote-tokens.ts";

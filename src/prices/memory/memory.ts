@@ -3,7 +3,6 @@
  * either adds to them. A pool counts as followed only while its stream's headline says so, and only a pool with a
  * reference token counts at all: logs of earlier releases hold others.
  */
-
 import type { Chain } from "../../chains/chains.ts";
 import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
 import type { Address } from "../../core/hex.ts";

@@ -3,7 +3,6 @@
  * pools of hot tokens are noticed by their factory's event, reverted blocks are taken back. What changed goes to the
  * log first, then to memory; which tokens are followed goes to the log too, for those who only read it.
  */
-
 import type { BlockConsumer, FollowBatch } from "../../chain/consumer.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";

@@ -3,7 +3,6 @@
  * two round trips (factories and words, then states); else history. Records what it learns in the log before an answer
  * shows it.
  */
-
 import { LRUCache } from "lru-cache";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
 import { AppError } from "../../core/errors.ts";

@@ -3,7 +3,6 @@
  * each round asks a few headers around the guess and the middle, which at least halves what is left. Answers about
  * final blocks are kept for ever (bounded), and their headers narrow the next search.
  */
-
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";
 import { Semaphore } from "../../core/background.ts";

@@ -2,7 +2,6 @@
  * Pool events into pool states: `applyLog` is the fold by which a state read once stays true from logs alone. v2 and
  * v3 pools both; balances are carried along where they were known, by what each event says moved.
  */
-
 import type { ChainView, FollowBatch } from "../../chain/consumer.ts";
 import type { ChainLog } from "../../rpc/port.ts";
 import type { Observation, Reading } from "../market/pools.ts";

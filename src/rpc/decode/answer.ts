@@ -3,45 +3,10 @@
  * on the caller's thread where there is no worker.
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
-import type { TransferForm } from "../../events/types.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
-import { decodeTransferLogs } from "./transfers.ts";
+import { type BatchIds, type BatchPart, type DecodedRange, type DecodeJob, decodeTransferLogs } from "./transfers.ts";
 import { verifyLogs } from "./verify.ts";
-
-export interface DecodeJob {
-  readonly address: string;
-  readonly topics: readonly string[];
-  readonly fromBlock: number;
-  readonly toBlock: number;
-  readonly forms: readonly TransferForm[];
-  /** Set if the answer is that of a batch. */
-  readonly batch?: BatchIds;
-}
-
-/** A range whose logs are requested as one element of a batch. */
-export interface BatchPart {
-  readonly id: number;
-  readonly fromBlock: number;
-  readonly toBlock: number;
-}
-
-/** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */
-interface BatchIds {
-  readonly logs: readonly BatchPart[];
-  readonly headers: readonly number[];
-}
-
-export interface DecodedRange {
-  readonly transfers: Uint8Array;
-  readonly count: number;
-  readonly malformed: number;
-  /** Logs in the answer, including those that are not transfers. */
-  readonly logs: number;
-  /** Number and hash of the newest block that holds a log. */
-  readonly lastBlock: number | undefined;
-  readonly lastHash: string | undefined;
-}
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
 export type DecodeReply =

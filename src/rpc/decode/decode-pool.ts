@@ -2,13 +2,13 @@
  * Distributes large answers over the decode workers, which fetch and decode them. Starts workers with the first answer,
  * so that a service that only serves has none.
  */
-
 import { lowerCompilerPriority } from "../../core/background.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { HttpTarget } from "../endpoint/http.ts";
 import { classifyRpcError, RpcError } from "../rpc-errors.ts";
-import type { DecodedRange, DecodeJob, DecodeReply } from "./answer.ts";
+import type { DecodeReply } from "./answer.ts";
 import type { WorkerReply, WorkerRequest } from "./decode-worker.ts";
+import type { DecodedRange, DecodeJob } from "./transfers.ts";
 
 /** A decoded answer and its size. */
 export interface Decoded {

@@ -2,12 +2,12 @@
  * The decode worker. Takes raw `eth_getLogs` answers, or requests to fetch one, and returns columns. The thread that
  * serves requests never touches an answer of megabytes. Buffers are transferred, not copied.
  */
-
 import { lowerThreadPriority } from "../../core/background.ts";
 import { messageOf } from "../../core/errors.ts";
 import { type HttpTarget, post } from "../endpoint/http.ts";
 import { RpcError } from "../rpc-errors.ts";
-import { type DecodeJob, type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
+import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
+import type { DecodeJob } from "./transfers.ts";
 
 /** A request to send to a node, and how to decode its answer. */
 type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };

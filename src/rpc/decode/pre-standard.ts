@@ -1,7 +1,7 @@
 /** Decodes transfers of contracts from before the ERC-721 standard that need more than their arguments read. */
 import { TransferKind } from "../../events/columns.ts";
+import { CAT_RESCUED, CREATE_821, DESTROY_821, TRANSFER_821, TRANSFER_821_SECOND } from "./topics.ts";
 import { addressOfTopic, addSingle, type TransferBuilder, ZERO_ADDRESS } from "./transfer-builder.ts";
-import { CAT_RESCUED, CREATE_821, DESTROY_821, TRANSFER_821, TRANSFER_821_SECOND } from "./transfers.ts";
 import type { VerifiedLog } from "./verify.ts";
 
 /** The form in which a contract announces a transfer: ERC-721, an ERC-821 draft, or a creation or destruction. */

@@ -7,8 +7,8 @@ import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } f
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
-import type { DecodedRange, DecodeJob } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
+import type { DecodedRange, DecodeJob } from "../decode/transfers.ts";
 import { parseHeader } from "../headers.ts";
 import type { Endpoint, PartsAnswer, RangeFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";

@@ -1,5 +1,4 @@
 /** A parse worker that never comes back from a body that begins with `stuck`, dies of one that begins with `dies`. */
-
 import { textOfBody } from "../../../src/metadata/resolve/normalize.ts";
 import { type RawContent, tryParse } from "../../../src/metadata/resolve/parse.ts";
 

@@ -1,5 +1,4 @@
 /** Several processes over one chain and one log, as replicas are: any of them may follow, each shows heads as it may. */
-
 import { ChainProjection, loadChainState } from "../../../src/chain/view.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import {

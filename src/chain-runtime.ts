@@ -25,7 +25,6 @@ import {
   runAudit,
   sampleHoldings,
 } from "./indexing/audit.ts";
-import type { Verify } from "./indexing/checked-read.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { KnownTokens } from "./indexing/unexplained.ts";
@@ -38,6 +37,7 @@ import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
+import type { Verify } from "./rpc/port.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
 
 /** Longest wait for the header of an old block. After it the answer goes out without the block's time. */

@@ -16,7 +16,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   events: ["core"],
   log: ["core", "events"],
   rpc: ["core", "chains", "events"],
-  chain: ["core", "chains", "events", "log", "rpc", "collections", "indexing"],
+  chain: ["core", "chains", "events", "log", "rpc"],
   ledger: ["core", "events"],
   collections: ["core", "chains", "events", "log", "ledger"],
   listings: ["core", "chains", "events", "log", "ledger", "collections"],

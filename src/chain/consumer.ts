@@ -1,33 +1,63 @@
 /**
- * The interface between a chain's follower and its consumers, collections and prices. Each consumer gets batches of new
- * blocks with the logs of its addresses, and reverts. The follower asks the node once per poll for all consumers.
+ * The interface between a chain's follower and its consumers: collections, prices, metadata. The follower asks the node
+ * once per poll for all of them and delivers each change of the chain once, in order, to each.
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { ChainLog } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog } from "../rpc/port.ts";
 
 /** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
-export interface FollowBatch {
+export interface AdvancedBlocks {
+  readonly type: "advanced";
   readonly fromBlock: number;
   /** The new head. */
   readonly to: HeaderRef;
-  /** Headers of the batch's unfinalised blocks, the last one being `to`. After a long gap older ones are left out. */
-  readonly headers: readonly HeaderRef[];
+  /** Headers of the unfinalised blocks, the last one being `to`. After a long gap older ones are left out. */
+  readonly headers: readonly BlockHeader[];
   readonly logs: readonly ChainLog[];
-  /** Version of the chain's stream at the follower. It guards the consumer's writes. */
-  readonly chainVersion: number;
 }
 
-export interface BlockConsumer {
+/** All blocks above the ancestor are orphaned. The blocks that replace them come afterwards. */
+interface RevertedBlocks {
+  readonly type: "reverted";
+  readonly ancestor: BlockRef;
+  /** The orphaned blocks that were unfinalised, lowest first. */
+  readonly orphaned: readonly BlockRef[];
+}
+
+export type ChainChange = AdvancedBlocks | RevertedBlocks;
+
+/** The chain as the follower has recorded it. The object is live: it moves with the chain's stream. */
+export interface FollowedChain {
+  /** Version of the chain's stream. It guards the consumers' writes: those of a former follower are refused. */
+  readonly version: number;
+  readonly head: HeaderRef | undefined;
+  readonly finalized: BlockRef | undefined;
+  /** Headers of the final block and all blocks above it, by number. */
+  readonly headers: ReadonlyMap<number, HeaderRef>;
+  /** Orphaned block hashes. */
+  readonly orphaned: ReadonlyMap<Hash, number>;
+}
+
+export interface ChainConsumer {
   readonly name: string;
   /** First topics of the requested events. */
   readonly topics: readonly Hash[];
   /** Contracts whose logs the consumer needs; read at each poll. */
   addresses(): readonly Address[];
-  /** Called in chain order. The follower's head moves after it resolves. May get a batch again after a crash. */
-  apply(batch: FollowBatch): Promise<void>;
-  /** Called when all blocks above the ancestor are orphaned, before the blocks that replace them. */
-  revert(ancestor: BlockRef, orphaned: readonly BlockRef[], chainVersion: number): Promise<void>;
+  /** This process follows the chain from now on, or again after an interruption. Reload from the log. */
+  begin?(chain: FollowedChain): Promise<void>;
+  /**
+   * Takes a change. The head of the chain's stream moves forward after `advanced` resolves, and back before `reverted`
+   * is delivered. `advanced` may come again after a crash.
+   */
+  apply(change: ChainChange): Promise<void>;
+  /** Called at the start of each poll, for writes that need no node. */
+  prepare?(): Promise<void>;
+  /** Called once the poll has reached the head. Returns false if some work needs a newer head. */
+  atHead?(head: HeaderRef): Promise<boolean>;
+  /** Called when no poll has succeeded for a while. */
+  stalled?(reason: string): void;
 }
 
 /** The followed chain as readers see it. */

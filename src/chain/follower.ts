@@ -4,17 +4,14 @@
  * to its common ancestor first. Runs only in the process that holds the chain's lease.
  */
 import type { Chain } from "../chains/chains.ts";
-import { stallReason } from "../collections/headline.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
-import { StallWatch } from "../core/lifecycle.ts";
+import { StallWatch, stallReason } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
-import type { Verify } from "../indexing/checked-read.ts";
-import type { FollowedCollections } from "../indexing/followed-collections.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { BlockHeader, ChainLog, Tips } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, Tips, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import {
@@ -23,26 +20,20 @@ import {
   ForkedAnswersError,
   findCommonAncestor,
   firstUnlinked,
-  isUnforked,
   numbersBetween,
   orphanedAbove,
   presentHeaders,
   ViolationWatch,
 } from "./branch.ts";
-import type { BlockConsumer, IndexingObserver } from "./consumer.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, IndexingObserver } from "./consumer.ts";
 import { HeadWatch, PollSchedule } from "./head.ts";
 import { type Lease, withLease } from "./lease.ts";
-import { type ChainState, checkpointOf, evolveChain, isCanonical } from "./state.ts";
+import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
+import { type ChainState, checkpointOf, evolveChain } from "./state.ts";
 import { loadChainState } from "./view.ts";
 
-/** Most revertible blocks if finality stalls. Beyond it the follower waits. */
-const MAX_UNFINALIZED = 4_096;
-/** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
-const ALWAYS_CHECKED = 512;
 /** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
 const RECEIPTS_SAMPLE = 0.05;
-/** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
-const MAX_STEP = 2_000;
 /** Events of a chain stream between two checkpoints: the most that a reader replays. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
@@ -57,8 +48,8 @@ interface FollowerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: IndexingObserver;
-  readonly collections: FollowedCollections;
-  readonly consumers: readonly BlockConsumer[];
+  /** They take each change in this order. */
+  readonly consumers: readonly ChainConsumer[];
   /** Names this process as holder of leases. */
   readonly holder: string;
   readonly verify: Verify;
@@ -133,19 +124,14 @@ export class Follower {
   }
 
   async #follow(lease: Lease): Promise<void> {
-    const { log, collections, holder } = this.#options;
+    const { log, consumers, holder } = this.#options;
     const state = await loadChainState(log, this.#stream);
     // This event moves the stream's version, which fences late writes of another process and pending ones of this
     // process. Only then is the log's list of collections final.
     const isSaid = state.follower === holder && !this.#hasUncertainAppend;
     if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
     this.#hasUncertainAppend = false;
-    await collections.load();
-    const { head: tip, finalized } = state;
-    collections.chainVersion = state.version;
-    if (tip !== undefined && finalized !== undefined) {
-      await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));
-    }
+    for (const consumer of consumers) await consumer.begin?.(state);
     const stall = new StallWatch(this.#options.clock, (ms) => this.#stalled(state, ms));
     try {
       await this.#poll(state, lease, () => stall.progressed());
@@ -156,10 +142,10 @@ export class Follower {
 
   /** Reports the current work after too long without a successful poll. */
   #stalled({ head }: ChainState, ms: number): void {
-    const { logger, chain, reader, collections } = this.#options;
+    const { logger, chain, reader, consumers } = this.#options;
     const reason = stallReason(`following from block ${head?.number ?? "?"}`, ms, reader.failureWithin(ms));
     logger.warn({ chain: chain.name, seconds: Math.round(ms / 1_000), reason }, "following makes no progress");
-    if (!this.#writing) collections.stalled(reason);
+    if (!this.#writing) for (const consumer of consumers) consumer.stalled?.(reason);
   }
 
   /** Polls until the lease is lost, or an error occurs that another poll cannot fix. */
@@ -171,7 +157,7 @@ export class Follower {
       this.#writing = false;
       const isOnlyToJoin = this.#looks.takeJoinOnly(state.head);
       try {
-        if (isOnlyToJoin && failures === 0) wait = (await this.#joinWithoutPoll(state)) ? this.#looks.dueIn : 0;
+        if (isOnlyToJoin && failures === 0) wait = (await this.#atHeadWithoutPoll(state)) ? this.#looks.dueIn : 0;
         else wait = await this.#pollOnce(state, lease);
         failures = 0;
         moved();
@@ -194,16 +180,15 @@ export class Follower {
     }
   }
 
-  /** Polls the chain, follows it, and completes the joining collections. Returns the ms until the next poll. */
+  /** Polls the chain, follows it, and lets the consumers work at its head. Returns the ms until the next poll. */
   async #pollOnce(state: ChainState, lease: Lease): Promise<number> {
     this.#looks.begin();
-    await this.#flag();
+    await this.#prepare();
     const tips = await this.#heads.tips(state);
     this.#options.observer.head(this.#options.chain.chainId, tips.head.number);
     await this.#advance(state, tips, lease);
     this.#violations.clear();
-    await this.#options.collections.recheck();
-    await this.#join(state);
+    await this.#atHead(state);
     const wait = this.#heads.waitAfter(state, tips.head);
     this.#looks.dueIn = wait;
     return wait;
@@ -213,22 +198,26 @@ export class Follower {
     return this.#options.minPollMs ?? MIN_POLL_MS;
   }
 
-  /** Writes due flags. Needs no node, so that the operator's lists apply even if no endpoint answers. */
-  async #flag(): Promise<void> {
+  async #prepare(): Promise<void> {
     this.#writing = true;
-    await this.#options.collections.writeFlags();
+    for (const consumer of this.#options.consumers) await consumer.prepare?.();
     this.#writing = false;
   }
 
-  /** Completes the collections that wait to join. Returns false if one needs a newer head. */
-  async #join({ head, headers }: ChainState): Promise<boolean> {
-    return head === undefined || this.#options.collections.join(head, (number) => headers.get(number));
+  /** Returns false if a consumer needs a newer head. */
+  async #atHead({ head }: ChainState): Promise<boolean> {
+    let isEnough = true;
+    if (head === undefined) return isEnough;
+    for (const consumer of this.#options.consumers) {
+      if ((await consumer.atHead?.(head)) === false) isEnough = false;
+    }
+    return isEnough;
   }
 
-  /** Like `#join`, without a poll before. If the followed branch is orphaned by now, the next poll resolves it. */
-  async #joinWithoutPoll(state: ChainState): Promise<boolean> {
+  /** Like `#atHead`, without a poll before. If the followed branch is orphaned by now, the next poll resolves it. */
+  async #atHeadWithoutPoll(state: ChainState): Promise<boolean> {
     try {
-      return await this.#join(state);
+      return await this.#atHead(state);
     } catch (error) {
       if (error instanceof ForkedAnswersError) return false;
       throw error;
@@ -236,59 +225,26 @@ export class Follower {
   }
 
   /**
-   * Moves the followed head towards the node's head; after a reorg, first back to the common ancestor.
-   * @param hasGoneBack true if this poll has already reverted: a second fork waits for the next poll
+   * Moves the followed head towards the node's head; after a reorg, first back to the common ancestor. A second fork in
+   * one poll is rewound, too, and leaves advancing to the next poll.
    */
-  async #advance(state: ChainState, tips: Tips, lease: Lease, hasGoneBack = false): Promise<void> {
-    const { observer, chain } = this.#options;
-    const { head: nodeHead, finalized } = tips;
-    if (state.head === undefined || state.finalized === undefined) {
-      await this.#begin(state, nodeHead, finalized);
-      return;
+  async #advance(state: ChainState, tips: Tips, lease: Lease): Promise<void> {
+    const { observer, chain, verify } = this.#options;
+    for (let hasRewound = false; ; hasRewound = true) {
+      const goal = goalOf(state, tips);
+      const target = goal.isBounded ? await this.#headerAt(goal.number) : tips.head;
+      const step = nextStep(state, goal, target, verify);
+      if (step.type === "begin") return await this.#begin(state, tips);
+      observer.halted(chain.chainId, false);
+      if (step.type === "wait") return;
+      if (step.type === "advance") {
+        const headers = await this.#linkedHeaders(state, step.readFrom, target);
+        if (headers !== undefined) return await this.#apply(state, headers, goal, lease);
+      }
+      const from = step.type === "rewind" ? step.from : (state.head as HeaderRef).number;
+      if (!(await this.#resolveFork(state, from, lease))) return;
+      if (hasRewound) return this.#looks.requestPoll();
     }
-    // The final block never moves back, even if the node's tag does.
-    const final = finalized.number > state.finalized.number ? finalized : state.finalized;
-    const bound = Math.min(final.number + MAX_UNFINALIZED, state.head.number + MAX_STEP);
-    const isStep = nodeHead.number > bound;
-    const target = isStep ? await this.#headerAt(bound) : nodeHead;
-    observer.halted(chain.chainId, false);
-    if (target.number <= state.head.number) {
-      // Same hash, or a block below the kept headers: the node is behind or has no news.
-      if (isUnforked(target, (number) => state.headers.get(number))) return;
-      await this.#switchBranch(state, tips, { from: target.number, hasGoneBack }, lease);
-      return;
-    }
-    const from = this.#firstRead(state.head.number + 1, target, { final, isStep });
-    const headers = await this.#linkedHeaders(state, from, target);
-    if (headers === undefined) {
-      await this.#switchBranch(state, tips, { from: Math.min(state.head.number, target.number), hasGoneBack }, lease);
-      return;
-    }
-    // Nodes may disagree: one node's final block must be on the followed branch.
-    const ownFinal = headers.find((header) => header.number === final.number) ?? state.headers.get(final.number);
-    if (ownFinal !== undefined && ownFinal.hash !== final.hash) throw new ForkedAnswersError(final.number);
-    await this.#apply(state, headers, final.number <= target.number ? final : target, lease);
-    if (isStep) this.#looks.requestPoll();
-  }
-
-  /** Returns the first block whose header must be read up to `target`. Skips final blocks, unless all are checked. */
-  #firstRead(next: number, target: BlockRef, { final, isStep }: { final: BlockRef; isStep: boolean }): number {
-    if (this.#options.verify !== "sample") return next;
-    if (isStep && target.number <= final.number) return target.number;
-    return Math.max(next, Math.min(final.number, target.number - ALWAYS_CHECKED + 1));
-  }
-
-  /** Reverts to the common ancestor and follows on to the head. A second fork in one poll waits for the next poll. */
-  async #switchBranch(
-    state: ChainState,
-    tips: Tips,
-    { from, hasGoneBack }: { from: number; hasGoneBack: boolean },
-    lease: Lease,
-  ): Promise<void> {
-    const wentBack = await this.#resolveFork(state, from, lease);
-    if (!wentBack) return;
-    if (hasGoneBack) this.#looks.requestPoll();
-    else await this.#advance(state, tips, lease, true);
   }
 
   async #headerAt(number: number): Promise<BlockHeader> {
@@ -297,13 +253,13 @@ export class Follower {
   }
 
   /** Starts following a chain: records its unfinalised headers, linked. */
-  async #begin(state: ChainState, head: BlockHeader, finalized: BlockHeader): Promise<void> {
-    const from = Math.max(finalized.number, head.number - MAX_UNFINALIZED);
+  async #begin(state: ChainState, tips: Tips): Promise<void> {
+    const { head, finalized } = tips;
+    const from = firstRecorded(tips);
     const first = from === finalized.number ? finalized : await this.#headerAt(from);
     const headers = first.number === head.number ? [head] : [first, ...(await this.#fetchHeaders(from + 1, head))];
     if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
       throw new ForkedAnswersError(head.number);
-    this.#options.collections.addHeaders(headers);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
       { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },
@@ -333,10 +289,14 @@ export class Follower {
   }
 
   /** Reads the logs of the new blocks for all consumers, lets the consumers write, then moves the head. */
-  async #apply(state: ChainState, headers: readonly BlockHeader[], final: BlockRef, lease: Lease): Promise<void> {
-    const { consumers } = this.#options;
+  async #apply(state: ChainState, headers: readonly BlockHeader[], goal: Goal, lease: Lease): Promise<void> {
     const tip = state.head as HeaderRef;
     const to = headers.at(-1) as BlockHeader;
+    // Nodes may disagree: one node's final block must be on the followed branch.
+    const ownFinal =
+      headers.find((header) => header.number === goal.final.number) ?? state.headers.get(goal.final.number);
+    if (ownFinal !== undefined && ownFinal.hash !== goal.final.hash) throw new ForkedAnswersError(goal.final.number);
+    const final = goal.final.number <= to.number ? goal.final : to;
     const fromBlock = tip.number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
     const logs = await this.#logs(headers, fromBlock, to);
@@ -346,26 +306,21 @@ export class Follower {
     if (again.hash !== to.hash) throw new ForkedAnswersError(to.number);
     lease.assertHeld();
     this.#writing = true;
-    for (const consumer of consumers) {
-      const addresses = new Set(consumer.addresses());
-      const topics = new Set<string>(consumer.topics);
-      const wanted = logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
-      const batch = {
-        fromBlock,
-        to: toRef(to),
-        headers: headers.map(toRef),
-        logs: wanted,
-        chainVersion: state.version,
-      };
-      await consumer.apply(batch);
-    }
+    await this.#deliver({ type: "advanced", fromBlock, to: toRef(to), headers, logs });
     const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
     if (final.number > (state.finalized?.number ?? -1)) {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
     }
     await this.#append(state, events);
-    this.#options.collections.addHeaders(headers);
     this.#writing = false;
+    if (goal.isBounded) this.#looks.requestPoll();
+  }
+
+  /** Delivers a change to each consumer, with the logs of its own addresses and topics. */
+  async #deliver(change: ChainChange): Promise<void> {
+    for (const consumer of this.#options.consumers) {
+      await consumer.apply(change.type === "advanced" ? { ...change, logs: logsFor(consumer, change) } : change);
+    }
   }
 
   #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
@@ -382,7 +337,7 @@ export class Follower {
 
   /** Finds the common ancestor and reverts to it. Returns false if it is the head. @throws FinalityViolation */
   async #resolveFork(state: ChainState, from: number, lease: Lease): Promise<boolean> {
-    const { reader, consumers, logger, chain, observer } = this.#options;
+    const { reader, logger, chain, observer } = this.#options;
     const parting = await findCommonAncestor(reader, state, from);
     if ("found" in parting) return this.#violated(state, parting.found);
     const { ancestor } = parting;
@@ -393,7 +348,7 @@ export class Follower {
     logger.info({ chain: chain.name, ancestor: at.number, depth: orphaned.length }, "the chain was reorganised");
     this.#writing = true;
     await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
-    for (const consumer of consumers) await consumer.revert(at, orphaned, state.version);
+    await this.#deliver({ type: "reverted", ancestor: at, orphaned });
     this.#writing = false;
     observer.reorg(chain.chainId, orphaned.length);
     return true;
@@ -418,18 +373,24 @@ export class Follower {
     const all = [...events];
     const version = await log.append({ stream: this.#stream, events: all, expectedVersion: state.version });
     for (const [index, event] of all.entries()) evolveChain(state, event, version - all.length + index + 1);
-    this.#options.collections.chainVersion = version;
     if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
     const checkpoint = checkpointOf(state);
     if (checkpoint === undefined) return;
-    const next = await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version });
-    evolveChain(state, checkpoint, next);
-    // The collections' appends are guarded by this version. An older one would be refused.
-    this.#options.collections.chainVersion = next;
+    evolveChain(
+      state,
+      checkpoint,
+      await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version }),
+    );
   }
 }
 
 function toRef(header: BlockHeader): HeaderRef {
   const { number, hash, parentHash, timestamp } = header;
   return { number, hash, parentHash, timestamp };
+}
+
+function logsFor(consumer: ChainConsumer, { logs }: AdvancedBlocks): ChainLog[] {
+  const addresses = new Set(consumer.addresses());
+  const topics = new Set<string>(consumer.topics);
+  return logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
 }

@@ -5,6 +5,7 @@
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { BlockRef, ChainEvent, HeaderRef } from "../events/types.ts";
+import type { FollowedChain } from "./consumer.ts";
 
 /** Most orphaned blocks that are kept. A cursor on an older one has long been answered. */
 const MAX_ORPHANED = 4_096;
@@ -114,7 +115,7 @@ export function checkpointOf(state: ChainState): ChainEvent | undefined {
 }
 
 /** True if the block is on the canonical chain, as far as the state knows. */
-export function isCanonical(state: ChainState, block: BlockRef): boolean {
+export function isCanonical(state: Pick<FollowedChain, "headers" | "orphaned">, block: BlockRef): boolean {
   const held = state.headers.get(block.number);
   if (held !== undefined) return held.hash === block.hash;
   return !state.orphaned.has(block.hash);

@@ -152,12 +152,6 @@ interface Failure {
   readonly waitMs: number;
 }
 
-/** Describes work without progress for `ms` ms. @param failure message of the newest request that failed meanwhile */
-export function stallReason(doing: string, ms: number, failure: string | undefined): string {
-  const cause = failure === undefined ? "no answer came yet" : `the last request failed: ${failure}`;
-  return `${doing}, without progress for ${Math.round(ms / 1_000)} s; ${cause}`;
-}
-
 /** @param state the state at the start of the attempt */
 export function failureOf(error: unknown, state: IndexState, clock: Clock): Failure {
   const attempt = state.attempt + 1;

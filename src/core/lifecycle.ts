@@ -148,3 +148,9 @@ export class StallWatch {
     this.#cancel();
   }
 }
+
+/** Describes work without progress for `ms` ms. @param failure message of the newest request that failed meanwhile */
+export function stallReason(doing: string, ms: number, failure: string | undefined): string {
+  const cause = failure === undefined ? "no answer came yet" : `the last request failed: ${failure}`;
+  return `${doing}, without progress for ${Math.round(ms / 1_000)} s; ${cause}`;
+}

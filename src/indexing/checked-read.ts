@@ -9,17 +9,11 @@ import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, Endpoint, LogFilter, Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 
 // Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked.
-
-/**
- * How strictly logs are checked. `sample`: 1 % of ranges against a second endpoint. `headers`: every block without a
- * log against its header's bloom. `receipts`: every block that the bloom names against its receipts.
- */
-export type Verify = "sample" | "headers" | "receipts";
 
 export interface BackfillTask {
   readonly reader: RpcChainReader;

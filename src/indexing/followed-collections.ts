@@ -3,8 +3,8 @@
  * transfers of new blocks to their streams, reverts them at a reorg. Writes only the streams that a block touches.
  */
 import { LRUCache } from "lru-cache";
-import type { HeaderOf } from "../chain/branch.ts";
-import type { BlockConsumer, FollowBatch, IndexingObserver } from "../chain/consumer.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain, IndexingObserver } from "../chain/consumer.ts";
+import { isCanonical } from "../chain/state.ts";
 import type { Chain } from "../chains/chains.ts";
 import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
@@ -15,8 +15,7 @@ import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
-import type { Verify } from "./checked-read.ts";
+import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { type Change, type Followed, FollowedStreams } from "./followed-streams.ts";
 import { JoiningCollections } from "./joining.ts";
@@ -40,7 +39,7 @@ const RECHECK_MS = 600_000;
 /** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
 
-export class FollowedCollections implements BlockConsumer {
+export class FollowedCollections implements ChainConsumer {
   readonly name = "collections";
   readonly topics = NFT_TOPICS;
   readonly #options: CollectionsOptions;
@@ -75,11 +74,6 @@ export class FollowedCollections implements BlockConsumer {
     });
   }
 
-  /** Version of the chain's stream that guards the next writes. */
-  set chainVersion(version: number) {
-    this.#streams.chainVersion = version;
-  }
-
   get size(): number {
     return this.#followed.size;
   }
@@ -88,8 +82,14 @@ export class FollowedCollections implements BlockConsumer {
     return [...this.#followed.keys()];
   }
 
+  async begin(chain: FollowedChain): Promise<void> {
+    await this.#load();
+    this.#streams.chain = chain;
+    await this.#reconcile(chain);
+  }
+
   /** Reads the followed and the joining collections from the streams' headlines. */
-  async load(): Promise<void> {
+  async #load(): Promise<void> {
     this.#followed.clear();
     this.#joining.clear();
     const { log, chain } = this.#options;
@@ -117,12 +117,11 @@ export class FollowedCollections implements BlockConsumer {
     if (!this.#followed.has(address)) this.#joining.expect(address, state, appended);
   }
 
-  /**
-   * Completes the collections that wait to join, at the followed head. Their logs must agree with the unfinalised
-   * headers of `headerOf`. Returns false if one of them needs a newer head.
-   */
-  join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    return this.#joining.join(head, headerOf);
+  /** Checks blocks in doubt, then completes the collections that wait to join. False if one needs a newer head. */
+  async atHead(head: HeaderRef): Promise<boolean> {
+    await this.#recheck();
+    const { chain } = this.#streams;
+    return this.#joining.join(head, (number) => chain?.headers.get(number));
   }
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
@@ -135,7 +134,7 @@ export class FollowedCollections implements BlockConsumer {
    * re-read by receipts from the block before. At most once per collection in ten minutes: some contracts announce
    * transfers that never happened.
    */
-  async recheck(): Promise<void> {
+  async #recheck(): Promise<void> {
     const { chain, log, reader, clock, logger, observer } = this.#options;
     const [next] = this.#inDoubt;
     if (next === undefined) return;
@@ -179,13 +178,8 @@ export class FollowedCollections implements BlockConsumer {
     });
   }
 
-  /** Remembers headers that the follower has read and follows. */
-  addHeaders(headers: readonly BlockHeader[]): void {
-    this.#joining.saw(headers);
-  }
-
-  /** Writes flags that differ from the stream's, by the current rules and lists. */
-  async writeFlags(): Promise<void> {
+  /** Writes flags that differ from the stream's, by the current rules and lists, even if no endpoint answers. */
+  async prepare(): Promise<void> {
     const { flags } = this.#options;
     let rejudged = 0;
     for (const followed of this.#followed.values()) {
@@ -200,7 +194,17 @@ export class FollowedCollections implements BlockConsumer {
     }
   }
 
-  async apply(batch: FollowBatch): Promise<void> {
+  async apply(change: ChainChange): Promise<void> {
+    if (change.type === "advanced") await this.#advance(change);
+    else {
+      // Joining collections hold final blocks only, and have none to revert.
+      const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
+      await this.#revertEach(above, change.ancestor);
+    }
+  }
+
+  async #advance(batch: AdvancedBlocks): Promise<void> {
+    this.#joining.addHeaders(batch.headers);
     const byAddress = new Map<Address, ChainLog[]>();
     for (const log of batch.logs) {
       const list = byAddress.get(log.address);
@@ -224,12 +228,6 @@ export class FollowedCollections implements BlockConsumer {
     for (const { address, count } of counts) this.#options.flags.countTransfers(address, count);
   }
 
-  /** Reverts to the ancestor. Joining collections hold final blocks only and have none to revert. */
-  async revert(ancestor: BlockRef): Promise<void> {
-    const above = [...this.#followed.values()].filter(({ state }) => state.end > ancestor.number);
-    await this.#revertEach(above, ancestor);
-  }
-
   async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
     const { chainVersion } = this.#streams;
     const event: NftEvent = { type: "BlocksReverted", ancestor, chainVersion, ...(rejoins ? { rejoins } : {}) };
@@ -245,13 +243,15 @@ export class FollowedCollections implements BlockConsumer {
    * Repairs streams after a crash in the middle of a poll. A stream ahead of the chain's head is reverted to the head.
    * A stream that ends on an orphaned block is reverted to the final block, which all branches share, and joins again.
    */
-  async reconcile(head: BlockRef, finalized: BlockRef, isCanonical: (block: BlockRef) => boolean): Promise<void> {
+  async #reconcile(chain: FollowedChain): Promise<void> {
+    const { head, finalized } = chain;
+    if (head === undefined || finalized === undefined) return;
     const astray: Followed[] = [];
     const ahead: Followed[] = [];
     for (const followed of this.#followed.values()) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
-      if (!isCanonical({ number: end, hash: endHash })) astray.push(followed);
+      if (!isCanonical(chain, { number: end, hash: endHash })) astray.push(followed);
       else if (end > head.number) ahead.push(followed);
     }
     await this.#revertEach(ahead, head);

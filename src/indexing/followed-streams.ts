@@ -2,7 +2,7 @@
  * Writes the streams of a chain's collections for the follower. Each append expects the stream's version, and is
  * guarded by the chain stream's version: it fails once another process has taken the chain over.
  */
-import type { IndexingObserver } from "../chain/consumer.ts";
+import type { FollowedChain, IndexingObserver } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
 import { ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -44,12 +44,17 @@ interface FollowedStreamsOptions {
 export class FollowedStreams {
   readonly #options: FollowedStreamsOptions;
   readonly chainStream: StreamName;
-  /** Version of the chain's stream that guards the next writes. */
-  chainVersion = 0;
+  /** The chain as its follower has recorded it; undefined until this process follows. */
+  chain: Pick<FollowedChain, "version" | "headers"> | undefined;
 
   constructor(options: FollowedStreamsOptions) {
     this.#options = options;
     this.chainStream = chainStream(options.chainId);
+  }
+
+  /** Version of the chain's stream that guards the next writes. */
+  get chainVersion(): number {
+    return this.chain?.version ?? 0;
   }
 
   /** Only the chain's current follower may write. One that was paused meanwhile has an old version. */

@@ -2,7 +2,7 @@
  * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
  * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
  */
-import type { BlockConsumer, IndexingObserver } from "../chain/consumer.ts";
+import type { ChainConsumer, IndexingObserver } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
 import { ChainProjection } from "../chain/view.ts";
 import type { Chain } from "../chains/chains.ts";
@@ -15,8 +15,8 @@ import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
+import type { Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
-import type { Verify } from "./checked-read.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs } from "./jobs.ts";
@@ -50,7 +50,7 @@ export class ChainIndexing {
   readonly view: ChainProjection;
   readonly #options: IndexingOptions;
   readonly #collections: FollowedCollections;
-  readonly #consumers: BlockConsumer[];
+  readonly #consumers: ChainConsumer[];
   readonly #follower: Follower;
   readonly #jobs: IndexingJobs;
   #following = false;
@@ -78,7 +78,6 @@ export class ChainIndexing {
       clock,
       logger,
       observer,
-      collections: this.#collections,
       consumers: this.#consumers,
       holder,
       verify,
@@ -94,7 +93,7 @@ export class ChainIndexing {
   }
 
   /** Adds a consumer of the follower's blocks, before `start`. */
-  addConsumer(consumer: BlockConsumer): void {
+  addConsumer(consumer: ChainConsumer): void {
     this.#consumers.push(consumer);
   }
 

@@ -17,8 +17,7 @@ import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
-import type { Verify } from "./checked-read.ts";
+import type { BlockHeader, ChainLog, ChainReader, Verify } from "../rpc/port.ts";
 import type { Followed, FollowedStreams } from "./followed-streams.ts";
 
 // Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
@@ -120,7 +119,7 @@ export class JoiningCollections {
   }
 
   /** Remembers headers that the follower has read and follows. */
-  saw(headers: readonly BlockHeader[]): void {
+  addHeaders(headers: readonly BlockHeader[]): void {
     this.#seen.add(headers);
   }
 

@@ -4,7 +4,7 @@
  * fetch.
  */
 import { LRUCache } from "lru-cache";
-import type { BlockConsumer, ChainView } from "../chain/consumer.ts";
+import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { CollectionProjections } from "../collections/hot-collections.ts";
 import { Semaphore } from "../core/background.ts";
@@ -79,7 +79,7 @@ interface MetadataChainOptions {
 
 /** The metadata of one chain. */
 export interface ChainMetadata {
-  readonly consumer: BlockConsumer;
+  readonly consumer: ChainConsumer;
   /** Starts the worker, which waits for the chain's metadata lease. */
   start(lifecycle: Lifecycle): void;
   onWakeUp(stream: StreamName): void;

@@ -4,10 +4,10 @@
  * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
  */
 import { id as keccak } from "ethers";
-import type { BlockConsumer, FollowBatch } from "../chain/consumer.ts";
+import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
-import type { MetadataOutdated } from "../events/types.ts";
+import type { BlockRef, MetadataOutdated } from "../events/types.ts";
 import { onlyBytes, selectorOf } from "../rpc/abi.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 
@@ -127,7 +127,7 @@ interface Announced {
   readonly block: number;
 }
 
-export class Announcements implements BlockConsumer {
+export class Announcements implements ChainConsumer {
   readonly name = "metadata";
   readonly topics: readonly Hash[] = [METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC];
   readonly #options: AnnouncementsOptions;
@@ -141,13 +141,14 @@ export class Announcements implements BlockConsumer {
     return this.#options.addresses();
   }
 
-  async apply({ logs }: FollowBatch): Promise<void> {
-    const announced = logs.map(announcementOf).filter((one) => one !== undefined);
+  async apply(change: ChainChange): Promise<void> {
+    if (change.type === "reverted") return await this.#revert(change.ancestor);
+    const announced = change.logs.map(announcementOf).filter((one) => one !== undefined);
     await this.#append(announced, "announced");
     this.#remembered = [...this.#remembered, ...announced].slice(-MAX_REMEMBERED);
   }
 
-  async revert(ancestor: { readonly number: number }): Promise<void> {
+  async #revert(ancestor: BlockRef): Promise<void> {
     const gone = this.#remembered.filter(({ block }) => block > ancestor.number);
     this.#remembered = this.#remembered.filter(({ block }) => block <= ancestor.number);
     await this.#append(

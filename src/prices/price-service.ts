@@ -4,7 +4,7 @@
  * at the same time.
  */
 import { LRUCache } from "lru-cache";
-import type { BlockConsumer, ChainView } from "../chain/consumer.ts";
+import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { exchangesOf } from "../chains/exchanges.ts";
 import { isMoney, referenceTokens } from "../chains/quote-tokens.ts";
@@ -65,7 +65,7 @@ export interface PriceAnswer {
 export interface Prices {
   readonly chain: Chain;
   /** To be given to the chain's follower. */
-  readonly consumer: BlockConsumer;
+  readonly consumer: ChainConsumer;
   /** @throws ApiError as the contract's error table has it; AppError `chain_unavailable` when no endpoint answers */
   answer(request: PriceRequest): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;

@@ -184,3 +184,9 @@ export interface Endpoint {
     | undefined;
   destroy(): void;
 }
+
+/**
+ * How strictly logs are checked. `sample`: 1 % of ranges against a second endpoint. `headers`: every block without a
+ * log against its header's bloom. `receipts`: every block that the bloom names against its receipts.
+ */
+export type Verify = "sample" | "headers" | "receipts";

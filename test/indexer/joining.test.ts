@@ -116,7 +116,7 @@ test("logs or headers of a branch that lost are refused, the others are taken", 
   expect((await log.head(nftStream(1, address))).version).toBe(1);
 
   const { collections, streams, joined } = joining({ headers: false, logs: false });
-  streams.chainVersion = chainVersion;
+  streams.chain = { version: chainVersion, headers: new Map() };
   collections.add({ address, version: 1, state });
   await collections.join(header(HEAD), headerOf);
   expect(joined).toMatchObject([{ address, state: { status: "following", end: HEAD, endHash: hashOf(HEAD) } }]);
@@ -150,7 +150,7 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
     },
   });
   const chain = await log.head(chainStream(1));
-  streams.chainVersion = chain.version;
+  streams.chain = { version: chain.version, headers: new Map() };
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   for (const address of [bad, slow, ...good] as Address[]) {
     await log.append({ stream: nftStream(1, address), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
@@ -182,7 +182,7 @@ test("a history that ends on a block of another branch, final as that was to who
     [2, 700],
   ] as const) {
     const { collections, streams, joined, failed } = joining({ headers: false, logs: false });
-    streams.chainVersion = (await log.head(chainStream(1))).version;
+    streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
     const state = { ...REQUESTED, status: "joining" as const, end: 9, endHash: hashOf(9, 1) };
     collections.add({ address: parted, version, state });
     expect(await collections.join(header(head), () => undefined).catch((error: unknown) => error)).toBe(true);
@@ -199,7 +199,7 @@ test("one that cannot be read for now, look after look, is left alone for a whil
     logs: false,
     failing: () => new AppError("no answer", { code: "chain_unavailable", retryable: true }),
   });
-  streams.chainVersion = (await log.head(chainStream(1))).version;
+  streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   await log.append({ stream: nftStream(1, slow), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   collections.add({ address: slow, version: 1, state });
@@ -240,7 +240,7 @@ test("one that could not be read joins when it can, whatever became of the appen
       return of === failing ? failure : undefined;
     },
   });
-  streams.chainVersion = (await log.head(chainStream(1))).version;
+  streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
   const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
   // A refusal for good is the collection's own, and its next attempt goes by the version that it left.
   collections.expect(failing, state, headOf(failing));
@@ -278,7 +278,7 @@ test("one that its own append told of once more, while it joined, joins once", a
       return undefined;
     },
   });
-  streams.chainVersion = (await log.head(chainStream(1))).version;
+  streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
   const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
   collections.expect(told, state, log.head(stream));
   await collections.join(header(HEAD), headerOf);

@@ -113,10 +113,10 @@ describe("announcements", () => {
       ["3", "3", "announced", 7],
     ]);
     written.length = 0;
-    await announcements.revert({ number: 6 });
+    await announcements.apply({ type: "reverted", ancestor: { number: 6, hash: "0x" as Hash }, orphaned: [] });
     expect(written.map(({ fromId, cause, block }) => [fromId, cause, block])).toEqual([["3", "reverted", 6]]);
     written.length = 0;
-    await announcements.revert({ number: 6 });
+    await announcements.apply({ type: "reverted", ancestor: { number: 6, hash: "0x" as Hash }, orphaned: [] });
     expect(written).toEqual([]);
   });
 

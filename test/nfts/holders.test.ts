@@ -239,7 +239,7 @@ function branchOf(fork: number) {
 
 function sourceOf(collection: Collection, chain: ShownChain) {
   const get = async () => collection;
-  const projections = { get, newest: get, weigh: () => {} };
+  const projections = { get, newest: get, updateSize: () => {} };
   return { collection, chain, projections: projections as unknown as CollectionProjections };
 }
 

@@ -49,7 +49,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     tips: async () => ({ head: headerOf(head()), finalized: headerOf(head() - 64) }),
     header: async (number: number) => headerOf(number),
     headers: async (numbers: readonly number[]) => numbers.map(headerOf),
-    passOverLaggards: async () => false,
+    benchLaggards: async () => false,
     ...given,
   } as unknown as RpcChainReader;
   const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
@@ -64,7 +64,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   });
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
   const collections = new FollowedCollections({ ...parts, flags });
-  const follower = new Follower({ ...parts, collections, consumers: [collections], holder: "test", minPollMs });
+  const follower = new Follower({ ...parts, consumers: [collections], holder: "test", minPollMs });
   lifecycle.run("follower", (signal) => follower.run(signal));
   return { follower, collections };
 }

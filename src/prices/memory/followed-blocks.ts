@@ -1,5 +1,5 @@
 /** The chain as the follower has just followed it: ahead of what is shown by the batch that is being written. */
-import type { ChainView, FollowBatch } from "../../chain/consumer.ts";
+import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { isReference, isReferencePair } from "../../chains/quote-tokens.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -22,7 +22,7 @@ export class FollowedBlocks implements ChainView {
     this.#shown = shown;
   }
 
-  add({ headers }: FollowBatch): void {
+  add({ headers }: Pick<AdvancedBlocks, "headers">): void {
     const [first] = headers;
     if (first !== undefined) this.#hashes.set(first.number - 1, first.parentHash);
     for (const { number, hash } of headers) this.#hashes.set(number, hash);

@@ -3,7 +3,7 @@
  * pools of hot tokens are noticed by their factory's event, reverted blocks are taken back. What changed goes to the
  * log first, then to memory; which tokens are followed goes to the log too, for those who only read it.
  */
-import type { BlockConsumer, FollowBatch } from "../../chain/consumer.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain } from "../../chain/consumer.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { type BlockRef, type HeaderRef, type PriceEvent, priceStream, type StreamName } from "../../events/types.ts";
@@ -63,7 +63,7 @@ interface Unread {
   readonly isNew: boolean;
 }
 
-export class PriceFollower implements BlockConsumer {
+export class PriceFollower implements ChainConsumer {
   readonly name = "prices";
   readonly topics: readonly Hash[] = [...STATE_TOPICS, ...BALANCE_TOPICS, TOPIC.pairCreated, TOPIC.poolCreated];
   readonly #context: PricesContext;
@@ -72,8 +72,8 @@ export class PriceFollower implements BlockConsumer {
   #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
   #turn: Promise<void> = Promise.resolve();
   #appliedMs: number;
-  /** Version of the chain's stream that the blocks in hand go by. */
-  #chainVersion = 0;
+  /** The chain as its follower has recorded it. Undefined until this process follows. */
+  #chain: FollowedChain | undefined;
   readonly #canon: FollowedBlocks;
   readonly #dropped = new Set<TokenBook>();
 
@@ -112,12 +112,12 @@ export class PriceFollower implements BlockConsumer {
     return this.#inTurn(() => this.#sync());
   }
 
-  apply(batch: FollowBatch): Promise<void> {
-    return this.#inTurn(() => this.#apply(batch));
+  async begin(chain: FollowedChain): Promise<void> {
+    this.#chain = chain;
   }
 
-  revert(ancestor: BlockRef, _orphaned: readonly BlockRef[], chainVersion: number): Promise<void> {
-    return this.#inTurn(() => this.#revert(ancestor, chainVersion));
+  apply(change: ChainChange): Promise<void> {
+    return this.#inTurn(() => (change.type === "advanced" ? this.#apply(change) : this.#revert(change.ancestor)));
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
@@ -140,12 +140,11 @@ export class PriceFollower implements BlockConsumer {
     for (const book of held) cover(this.#context, book, current);
   }
 
-  async #apply(batch: FollowBatch): Promise<void> {
+  async #apply(batch: AdvancedBlocks): Promise<void> {
     const context = this.#context;
     const asked = this.#asked ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
     this.#asked = undefined;
     this.#appliedMs = context.clock.monotonic();
-    this.#chainVersion = batch.chainVersion;
     await this.#sync();
     if (asked.books.size === 0) await this.#end(batch.to);
     else this.#begin(batch);
@@ -158,7 +157,7 @@ export class PriceFollower implements BlockConsumer {
   }
 
   /** Goes on with this process's session, or takes over from whoever followed up to here. */
-  #begin({ fromBlock, headers }: FollowBatch): void {
+  #begin({ fromBlock, headers }: AdvancedBlocks): void {
     const { books, clock, followedTo, session, view, listing } = this.#context;
     if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
       // A batch that comes again may hold other blocks than the first time.
@@ -194,7 +193,7 @@ export class PriceFollower implements BlockConsumer {
 
   /** What the batch changes, book by book. Pools without a known state are read where the batch ends. */
   async #changes(
-    batch: FollowBatch,
+    batch: AdvancedBlocks,
     asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> },
   ): Promise<Change[]> {
     const { books, venues, chain, journal } = this.#context;
@@ -247,7 +246,7 @@ export class PriceFollower implements BlockConsumer {
   }
 
   /** Settles what a pool's base and coverage are worth in the light of a batch. */
-  #admit(hot: HotPool, { fromBlock, to }: FollowBatch, isAsked: boolean): void {
+  #admit(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
     if (!isStanding(hot, this.#canon)) hot.base = undefined;
     const { base } = hot;
     hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
@@ -279,7 +278,7 @@ export class PriceFollower implements BlockConsumer {
 
   /** Appends as the chain's follower: one that was paused while another took over is refused. */
   #append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions): Promise<void> {
-    return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chainVersion });
+    return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chain?.version ?? 0 });
   }
 
   /** To the log, then to memory. */
@@ -334,9 +333,8 @@ export class PriceFollower implements BlockConsumer {
     await Promise.all(tokens.map((token) => adoptBook(this.#context, token)));
   }
 
-  async #revert(ancestor: BlockRef, chainVersion: number): Promise<void> {
+  async #revert(ancestor: BlockRef): Promise<void> {
     const { books } = this.#context;
-    this.#chainVersion = chainVersion;
     await this.#sync();
     const held = [...books.all()];
     for (const book of held) revertBook(book, ancestor.number);
@@ -352,7 +350,7 @@ export class PriceFollower implements BlockConsumer {
     );
   }
 
-  async #timestamps(batch: FollowBatch): Promise<Map<number, number>> {
+  async #timestamps(batch: AdvancedBlocks): Promise<Map<number, number>> {
     const known = new Map(batch.headers.map((header) => [header.number, header.timestamp]));
     const missing = [...new Set(batch.logs.map((log) => log.blockNumber))].filter((number) => !known.has(number));
     const wanted = missing.slice(-MAX_UNDATED);

@@ -2,7 +2,7 @@
  * Pool events into pool states: `applyLog` is the fold by which a state read once stays true from logs alone. v2 and
  * v3 pools both; balances are carried along where they were known, by what each event says moved.
  */
-import type { ChainView, FollowBatch } from "../../chain/consumer.ts";
+import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { ChainLog } from "../../rpc/port.ts";
 import type { Observation, Reading } from "../market/pools.ts";
 import { type HotPool, stateAt } from "../memory/token-book.ts";
@@ -156,7 +156,7 @@ function balancesAfter(before: Observation | undefined, change: PoolChange): { b
  */
 export function replay(
   hot: HotPool,
-  { fromBlock }: FollowBatch,
+  { fromBlock }: AdvancedBlocks,
   logs: readonly ChainLog[],
   timestamps: ReadonlyMap<number, number>,
   view: ChainView,

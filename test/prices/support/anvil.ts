@@ -3,7 +3,7 @@ import { type Anvil, setNextTimestamp, startAnvil } from "../../../scripts/local
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { deploy } from "../../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../../scripts/local-chain/mainnet.ts";
-import type { BlockConsumer, ChainView } from "../../../src/chain/consumer.ts";
+import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
 import type { Chain } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
@@ -58,7 +58,7 @@ export class HandFollower implements ChainView {
     this.#reader = readerOf(url);
   }
 
-  async poll(consumer: BlockConsumer): Promise<void> {
+  async poll(consumer: ChainConsumer): Promise<void> {
     const to = await this.#reader.head();
     if (this.#head === undefined || this.#head.number === to.number) {
       this.#head ??= to;
@@ -73,11 +73,11 @@ export class HandFollower implements ChainView {
       addresses.length === 0 ? [] : this.#reader.logs({ addresses, topics, fromBlock, toBlock: to.number }),
     ]);
     await consumer.apply({
+      type: "advanced",
       fromBlock,
       to,
       headers: headers.filter((header) => header !== undefined),
       logs,
-      chainVersion: 0,
     });
     this.#head = to;
   }

@@ -80,24 +80,26 @@ export class Process {
       const ancestor = { number: head.number, hash: head.hash };
       await append([{ type: "ChainReverted", ancestor, orphaned: orphaned.reverse() }]);
       if (crash) return;
-      await consumer.revert(ancestor, orphaned, state.version + 1);
+      await consumer.begin?.({ ...state, version: state.version + 1 });
+      await consumer.apply({ type: "reverted", ancestor, orphaned });
       return this.follow();
     }
     if (tip.number <= head.number) return;
     const fromBlock = head.number + 1;
-    const headers = blocks.slice(fromBlock).map(refOf);
+    const headers = blocks.slice(fromBlock);
     const filter = { addresses: consumer.addresses(), topics: consumer.topics, fromBlock, toBlock: tip.number };
     const logs = filter.addresses.length === 0 ? [] : this.#chain.logsIn(filter);
     await Promise.resolve();
     const named = new Set(consumer.addresses());
+    await consumer.begin?.(state);
     await consumer.apply({
+      type: "advanced",
       fromBlock,
       to: refOf(tip),
       headers,
       logs: logs.filter((log) => named.has(log.address)),
-      chainVersion: state.version,
     });
-    if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers }]);
+    if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers: headers.map(refOf) }]);
   }
 
   /** The price stream's events. */

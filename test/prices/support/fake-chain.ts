@@ -3,7 +3,7 @@
  * events at any block (or refuses past state), counts round trips, and can fork. Also plays the follower.
  */
 import { AbiCoder, id, keccak256, toUtf8Bytes } from "ethers";
-import type { BlockConsumer, ChainView } from "../../../src/chain/consumer.ts";
+import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../../src/events/types.ts";
@@ -373,7 +373,7 @@ export class FakeChain implements ChainReader {
   // ── the follower ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** A follower over this chain that is polled by hand. */
-  follower(consumer: () => BlockConsumer): FakeFollower {
+  follower(consumer: () => ChainConsumer): FakeFollower {
     return new FakeFollower(this, consumer, (addresses, topics, from, to) => this.#logs(addresses, topics, from, to));
   }
 }
@@ -384,12 +384,12 @@ const numberTopic = (value: number): Hash =>
 export class FakeFollower implements ChainView {
   #head: BlockHeader | undefined;
   readonly #chain: FakeChain;
-  readonly #consumer: () => BlockConsumer;
+  readonly #consumer: () => ChainConsumer;
   readonly #logs: (addresses: readonly Address[], topics: readonly Hash[], from: number, to: number) => ChainLog[];
 
   constructor(
     chain: FakeChain,
-    consumer: () => BlockConsumer,
+    consumer: () => ChainConsumer,
     logs: (addresses: readonly Address[], topics: readonly Hash[], from: number, to: number) => ChainLog[],
   ) {
     this.#chain = chain;
@@ -410,14 +410,14 @@ export class FakeFollower implements ChainView {
     let fromBlock = from.number + 1;
     if (blocks[from.number]?.hash !== from.hash) {
       const ancestor = blocks.findLast((header) => header.number < from.number && header.number <= this.common(from))!;
-      await consumer.revert(ancestor, [], 0);
+      await consumer.apply({ type: "reverted", ancestor, orphaned: [] });
       this.#head = ancestor;
       fromBlock = ancestor.number + 1;
     }
     if (tip.number < fromBlock) return;
     const addresses = consumer.addresses();
     const logs = addresses.length === 0 ? [] : this.#logs(addresses, consumer.topics, fromBlock, tip.number);
-    await consumer.apply({ fromBlock, to: tip, headers: blocks.slice(fromBlock), logs, chainVersion: 0 });
+    await consumer.apply({ type: "advanced", fromBlock, to: tip, headers: blocks.slice(fromBlock), logs });
     this.#head = tip;
     this.#known = [...blocks];
   }

@@ -1,0 +1,68 @@
+/**
+ * Decides the follower's next step from the recorded chain and the node's newest and final blocks. Pure: reading headers
+ * and writing events is the follower's work.
+ */
+import type { BlockRef } from "../events/types.ts";
+import type { Tips, Verify } from "../rpc/port.ts";
+import { isUnforked } from "./branch.ts";
+import type { FollowedChain } from "./consumer.ts";
+
+/** Most revertible blocks if finality stalls. Beyond it the follower waits. */
+const MAX_UNFINALIZED = 4_096;
+/** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
+const ALWAYS_CHECKED = 512;
+/** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
+const MAX_STEP = 2_000;
+
+/** The block that one step may reach. */
+export interface Goal {
+  readonly number: number;
+  /** True if the block lies below the node's head, so that another step follows. */
+  readonly isBounded: boolean;
+  /** The newest final block. It never moves back, even if the node's tag does. */
+  readonly final: BlockRef;
+}
+
+export type Step =
+  | { readonly type: "begin" }
+  | { readonly type: "wait" }
+  /** The fork lies at or below block `from`. */
+  | { readonly type: "rewind"; readonly from: number }
+  /** Headers are read from block `readFrom` on. */
+  | { readonly type: "advance"; readonly readFrom: number };
+
+/** Returns how far the next step may go. */
+export function goalOf({ head, finalized: known }: FollowedChain, { head: nodeHead, finalized }: Tips): Goal {
+  if (head === undefined || known === undefined) return { number: nodeHead.number, isBounded: false, final: finalized };
+  const final = finalized.number > known.number ? finalized : known;
+  const bound = Math.min(final.number + MAX_UNFINALIZED, head.number + MAX_STEP);
+  return { number: Math.min(nodeHead.number, bound), isBounded: nodeHead.number > bound, final };
+}
+
+/**
+ * Returns the next step towards the goal. `target` is the node's block at the goal's number.
+ * 1. Nothing is followed yet: begin.
+ * 2. The target is at or below the followed head, and no other block is followed in its place: wait. The node has no
+ *    news or is behind, or finality stalls.
+ * 3. The target is at or below the followed head, and another block is followed in its place: rewind.
+ * 4. The target is above the followed head: advance. If the headers then read don't link to the head: rewind.
+ */
+export function nextStep(chain: FollowedChain, goal: Goal, target: BlockRef, verify: Verify): Step {
+  const { head, headers } = chain;
+  if (head === undefined || chain.finalized === undefined) return { type: "begin" };
+  if (target.number > head.number) return { type: "advance", readFrom: firstRead(head.number + 1, goal, verify) };
+  return isUnforked(target, (number) => headers.get(number))
+    ? { type: "wait" }
+    : { type: "rewind", from: target.number };
+}
+
+/** Returns the first block above the head whose header is read. Skips final blocks, unless all are checked. */
+function firstRead(next: number, { number, isBounded, final }: Goal, verify: Verify): number {
+  if (verify !== "sample") return next;
+  if (isBounded && number <= final.number) return number;
+  return Math.max(next, Math.min(final.number, number - ALWAYS_CHECKED + 1));
+}
+
+/** The final block that recording begins at: the node's, or the highest that leaves few enough revertible blocks. */
+export const firstRecorded = ({ head, finalized }: Tips): number =>
+  Math.max(finalized.number, head.number - MAX_UNFINALIZED);

@@ -1,7 +1,7 @@
 /**
- * Answers that are ready: the bytes, headers and compressed forms of what was asked before, under the raw path and query,
- * for as long as the same question has the same answer. A hit costs a look-up and a response: nothing is parsed, routed,
- * validated or serialised. In: a response of a route and how to know that it still holds. Out: a response on the wire.
+ * The response cache: bytes, headers and compressed forms by raw path and query, valid while the same request gets the
+ * same response. A cache hit costs a lookup and a `Response`: no parsing, routing, validation or serialising. In: a
+ * route's response with a check that it is still current. Out: a response on the wire.
  */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
@@ -9,18 +9,18 @@ import { LRUCache } from "lru-cache";
 import { ApiError, AppError } from "../core/errors.ts";
 import { UNKNOWN_PARAMETERS } from "./query.ts";
 
-// What a request asks for, as text: path and query, whatever name the server was called by. A file of its own since
-// everything that looks at a path has to see the same one: the check of keys, the routes, the answers that are ready. The
-// router's own reading expects a host of four characters and more, and none that is left out.
+// The target of a request: path and query, independent of the host name. The key check, the router and the response
+// cache must all see the same path, so all of them use this file. The router's own parser needs a host of at least four
+// characters.
 
-/** The origin of URLs that are handed to the router. */
+/** Origin of the URLs that the router gets. */
 const ORIGIN = "http://localhost";
-/** Nothing in it is said otherwise in a URL: no dots, escapes or backslashes in the path, no fragment. */
+/** A target in normal form: no dots, escapes or backslashes in the path, no fragment. */
 const PLAIN = /^\/[\w/-]*(?:\?[^#]*)?$/;
 
 /**
- * Path and query of a URL as the runtime gives it, as a URL has them: `/x/../y` and `/%2e/y` are `/y`. Where no host was
- * named, or none that can be, the runtime gives the bare text of the request, and a `Request` made of it reads it so.
+ * Returns path and query of a URL from the runtime, normalised: `/x/../y` and `/%2e/y` become `/y`. For a request with
+ * no or an invalid host, the runtime passes the bare target instead of a URL.
  */
 export function targetOf(url: string): string {
   const target = url.startsWith("/") ? url : afterHost(url);
@@ -39,23 +39,23 @@ export function pathOf(target: string): string {
   return end < 0 ? target : target.slice(0, end);
 }
 
-/** Query string of a target or a URL of our own, without the question mark. */
+/** Returns the query string of a target, or of a URL from `routed`, without the question mark. */
 export function searchOf(target: string): string {
   const at = target.indexOf("?");
   return at < 0 ? "" : target.slice(at + 1);
 }
 
-/** The request as the router is to see it: HEAD like GET, and no body, which no route reads. */
+/** Makes the request for the router: GET in place of HEAD, and no body, since no route reads one. */
 export function routed(request: Request, target: string): Request {
   const method = request.method === "HEAD" ? "GET" : request.method;
   return new Request(ORIGIN + target, { method, headers: request.headers });
 }
 
-// Answers before they are put on the wire: JSON from ready text, errors as the contract has them, HEAD.
+// Builds responses: JSON from ready text, errors as in API.md, preflights, HEAD. Knows no routes.
 
 const JSON_TYPE = "application/json; charset=utf-8";
 
-/** Pages of any origin may read answers: what guards them is a key, which no browser sends by itself. */
+/** Web pages of any origin may read responses. An API key guards them, and no browser sends it by itself. */
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": [
@@ -64,10 +64,10 @@ const ANY_ORIGIN = {
   ].join(", "),
 };
 
-/** For answers that no cache may give to another client, errors above all. */
+/** For responses that no cache may store, errors above all. */
 export const NO_STORE = "no-store";
 
-/** The answer to a browser that asks whether a page may send a key. */
+/** Answers a CORS preflight: a browser asks if a web page may send a key. */
 export function preflight(id: string): Response {
   const headers = {
     ...ANY_ORIGIN,
@@ -80,23 +80,23 @@ export function preflight(id: string): Response {
   return new Response(null, { status: 204, headers });
 }
 
-/** A JSON answer from ready text, which is not stored unless `headers` say otherwise. */
+/** Makes a JSON response from ready text. `no-store` unless `headers` override it. */
 export function json(body: string, headers: Record<string, string> = {}, status = 200): Response {
   return new Response(body, { status, headers: jsonHeaders(headers) });
 }
 
-/** The headers of a JSON answer. */
+/** Returns the headers of a JSON response. */
 export const jsonHeaders = (headers: Record<string, string>): Headers =>
   new Headers({ "content-type": JSON_TYPE, "cache-control": NO_STORE, ...ANY_ORIGIN, ...headers });
 
-/** The answer to anything thrown. Faults of ours tell nothing internal. */
+/** Makes the response to anything thrown. An internal error reveals no details. */
 export function errorResponse(error: unknown): Response {
   const known = toApiError(error);
   const { message, code, details, status, headers } = known;
   return json(JSON.stringify({ message, code, ...(details === undefined ? {} : { details }) }), headers, status);
 }
 
-/** The error as API.md's table has it. */
+/** Maps anything thrown to an error of API.md's table. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (isOfTheChain(error)) {
@@ -109,17 +109,17 @@ export function toApiError(error: unknown): ApiError {
   return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
 }
 
-/** Whether the chain's endpoints are what an answer failed for: none answers, they moved on meanwhile, or they refused. */
+/** True if the chain's endpoints caused the error: none answered, a reorg interrupted the read, or they refused. */
 function isOfTheChain(error: unknown): error is AppError {
   return error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isRefusal(error));
 }
 
-/** Whether an endpoint has refused what was asked, for a reason that asking again does not change. */
+/** True if an endpoint refused a request for a reason that a retry does not change. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof AppError && (error.code === "state_unavailable" || error.code.startsWith("rpc_"));
 }
 
-/** Whether an `if-none-match` names the entity tag; a weak one is as good (RFC 9110, 13.1.2). */
+/** True if an `if-none-match` names the entity tag. Uses weak comparison (RFC 9110, 13.1.2). */
 export function isNamed(etag: string, ifNoneMatch: string | null): boolean {
   if (ifNoneMatch === null) return false;
   const strong = (tag: string): string => (tag.startsWith("W/") ? tag.slice(2) : tag);
@@ -127,7 +127,7 @@ export function isNamed(etag: string, ifNoneMatch: string | null): boolean {
   return ifNoneMatch.trim() === "*" || ifNoneMatch.split(",").some((tag) => strong(tag.trim()) === wanted);
 }
 
-/** The answer to HEAD: the headers of GET, with the length its body would have. */
+/** Makes the response to HEAD: the headers of GET, with the content length of its body. */
 export async function withoutBody(response: Response): Promise<Response> {
   const bytes = await response.arrayBuffer();
   const headers = new Headers(response.headers);
@@ -136,39 +136,39 @@ export async function withoutBody(response: Response): Promise<Response> {
 }
 
 const gzipAsync = promisify(gzip);
-/** Below this a compressed body is hardly smaller than its headers. */
+/** Below this size a compressed body saves too little. */
 const MIN_COMPRESSED = 1_024;
-/** What an entry costs beside its bodies and its key: headers and objects. */
+/** Cost of an entry in addition to its bodies and its key: headers and objects. */
 const ENTRY_BYTES = 2_048;
 
 type Encoding = "zstd" | "gzip";
 
-/** A body ready to be sent, and what is sent with it. Blobs, since a response shares theirs and copies any other bytes. */
+/** A body with its status and headers. Bodies are blobs, because a `Response` shares a blob and copies other bytes. */
 interface ReadyAnswer {
   readonly status: number;
   readonly body: Blob;
-  /** With `x-request-id`, of whichever request was answered last: a response copies them when it is made. */
+  /** Includes the `x-request-id` of the latest request. Each `Response` copies the headers when it is made. */
   readonly headers: Headers;
-  /** "" where the answer has none. */
+  /** "" for a response without an entity tag. */
   readonly etag: string;
   readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
 interface Kept {
   readonly answer: ReadyAnswer;
-  /** Whether the question would be answered the same now. */
+  /** Returns true while the same request gets the same response. */
   readonly isCurrent: () => boolean;
 }
 
-/** What a route answers, and how to know that it would answer the same again; undefined: it might not. */
+/** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
 export interface RouteAnswer {
   readonly answer: ReadyAnswer;
   readonly isCurrent?: (() => boolean) | undefined;
 }
 
 /**
- * An answer of a text, or of its bytes, which are copied. With an entity tag where it may be kept by clients; a weak one:
- * the same answer compressed is the same answer.
+ * Makes a response body of a text, or of bytes, which it copies. Adds an entity tag if clients may cache the response.
+ * The tag is weak, since the compressed forms share it.
  */
 export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
   const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
@@ -181,7 +181,7 @@ export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: numb
 export class ReadyAnswers {
   readonly #kept: LRUCache<string, Kept>;
 
-  /** @param maxBytes of all bodies, compressed ones among them, and of what was asked: anything may stand in a query */
+  /** @param maxBytes bound on all bodies, with compressed forms and keys: a query string can be long */
   constructor(maxBytes: number) {
     this.#kept = new LRUCache({
       maxSize: maxBytes,
@@ -193,7 +193,7 @@ export class ReadyAnswers {
     return this.#kept.calculatedSize;
   }
 
-  /** The answer to a path and query, when it was given before and still holds. */
+  /** Returns the cached response to a path and query if it is still current. */
   get(question: string): ReadyAnswer | undefined {
     const kept = this.#kept.get(question);
     if (kept === undefined) return undefined;
@@ -206,13 +206,13 @@ export class ReadyAnswers {
     this.#kept.set(question, { answer, isCurrent });
   }
 
-  /** Counts what an answer has grown by: a compressed form. */
+  /** Updates the size of an entry that got a compressed form. */
   #grown(question: string, answer: ReadyAnswer): void {
     const kept = this.#kept.peek(question);
     if (kept?.answer === answer) this.#kept.set(question, kept);
   }
 
-  /** The answer as this request takes it: as it is, compressed, or as a 304. At once, unless it has to be compressed. */
+  /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
   respond(question: string, answer: ReadyAnswer, request: Request, id: string): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
     headers.set("x-request-id", id);
@@ -222,13 +222,13 @@ export class ReadyAnswers {
     const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
     if (known instanceof Blob) return encoded(answer, encoding, known);
     return known.then((form) => {
-      // Others may have been answered meanwhile.
+      // A concurrent request may have changed the shared headers.
       headers.set("x-request-id", id);
       return encoded(answer, encoding, form);
     });
   }
 
-  /** Off this thread, once however many ask for it meanwhile. */
+  /** Compresses off the main thread, once for all concurrent requests. */
   #compress(question: string, answer: ReadyAnswer, encoding: Encoding): Promise<Blob> {
     const { compressed } = answer;
     const work = compress(answer.body, encoding).then(
@@ -271,7 +271,7 @@ function notModified(headers: Headers): Response {
   return response;
 }
 
-/** The best of zstd and gzip that the client takes, by quality; zstd where it takes both alike. */
+/** Returns the encoding with the highest quality that the client accepts; zstd wins over gzip if they are equal. */
 function encodingOf(accept: string | null): Encoding | undefined {
   if (accept === null) return undefined;
   let best: { name: Encoding; quality: number } | undefined;

@@ -1,7 +1,6 @@
 /**
- * The Elysia application: routes, and what every request passes on its way. Built from its collaborators, so that
- * tests call `handle(request)` without a socket. Authentication and rate come first, for answers that are ready
- * (`ready.ts`) as for those that a route has to make.
+ * The Elysia application: routes and the steps that every request passes. Built from its collaborators, so that tests
+ * call `handle(request)` without a socket. Key check and rate limit come first, also for cached responses (`ready.ts`).
  */
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
@@ -48,11 +47,11 @@ import {
 import { NFT_PARAMETERS, PRICE_PARAMETERS, UNKNOWN_PARAMETERS, unknownParameters } from "./query.ts";
 import { swaggerPage } from "./swagger-page.ts";
 
-// Which methods a path answers to, read from the router's own list of routes. Knows nothing of keys and parameters.
+// Checks a request's method against the router's list of routes. Does not check keys or parameters.
 
 interface Route {
   readonly method: string;
-  /** With `:name` where any segment may stand. */
+  /** `:name` stands for any segment. */
   readonly path: string;
 }
 
@@ -65,21 +64,21 @@ class RouteMethods {
 
   /**
    * Refuses a method that the path has no route for.
-   * @param isAskedAhead whether browsers may ask in advance with OPTIONS
+   * @param isAskedAhead true if the path answers CORS preflights (OPTIONS)
    * @throws ApiError 405 with `Allow`
    */
   check(method: string, path: string, isAskedAhead: boolean): void {
     const known = this.#routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method);
-    // The router answers an unknown path by itself.
+    // The router itself answers an unknown path.
     if (known.length === 0 || known.includes(method) || (method === "HEAD" && known.includes("GET"))) return;
     const head = known.includes("GET") ? ["HEAD"] : [];
     const allow = [...new Set([...known, ...head, ...(isAskedAhead ? ["OPTIONS"] : [])])].join(", ");
-    const message = `${method} is not answered here; the methods of this path are ${allow}`;
+    const message = `method ${method} is not allowed; the methods of this path are ${allow}`;
     throw new ApiError(405, "method_not_allowed", message, { headers: { allow } });
   }
 }
 
-/** The router takes a slash at the end for none. */
+/** Allows a slash at the end, as the router does. */
 function patternOf(path: string): RegExp {
   const segments = path
     .replace(/\/$/, "")
@@ -91,7 +90,7 @@ function patternOf(path: string): RegExp {
 interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly keys: KeyRing;
   readonly limiter: RateLimiter;
-  /** Guards `/metrics` when there is one. */
+  /** If present, `/metrics` requires one of these keys. */
   readonly metricsKeys: KeyRing | undefined;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -99,12 +98,12 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
 }
 
 export interface App {
-  /** Answers any request but a WebSocket upgrade; `target` and `path` are what it asks for. Never rejects. */
+  /** Answers any request except a WebSocket upgrade. `target` and `path` come from `target.ts`. Never rejects. */
   handle(request: Request, target: string, path: string): Response | Promise<Response>;
 }
 
 const API_PREFIX = "/api/v2";
-/** Where the plugin that makes the document has a page of its own, which loads its script from elsewhere. */
+/** Path of the OpenAPI plugin's own page, which is not served: it loads scripts from another host. */
 const PLUGIN_PAGE = "/swagger/plugin";
 const DOCUMENT = "/swagger/json";
 
@@ -117,7 +116,7 @@ export function createApp(deps: AppDeps): App {
     metrics.answerCacheBytes.set(ready.bytes);
   });
 
-  /** What a route makes of the request, kept where it says how long it holds. */
+  /** Runs the route, and caches its response if the route can tell how long it stays current. */
   const make = async (original: Request, target: string, id: string): Promise<Response> => {
     const request = routed(original, target);
     requestIds.set(request, id);
@@ -130,7 +129,7 @@ export function createApp(deps: AppDeps): App {
       return ready.respond(target, answered.answer, original, id);
     }
     if (!response.headers.has("cache-control")) {
-      // The document changes with the program only; a client may keep it and ask whether it still holds.
+      // The document changes only with the program, so a client may cache it and revalidate.
       response.headers.set("cache-control", pathOf(target) === DOCUMENT ? "no-cache" : NO_STORE);
     }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
@@ -145,7 +144,7 @@ export function createApp(deps: AppDeps): App {
   const head = async (request: Request, target: string, id: string): Promise<Response> =>
     withoutBody(await make(request, target, id));
 
-  /** Answers; throws or rejects with what went wrong. */
+  /** Returns the response. Throws or rejects with the error. */
   const answer = (request: Request, target: string, path: string, id: string): Response | Promise<Response> => {
     if (request.method === "OPTIONS" && isOfApi(path)) return preflight(id);
     admit(request, target, path, deps);
@@ -179,15 +178,15 @@ export function createApp(deps: AppDeps): App {
   };
 }
 
-/** What a route answered a request under way: a response would copy its bytes only for them to be read back out. */
+/** Responses of routes, by request in progress. A `Response` through the router would cost two copies of the bytes. */
 const answers = new WeakMap<Request, RouteAnswer>();
 
-/** The parameters that the operation of a request under way doesn't know, for its answer or its error. */
+/** Unknown parameters by request in progress, for the header of its response or its error. */
 const unknowns = new WeakMap<Request, string>();
 
 type Operation = (search: string, address: string) => Promise<RouteAnswer>;
 
-/** Keeps a route's answer for who asked the router, and gives that what it may answer with instead. */
+/** Stores an operation's response in `answers` and returns an empty `Response` to the router. */
 const respondTo =
   (operation: Operation, known: ReadonlySet<string>) =>
   async ({ request, params }: { request: Request; params: { address: string } }): Promise<Response> => {
@@ -198,17 +197,17 @@ const respondTo =
     return new Response(null);
   };
 
-/** Ids of requests under way, for the log line of one that fails. */
+/** Request ids by request in progress, for the log line of a failure. */
 const requestIds = new WeakMap<Request, string>();
 
 function failure(error: unknown, id: string, logger: Logger): Response {
   if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
-  // In words that nobody took for what they mean: the operator may know them, the client is told to come back.
+  // The node's own error text goes to the operator's log; the client gets a 503 with retry-after.
   else if (isRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
   return errorResponse(error);
 }
 
-/** Checks length, key and rate. @throws ApiError 400, 401, 429 */
+/** Checks URL length, key and rate. @throws ApiError 400, 401, 429 */
 function admit(request: Request, target: string, path: string, { keys, limiter }: AppDeps): void {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
@@ -221,7 +220,7 @@ const isOfApi = (path: string): boolean => path === API_PREFIX || path.startsWit
 
 const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
 
-/** The parameter that makes a URL too long: an over-long cursor is told so by its name. */
+/** Returns the longest parameter of a URL that is too long, so that the error can name it. */
 function longestParameter(target: string): string {
   let longest = { name: "url", length: 0 };
   for (const part of searchOf(target).split("&")) {
@@ -257,10 +256,10 @@ function createRoutes(deps: AppDeps): Elysia {
       hidden,
     )
     .get("/health/live", () => json('{"status":"live"}'), {
-      detail: healthDetail("live", "Whether the process answers"),
+      detail: healthDetail("live", "Liveness: the process answers"),
     })
     .get("/health/ready", () => json('{"status":"ready"}'), {
-      detail: healthDetail("ready", "Whether the event log is open"),
+      detail: healthDetail("ready", "Readiness: the event log is open"),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
@@ -271,7 +270,7 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: nftDetail(deps.maxPageSize, deps.wireTypes),
     })
     .get(`${API_PREFIX}/erc20/:address/price`, respondTo(price, PRICE_PARAMETERS), { detail: priceDetail() });
-  // The plugin makes the document out of the routes above; its own page is not served: ours is.
+  // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({
       path: PLUGIN_PAGE,
@@ -307,7 +306,7 @@ async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
 
 /** @throws ApiError 426 */
 function notAnUpgrade(): never {
-  throw new ApiError(426, "upgrade_required", "this path speaks WebSocket: send an upgrade", {
+  throw new ApiError(426, "upgrade_required", "this path is a WebSocket: send an upgrade request", {
     headers: { upgrade: "websocket", connection: "Upgrade" },
   });
 }

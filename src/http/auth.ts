@@ -1,6 +1,6 @@
 /**
- * API keys and their rate. Only SHA-256 of keys is ever kept; comparing takes the same time whichever key, or none, is
- * right. One token bucket a key.
+ * API keys and their rate limit. Only SHA-256 hashes of keys are kept. A comparison takes the same time for every key,
+ * valid or not. One token bucket per key.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
@@ -14,7 +14,7 @@ export class KeyRing {
     this.#hashes = hashes.map((hash) => Buffer.from(hash, "hex"));
   }
 
-  /** The index of the key. @throws ApiError 401 */
+  /** Returns the index of the key. @throws ApiError 401 */
   check(key: string | null | undefined): number {
     if (key === null || key === undefined || key === "") {
       throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
@@ -24,7 +24,7 @@ export class KeyRing {
     return index;
   }
 
-  /** The index of the key, or -1. Every hash is compared, so that time says nothing. */
+  /** Returns the index of the key, or -1. Compares every hash, so that the time reveals nothing. */
   find(key: string): number {
     const hash = Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array;
     let found = -1;
@@ -45,7 +45,7 @@ export class RateLimiter {
     this.#clock = clock;
   }
 
-  /** Takes one token of the key's bucket, which holds a minute's worth. @throws ApiError 429 with Retry-After */
+  /** Takes one token from the key's bucket, which holds one minute's worth. @throws ApiError 429 with Retry-After */
   take(key: number): void {
     const now = this.#clock.monotonic();
     const perMs = this.#perMinute / 60_000;

@@ -1,4 +1,4 @@
-/** The OpenAPI document's operations. Bodies are in `models.ts`, examples in `examples.ts`. */
+/** The operations of the OpenAPI document. Bodies are in `models.ts`, examples in `examples.ts`. */
 import { CHAINS, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { EXCHANGES } from "../chains/exchanges.ts";
 import { NO_STORE } from "./answers.ts";
@@ -21,23 +21,23 @@ const header = (description: string, example: unknown, schema: object = { type: 
   example,
 });
 
-/** Headers by their name in the document. Not all of them are on every answer that may have them. */
+/** Headers by their name in the document. A response has only those that apply to it. */
 export const HEADERS = {
-  RequestId: header("Names the request in the server's log", HEADER_EXAMPLES.requestId),
-  CacheControl: header("How the answer may be cached", "private, no-cache"),
-  NoStore: header("No cache may keep the answer", NO_STORE),
-  ETag: header("For If-None-Match", HEADER_EXAMPLES.etag),
-  AsOfBlock: header("The block that the answer is true at", HEADER_EXAMPLES.block),
-  AsOfHash: header("Hash of that block, where it is known", HEADER_EXAMPLES.hash),
-  AsOfTime: header("Time of that block, ISO 8601, where its header is known", HEADER_EXAMPLES.time),
-  Finality: header("Whether that block is final", "finalized", {
+  RequestId: header("Id of the request in the server's log", HEADER_EXAMPLES.requestId),
+  CacheControl: header("Caching rules of the response", "private, no-cache"),
+  NoStore: header("No cache may store the response", NO_STORE),
+  ETag: header("Entity tag, for If-None-Match", HEADER_EXAMPLES.etag),
+  AsOfBlock: header("Block that the response is valid for", HEADER_EXAMPLES.block),
+  AsOfHash: header("Hash of that block, if known", HEADER_EXAMPLES.hash),
+  AsOfTime: header("Time of that block, ISO 8601, if its header is known", HEADER_EXAMPLES.time),
+  Finality: header("Finality of that block", "finalized", {
     type: "string",
     enum: ["finalized", "latest", "stale"],
   }),
-  ChainStatus: header("Says halted after a fork deeper than finality", "halted", { type: "string", enum: ["halted"] }),
-  RetryAfter: header("Seconds to wait before asking again", 5, { type: "integer", format: "int32" }),
+  ChainStatus: header("halted after a reorg deeper than finality", "halted", { type: "string", enum: ["halted"] }),
+  RetryAfter: header("Seconds to wait before a retry", 5, { type: "integer", format: "int32" }),
   UnknownParameters: header(
-    "The first five query parameters that the operation doesn't know and ignored, percent-encoded, cut at 64 characters",
+    "The first five query parameters that the operation ignored as unknown, percent-encoded, cut at 64 characters",
     HEADER_EXAMPLES.unknown,
   ),
   Upgrade: header("The protocol of this path", "websocket"),
@@ -67,14 +67,14 @@ const content = (schema: SchemaName, example: unknown) => ({
 });
 
 const ERRORS = {
-  400: "A bad parameter: the message names it and says what is allowed; or a chain that is not enabled",
+  400: "Invalid parameter: the message names it and the allowed values; or the chain is not enabled",
   401: "No API key, or a wrong one",
-  404: "Not found, or no price; code and details say why",
-  409: "as_of_block is above what is indexed while the backfill runs",
+  404: "Not found, or no price; code and details give the reason",
+  409: "as_of_block is above the indexed blocks while the backfill runs",
   410: "The cursor's block left the canonical chain",
-  426: "Not an upgrade",
+  426: "Not a WebSocket upgrade",
   429: "Rate limit exceeded; see Retry-After",
-  500: "A fault of the server",
+  500: "Internal server error",
   503: "No endpoint of the chain answers, or the server is starting; see Retry-After",
 } as const;
 
@@ -86,7 +86,7 @@ const MORE_HEADERS: Partial<Record<ErrorStatus, Readonly<Record<string, keyof ty
   503: { "retry-after": "RetryAfter" },
 };
 
-/** @param unread of an operation with parameters: refusals that come before its query is read */
+/** @param unread statuses that are returned before the query is parsed, so without the header of unknown parameters */
 function refusals(
   statuses: readonly ErrorStatus[],
   examples: Partial<Record<ErrorStatus, ErrorModel>> = {},
@@ -102,7 +102,7 @@ function refusals(
 
 const success = (schema: SchemaName, example: unknown) => ({
   200: { description: "OK", headers: headers(ANSWERED), content: content(schema, example) },
-  304: { description: "As the client has it, by If-None-Match", headers: headers(ANSWERED) },
+  304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(ANSWERED) },
 });
 
 interface ParameterSchema {
@@ -110,7 +110,7 @@ interface ParameterSchema {
   readonly [key: string]: unknown;
 }
 
-/** Optional parameters with their examples. */
+/** Makes optional query parameters with their examples. */
 function queries<Examples extends Readonly<Record<string, unknown>>>(
   examples: Examples,
   parameters: readonly [keyof Examples & string, ParameterSchema, string, object?][],
@@ -131,7 +131,7 @@ const addressParameter = (example: string) => ({
   in: "path",
   required: true,
   schema: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" },
-  description: "20-byte hex; a mixed-case address must have a right EIP-55 checksum",
+  description: "20-byte hex; a mixed-case address must have a valid EIP-55 checksum",
   example,
 });
 
@@ -145,7 +145,7 @@ const flag = (fallback: boolean) => ({ type: "boolean", default: fallback });
 const BLOCK = { type: "integer", format: "int64", minimum: 0 };
 const SECURITY = [{ ApiKeyAuth: [] }];
 
-/** The listing operation. */
+/** The NFT listing operation. */
 export function nftDetail(maxPageSize: number, wire: WireTypes): object {
   const integer = { type: "integer", format: "int32" };
   const limit = { ...integer, minimum: 1, maximum: maxPageSize, default: Math.min(100, maxPageSize) };
@@ -164,15 +164,15 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
         ["limit", limit, "Desired page size"],
         ["totalRanges", { ...integer, minimum: 1, maximum: 1_000 }, "Number of subranges to split into"],
         ["range", { ...integer, minimum: 0, maximum: 999 }, "Subrange to query, from 0; needs totalRanges"],
-        ["disable_total", flag(true), "false: the total is counted", { deprecated: true }],
-        ["cursor", { type: "string" }, "Cursor of the previous page; an empty one is none"],
+        ["disable_total", flag(true), "false counts the total", { deprecated: true }],
+        ["cursor", { type: "string" }, "Cursor of the previous page; empty is the same as absent"],
         ["normalizeMetadata", flag(false), "Adds normalised metadata"],
         ["media_items", flag(false), "Adds preview media"],
-        ["as_of_block", BLOCK, "The listing as it stood after that block"],
+        ["as_of_block", BLOCK, "The listing as it was at the end of that block"],
         [
           "metadata_as_of",
           { type: "string", format: "date-time" },
-          "The metadata known then instead of the newest; ISO 8601 with its zone",
+          "Uses the metadata known at that time instead of the newest; ISO 8601 with a time zone",
         ],
         ["holders", flag(false), "One record per token id and owner"],
       ]),
@@ -193,7 +193,7 @@ export function priceDetail(): object {
   return {
     operationId: "getTokenPrice",
     summary: "Get ERC20 token price",
-    description: "The price of one token, in the native coin and in US dollars, now or after a block.",
+    description: "The price of one token, in the native coin and in US dollars, now or at the end of a block.",
     tags: ["Token"],
     security: SECURITY,
     parameters: [
@@ -203,18 +203,18 @@ export function priceDetail(): object {
         [
           "include",
           { type: "string", enum: INCLUDES },
-          "What to add: percent_change, provenance, or both joined by a comma; not empty",
+          "Fields to add: percent_change, provenance, or both joined by a comma; not empty",
         ],
         [
           "exchange",
           { type: "string", minLength: 1 },
           `${exchanges}, a stand-in name such as dexa_v2, or a factory's address`,
         ],
-        ["to_block", BLOCK, "The price after that block"],
+        ["to_block", BLOCK, "The price at the end of that block"],
         [
           "min_liquidity_usd",
           { type: "number", format: "double", minimum: 0 },
-          "Floor of a pool's smaller side; plain digits, no exponent",
+          "Least depth of a pool's smaller side, in US dollars; plain digits, no exponent",
         ],
       ]),
     ],
@@ -225,13 +225,13 @@ export function priceDetail(): object {
   };
 }
 
-/** The WebSocket channel's door. */
+/** The WebSocket upgrade. */
 export function socketDetail(): object {
   return {
     operationId: "subscribe",
     summary: "WebSocket channel",
     description:
-      "Upgrade to a WebSocket. The key goes into the header, or, from a browser, into the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; the server tells status, progress, indexed, transfers, metadata, reorged and failed.",
+      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}. The server sends status, progress, indexed, transfers, metadata, reorged and failed.",
     tags: ["Push"],
     security: SECURITY,
     responses: {
@@ -241,7 +241,7 @@ export function socketDetail(): object {
   };
 }
 
-/** The previews. */
+/** The preview operation. */
 export function mediaDetail(): object {
   const { hash, size } = PARAMETER_EXAMPLES.media;
   const binary = { schema: { type: "string", format: "binary" } };
@@ -250,7 +250,7 @@ export function mediaDetail(): object {
   return {
     operationId: "getMediaPreview",
     summary: "Get a preview picture",
-    description: "As a record's media names it: by its own SHA-256, so it never changes.",
+    description: "A preview from a record's media. The URL contains its SHA-256, so its content never changes.",
     tags: ["NFT"],
     security: [],
     parameters: [
@@ -271,13 +271,13 @@ export function mediaDetail(): object {
     ],
     responses: {
       200: { description: "OK", headers: headers(caching), content: { "image/webp": binary } },
-      304: { description: "As the client has it, by If-None-Match", headers: headers(caching) },
+      304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(caching) },
       ...refusals([404]),
     },
   };
 }
 
-/** Whether the process answers, or whether it is ready. */
+/** The liveness or readiness operation. */
 export function healthDetail(operationId: "live" | "ready", summary: string): object {
   return {
     operationId,
@@ -306,6 +306,6 @@ export function metricsDetail(): object {
 export const INFO = {
   title: "EVM data service",
   version: "2.0",
-  description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this very server.",
+  description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this server.",
   license: { name: "MIT" },
 };

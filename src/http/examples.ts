@@ -1,6 +1,6 @@
 /**
- * Examples of the OpenAPI document, typed by the schemas they stand beside. The values are of the shape that real answers
- * have; a test holds each against its schema.
+ * Examples of the OpenAPI document, typed by their schemas. The values have the shape of real responses. A test checks
+ * each example against its schema.
  */
 import type { ErrorCode } from "../core/errors.ts";
 import type { ErrorModel, HealthModel, NftPageModel, TokenPriceModel, WireTypes } from "./models.ts";
@@ -10,7 +10,7 @@ const TOKEN_ADDRESS = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
 const PICTURE = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234";
 const PREVIEW = "c0ffee0000000000000000000000000000000000000000000000000000000001";
 
-/** Headers by name. */
+/** Header examples by name. */
 export const HEADER_EXAMPLES = {
   requestId: "0b4e6a2c-4a27-4d4c-9c1a-1f1f0e5b7a55",
   etag: 'W/"e968996a16214729"',
@@ -20,7 +20,7 @@ export const HEADER_EXAMPLES = {
   hash: "0x5b1d8f0b7c9f4a3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2b1a0f9e8d7c6",
 } as const;
 
-/** Parameters by operation and name. */
+/** Parameter examples by operation and name. */
 export const PARAMETER_EXAMPLES = {
   nft: {
     address: NFT_ADDRESS,
@@ -48,7 +48,7 @@ export const PARAMETER_EXAMPLES = {
   media: { hash: PREVIEW, size: 100 },
 } as const;
 
-/** A page as the wire types have it. */
+/** Returns an example page with the given wire types. */
 export function pageExample(wire: WireTypes): NftPageModel {
   const isNative = wire === "native";
   const count = (value: number) => (isNative ? value : String(value));
@@ -157,20 +157,20 @@ export const healthExample = (status: HealthModel["status"]): HealthModel => ({ 
 const error = (code: ErrorCode, message: string, details?: ErrorModel["details"]): ErrorModel =>
   details === undefined ? { message, code } : { message, code, details };
 
-/** One error a status, as the service words it. */
+/** One error per status, with the service's own message. */
 export const ERROR_EXAMPLES = {
   400: error("invalid_parameter", "limit: must be a whole number from 1 to 500", { parameter: "limit" }),
   401: error("missing_api_key", "API KEY missing from x-api-key header"),
   404: error("not_found", "no such path; see /swagger"),
   409: error("not_indexed_yet", "as_of_block: the collection is indexed up to block 20999999; ask again later"),
   410: error("cursor_reorged", "cursor: its block left the canonical chain; start again without it"),
-  426: error("upgrade_required", "this path speaks WebSocket: send an upgrade"),
+  426: error("upgrade_required", "this path is a WebSocket: send an upgrade request"),
   429: error("rate_limited", "Rate limit exceeded"),
   500: error("internal", "internal error; the request id names it in the server's log"),
   503: error("chain_unavailable", "no endpoint of eth answers at the moment; try again later"),
 } as const;
 
-/** A listing's 404, and a price's. */
+/** The 404 of the listing, and the 404 of the price. */
 export const NO_CONTRACT = error("not_a_contract", `address: there is no contract at ${NFT_ADDRESS} on eth`);
 export const NO_PRICE = error("low_liquidity", "No pools found with enough liquidity, to calculate the price", {
   pools: [

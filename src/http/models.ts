@@ -1,13 +1,13 @@
 /**
- * Answers as TypeBox schemas: one for each body, from which come the OpenAPI document and the static type. OpenAPI 3.0
- * has no null type, so what may be null says `nullable` beside its type. Only the wire types in force are described: a
- * client made from "a string or a number" can read neither.
+ * TypeBox schemas of the response bodies, one per body. The OpenAPI document and the static types derive from them.
+ * OpenAPI 3.0 has no null type, so a nullable field has `nullable` beside its type. Only the configured wire types are
+ * described, since code generators cannot handle "a string or a number".
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { MediaStatus } from "../metadata/media/media.ts";
 
-/** The forms of counts and flags: the seed's strings, or numbers and booleans. */
+/** The types of counts and flags: strings (`seed`), or numbers and booleans (`native`). */
 export type WireTypes = "seed" | "native";
 
 const text = (description: string, more: object = {}) => Type.String({ description, ...more });
@@ -21,15 +21,15 @@ const digits = (description: string) => text(description, { pattern: "^[0-9]+$" 
 const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });
 const blockHash = (description: string) => text(description, { pattern: "^0x[0-9a-f]{64}$" });
 
-/** One of several words. TypeBox' own union has `anyOf` with constants, which OpenAPI 3.0 does not know. */
+/** One of several words. TypeBox's own union makes `anyOf` with constants, which OpenAPI 3.0 does not know. */
 const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
   Type.Unsafe<T[number]>({ type: "string", enum: [...words], description });
 
-/** A schema by its name in the document. */
+/** References a schema by its name in the document. */
 const named = <T extends TSchema>(name: string, _schema: T) =>
   Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${name}` });
 
-/** "" unless a parameter asks for the object: the seed's own way to leave a field out. */
+/** The object, or "" unless a parameter requests it: the seed API leaves a field out in this way. */
 const orEmpty = <T extends TSchema>(name: string, schema: T, description: string) =>
   Type.Unsafe<"" | Static<T>>({ description, oneOf: [{ type: "string", enum: [""] }, named(name, schema)] });
 
@@ -38,24 +38,24 @@ const Attribute = Type.Object({
   value: Type.Unknown({ description: "Any JSON value, in the type that the metadata gives it" }),
   display_type: nullableText("How to show the value, such as number or date"),
   max_value: Type.Unknown({ description: "Largest value of the trait; mostly null" }),
-  trait_count: Type.Number({ format: "double", description: "As the metadata says, else 0" }),
-  order: Type.Unknown({ description: "Place among the traits; mostly null" }),
+  trait_count: Type.Number({ format: "double", description: "From the metadata, else 0" }),
+  order: Type.Unknown({ description: "Position among the traits; mostly null" }),
 });
 
 const NormalizedMetadata = Type.Object({
   name: nullableText("Name of the token"),
   description: nullableText("Description of the token"),
-  image: nullableText("URI of the picture"),
+  image: nullableText("URI of the image"),
   external_link: nullableText("Link to the token's page"),
   external_url: nullableText("Link to the token's page"),
-  animation_url: nullableText("URI of a film, sound or page"),
+  animation_url: nullableText("URI of a video, sound or page"),
   attributes: Type.Array(named("Attribute", Attribute)),
 });
 
 const Preview = Type.Object({
   height: int32("Pixels"),
   width: int32("Pixels"),
-  url: text("Absolute URL below the server's public one", { format: "uri" }),
+  url: text("Absolute URL under the server's public URL", { format: "uri" }),
 });
 
 const preview = named("Preview", Preview);
@@ -71,12 +71,12 @@ const MEDIA_STATUSES = [
 ] as const satisfies readonly MediaStatus[];
 
 const Media = Type.Object({
-  status: oneOf(MEDIA_STATUSES, "How far the previews are, or why there are none"),
-  mimetype: nullableText("Type of the original, by its content"),
+  status: oneOf(MEDIA_STATUSES, "Progress of the previews, or the reason that there are none"),
+  mimetype: nullableText("Media type of the original, detected from its content"),
   category: nullableText("image, video, audio and the like"),
-  original_media_url: nullableText("As the metadata names it; null when it names none"),
+  original_media_url: nullableText("URL from the metadata; null when it has none"),
   parent_hash: nullableText("SHA-256 of the original"),
-  updatedAt: nullableTime("When the picture was examined"),
+  updatedAt: nullableTime("Time at which the image was examined"),
   media_collection: Type.Unsafe<Static<typeof Previews> | null>({
     ...Previews,
     nullable: true,
@@ -84,7 +84,7 @@ const Media = Type.Object({
   }),
 });
 
-/** A whole number as the seed writes it, or as one. */
+/** A whole number: a string of digits, or a number with `native`. */
 const count = (wire: WireTypes, description: string) =>
   Type.Unsafe<string | number>(wire === "native" ? int64(description) : digits(description));
 const flag = (wire: WireTypes, description: string) =>
@@ -103,18 +103,18 @@ const nftRecord = (wire: WireTypes) =>
     block_number: digits("Block of the last transfer"),
     block_number_minted: digits("Block of the first mint"),
     contract_type: text("ERC721, ERC1155, or the family of a contract older than both: CRYPTOPUNKS, MOONCATS"),
-    token_uri: nullableText("As the contract gave it"),
+    token_uri: nullableText("Token URI as the contract returned it"),
     metadata: nullableText("The raw JSON as one string"),
     normalized_metadata: orEmpty("NormalizedMetadata", NormalizedMetadata, '"" unless normalizeMetadata=true'),
     media: orEmpty("Media", Media, '"" unless media_items=true'),
-    minter_address: text("Receiver of the first mint; a sentence for ERC-1155, where no token has a single one"),
-    amount: digits("1, or what is in circulation of an ERC-1155 token"),
+    minter_address: text("Receiver of the first mint; a fixed sentence for ERC-1155, where a token can have several"),
+    amount: digits("1, or the circulating amount of an ERC-1155 token"),
     name: text("Name of the collection"),
     symbol: text("Symbol of the collection"),
-    possible_spam: flag(wire, "Whether the contract looks like spam"),
-    verified_collection: flag(wire, "Whether the operator knows the contract as genuine"),
-    last_token_uri_sync: nullableTime("When the URI was last read"),
-    last_metadata_sync: nullableTime("When the metadata was last read"),
+    possible_spam: flag(wire, "true if the contract looks like spam"),
+    verified_collection: flag(wire, "true if the operator lists the contract as genuine"),
+    last_token_uri_sync: nullableTime("Time of the last read of the URI"),
+    last_metadata_sync: nullableTime("Time of the last read of the metadata"),
   });
 
 const nftPage = (wire: WireTypes, record: ReturnType<typeof nftRecord>) => {
@@ -123,8 +123,8 @@ const nftPage = (wire: WireTypes, record: ReturnType<typeof nftRecord>) => {
     status: oneOf(["SYNCING", "SYNCED"], "SYNCED once the whole history is indexed"),
     total: Type.Unsafe<string | number | null>({ ...total, nullable: true }),
     page: count(wire, "Number of the page along the cursor, from 0"),
-    page_size: count(wire, "The limit in force"),
-    cursor: nullableText("For the next page; null on the last"),
+    page_size: count(wire, "The page size in effect"),
+    cursor: nullableText("Cursor of the next page; null on the last page"),
     result: Type.Array(named("NftRecord", record)),
   });
 };
@@ -147,17 +147,17 @@ const PoolState = Type.Object(
     token1: address("Second token"),
     decimals0: int32("Decimals of the first token"),
     decimals1: int32("Decimals of the second token"),
-    reserve0: Type.Optional(digits("Of a v2 pool")),
-    reserve1: Type.Optional(digits("Of a v2 pool")),
-    sqrtPriceX96: Type.Optional(digits("Of a v3 pool")),
-    liquidity: Type.Optional(digits("Of a v3 pool: liquidity in range")),
+    reserve0: Type.Optional(digits("v2 pools only")),
+    reserve1: Type.Optional(digits("v2 pools only")),
+    sqrtPriceX96: Type.Optional(digits("v3 pools only")),
+    liquidity: Type.Optional(digits("v3 pools only: liquidity in range")),
     stableCurve: Type.Optional(Type.Boolean({ description: "true for a pair on the curve of x³y + y³x" })),
-    balance0: Type.Optional(digits("What the pool holds of the first token, where known: depth counts only as far")),
-    balance1: Type.Optional(digits("What the pool holds of the second token, where known")),
+    balance0: Type.Optional(digits("The pool's balance of the first token, if known; caps its depth")),
+    balance1: Type.Optional(digits("The pool's balance of the second token, if known; caps its depth")),
     block: int64("Block of the state"),
     blockHash: blockHash("Hash of that block"),
-    transactionHash: Type.Optional(blockHash("Transaction that left the state, where a log tells it")),
-    logIndex: Type.Optional(int32("Place of that log in its block")),
+    transactionHash: Type.Optional(blockHash("Transaction that set the state, if it comes from a log")),
+    logIndex: Type.Optional(int32("Index of that log in its block")),
   },
   { description: "State of one pool: enough to recompute its price to the last digit" },
 );
@@ -165,7 +165,7 @@ const PoolState = Type.Object(
 const DisputedStablecoin = Type.Object({
   address: address("The stablecoin, lower case"),
   symbol: text("Symbol of the stablecoin"),
-  usdPrice: decimal("Its own price in US dollars"),
+  usdPrice: decimal("Its measured price in US dollars"),
 });
 
 const Provenance = Type.Object(
@@ -173,20 +173,20 @@ const Provenance = Type.Object(
     route: Type.Array(named("PoolState", PoolState), { description: "From the token to the dollar" }),
     nativeRoute: Type.Optional(
       Type.Array(named("PoolState", PoolState), {
-        description: "Pool of the native price, where the route does not pass it",
+        description: "Pool of the native price, if it is not on the route",
       }),
     ),
     liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
     confidence: decimal("From 0 to 1; at most 0.5 while stablecoins are in dispute"),
     disputedStablecoins: Type.Optional(
       Type.Array(named("DisputedStablecoin", DisputedStablecoin), {
-        description: "Configured stablecoins more than 2 % off a believed one; left out while all agree",
+        description: "Configured stablecoins that are more than 2 % off a trusted one; absent while all agree",
       }),
     ),
-    twap30m: nullableText("Average of 30 minutes in US dollars; null where the logs do not tell"),
-    spreadPercent: decimal("Between the usable routes"),
+    twap30m: nullableText("30-minute average in US dollars; null if it cannot be computed"),
+    spreadPercent: decimal("Spread between the usable routes, in per cent"),
   },
-  { description: "With include=provenance: the pool states that the price follows from" },
+  { description: "With include=provenance: the pool states that the price is computed from" },
 );
 
 const TokenPrice = Type.Object({
@@ -197,48 +197,48 @@ const TokenPrice = Type.Object({
   nativePrice: Type.Unsafe<Static<typeof NativePrice> | null>({
     ...NativePrice,
     nullable: true,
-    description: "Null where the token has a dollar price and the native coin none",
+    description: "Null if the token has a dollar price but the native coin has none",
   }),
   usdPrice: Type.Number({ format: "double", description: "US dollars for one whole token" }),
-  usdPriceFormatted: decimal("The shortest decimal that reads back as usdPrice"),
-  "24hrPercentChange": Type.Optional(decimal("With include=percent_change, when there was a price then")),
-  exchangeAddress: text('The factory; "" where no pool measures the price'),
+  usdPriceFormatted: decimal("The shortest decimal that parses back to usdPrice"),
+  "24hrPercentChange": Type.Optional(decimal("With include=percent_change, if there was a price 24 hours earlier")),
+  exchangeAddress: text('The factory; "" if no pool measures the price'),
   exchangeName: text("Display name of the exchange"),
   tokenAddress: address("The token"),
-  toBlock: digits("The block priced at"),
+  toBlock: digits("Block of the price"),
   provenance: Type.Optional(named("Provenance", Provenance)),
 });
 
-const ErrorCode = oneOf(ERROR_CODES, "What went wrong, for programs");
+const ErrorCode = oneOf(ERROR_CODES, "Error code, for programs");
 
 const SkippedPool = Type.Object(
   {
     pool: address("The pool"),
     exchange: text("Display name of the exchange"),
-    reason: text("Why it was not used"),
+    reason: text("Reason to skip the pool"),
     liquidityUsd: Type.Optional(decimal("Its smaller side in US dollars")),
-    minLiquidityUsd: Type.Optional(decimal("The floor that it is under")),
+    minLiquidityUsd: Type.Optional(decimal("The liquidity floor that it is below")),
   },
-  { additionalProperties: Type.String(), description: "A pool that was not used, with the numbers behind that" },
+  { additionalProperties: Type.String(), description: "A skipped pool, with the numbers behind the reason" },
 );
 
 const ErrorDetails = Type.Object(
   {
-    parameter: Type.Optional(text("The parameter that is at fault")),
+    parameter: Type.Optional(text("Name of the invalid parameter")),
     pools: Type.Optional(Type.Array(named("SkippedPool", SkippedPool))),
   },
   { additionalProperties: true },
 );
 
 const ErrorBody = Type.Object({
-  message: text("What went wrong and what is allowed, in words"),
+  message: text("The error and the allowed values, in words"),
   code: named("ErrorCode", ErrorCode),
   details: Type.Optional(named("ErrorDetails", ErrorDetails)),
 });
 
-const Health = Type.Object({ status: oneOf(["live", "ready"], "How the process is") });
+const Health = Type.Object({ status: oneOf(["live", "ready"], "State of the process") });
 
-/** The document's schemas by name, with the wire types in force. */
+/** Returns the document's schemas by name, with the configured wire types. */
 export function schemasOf(wire: WireTypes) {
   const NftRecord = nftRecord(wire);
   const NftPage = nftPage(wire, NftRecord);

@@ -1,4 +1,7 @@
-/** GET /api/v2/nft/:address: parameters to a page, from memory. Asking for an unknown contract requests its indexing. */
+/**
+ * GET /api/v2/nft/:address: parameters in, a page from memory out. A request for an unknown contract requests its
+ * indexing. Reads no chain data itself.
+ */
 import type { Chain } from "../chains/chains.ts";
 import { currentCollection, type ShownChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
@@ -20,24 +23,24 @@ import type { Prices } from "../prices/price-service.ts";
 import { isNamed, jsonHeaders, type RouteAnswer, readyAnswer } from "./answers.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
 
-/** An enabled chain, as the listing needs it. */
+/** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
   readonly view: ShownChain;
-  /** The header of a block that is not in memory; undefined when the node does not answer soon enough. */
+  /** Returns the header of a block that is not in memory; undefined when the node does not answer soon enough. */
   headerOf(block: number): Promise<HeaderRef | undefined>;
-  /** What is known of the entries' metadata: of the first of them, where all would be too much for a page. */
+  /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
-  /** Changes when what is known of any token's metadata does; undefined while nothing is in memory. */
+  /** Changes with any token's metadata; undefined while none is in memory. */
   metadataVersion(address: Address): number | undefined;
-  /** Whether a fork deeper than finality keeps the chain from being followed. */
+  /** True if a reorg deeper than finality stopped the follower. */
   isHalted(): boolean;
 }
 
 /** A page of an empty listing. */
 const NO_FACTS: KnownFacts = { facts: [], isSettled: true };
 /**
- * How long a page is given again unread. What it says is held against the versions it was made of at each hit; only what
- * reading it sets off, looking at tokens whose time has come, is put off by so much.
+ * Longest use of a cached page. Each cache hit checks the versions that the page was made of. The bound exists because
+ * building a page also triggers the refresh of stale tokens, which a cache hit does not.
  */
 const KEPT_MS = 30_000;
 const UNSETTLED_MS = 1_000;
@@ -49,28 +52,28 @@ export interface NftRouteDeps {
   readonly maxPageSize: number;
   readonly wireTypes: "seed" | "native";
   nftChain(chain: Chain): NftChain | undefined;
-  /** What a contract that says nothing is called; the same object for as long as that holds. */
+  /** Returns the names for a contract that returns none itself; the same object until they change. */
   namesOf(chainId: number, address: Address): ContractNames | undefined;
   requestIndexing(chainId: number, address: Address): Promise<void>;
-  /** Has a contract that was found to be no NFT at `version` identified anew. */
+  /** Requests a new identification of a contract that was not an NFT at `version`. */
   requestIdentification(chainId: number, address: Address, version: number): void;
 }
 
-/** The block that an answer is true of. */
+/** The block that a response is valid for. */
 interface AsOf {
   readonly block: number;
-  /** "" where it is not known. */
+  /** "" when unknown. */
   readonly hash: Hash | "";
-  /** Seconds since the epoch; undefined where the header is not known. */
+  /** Unix seconds; undefined when the header is unknown. */
   readonly time?: number | undefined;
   readonly finalized: boolean;
 }
 
-/** Headers of every answer of the two operations: caching, and what the answer is true of. */
+/** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
 function answerHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
   return {
     "cache-control": "private, no-cache",
-    // Not in the contract: what is served is what was known when the chain went back on its finality.
+    // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
     ...(isHalted ? { "x-chain-status": "halted" } : {}),
     ...(asOf === undefined
       ? {}
@@ -90,7 +93,7 @@ function notEnabled(chain: Chain): ApiError {
   });
 }
 
-/** Hash and time of a walk's block. The node is asked only for a block without a hash; no page waits for a time alone. */
+/** Returns hash and time of a walk's block. Asks the node only if the hash is unknown, not for a time alone. */
 async function blockOf({ block, hash, time }: Walk, { view, headerOf }: NftChain): Promise<Omit<AsOf, "finalized">> {
   const header = hash === "" ? await headerOf(block) : view.header(block);
   const isSame = header !== undefined && (hash === "" || header.hash === hash);
@@ -141,7 +144,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const { walk, finalized } = plan;
     const asOf = walk === undefined ? undefined : { ...(await blockOf(walk, runtime)), finalized };
     const native = deps.wireTypes === "native";
-    // Nothing is awaited between a page and the copy of its bytes.
+    // No await from here to the copy of the page's bytes, which it shares with the next page.
     const names = deps.namesOf(chainId, address);
     const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, names, time: asOf?.time });
     const answer = readyAnswer(page.body, 200, jsonHeaders(answerHeaders(asOf, runtime.isHalted())));
@@ -158,7 +161,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
   };
 }
 
-// GET /api/v2/erc20/:address/price: parameters to the price service of the chain.
+// GET /api/v2/erc20/:address/price: passes the parsed parameters to the chain's price service.
 
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
@@ -183,7 +186,10 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
   };
 }
 
-/** What comes while the client can still be told. What does not is worked on: who asks again shares it. @throws ApiError 503 */
+/**
+ * Waits for an answer until the timeout. The computation continues after it, and a retry shares it.
+ * @throws ApiError 503 after the timeout
+ */
 async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
   const answered = await withTimeout(clock, LIMITS.answerMs, answering);
   if (answered !== undefined) return answered.value;
@@ -191,11 +197,11 @@ async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): 
   throw new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } });
 }
 
-// GET /media/:hash/:size: previews by their own SHA-256, without a key. Nothing else of the blob table is served: the
-// bytes must be a picture of ours of that size, whatever the hash names.
+// GET /media/:hash/:size: previews by their own SHA-256, without a key. Serves nothing else of the blob table: the hash
+// must name a preview of this service in that size.
 
 export interface MediaRouteDeps {
-  /** A stored preview's bytes; undefined when the hash names none of that size. */
+  /** Returns a stored preview's bytes; undefined when the hash names no preview of that size. */
   preview(hash: Hash, size: number): Promise<Uint8Array | undefined>;
 }
 
@@ -211,7 +217,7 @@ export function createMediaRoute(
     if (bytes === undefined) throw new ApiError(404, "not_found", "there is no such preview");
     const headers = {
       "content-type": "image/webp",
-      // It is named by its content.
+      // The URL contains the hash of the content, so the content never changes.
       "cache-control": "public, max-age=31536000, immutable",
       etag: `"${hash}"`,
       "x-content-type-options": "nosniff",

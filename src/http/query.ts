@@ -1,11 +1,11 @@
-/** Parameters of the routes, from raw text to typed values. A 400 names the parameter and says what is allowed. */
+/** Parses the routes' parameters from raw text to typed values. A 400 names the parameter and the allowed values. */
 import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
 import { invalidParameter } from "../core/errors.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import type { FirstPage } from "../listings/pages.ts";
 
-// Query parameters that an operation doesn't know: they change nothing, and the answer names the first of them.
+// Finds query parameters that an operation doesn't know. They are ignored; a response header names the first five.
 
 export const UNKNOWN_PARAMETERS = "x-unknown-parameters";
 /** Five names of 64 characters with separators: at most 328 bytes of header. */
@@ -20,7 +20,7 @@ export const PRICE_PARAMETERS: ReadonlySet<string> = new Set([
   ...["chain", "include", "exchange", "to_block", "min_liquidity_usd"],
 ]);
 
-/** The header's value for a query string; undefined where all parameters are known. */
+/** Returns the header's value for a query string; undefined when all parameters are known. */
 export function unknownParameters(search: string, known: ReadonlySet<string>): string | undefined {
   if (search === "") return undefined;
   const unknown = new Set<string>();
@@ -32,7 +32,7 @@ export function unknownParameters(search: string, known: ReadonlySet<string>): s
   return unknown.size === 0 ? undefined : Array.from(unknown, shown).join(", ");
 }
 
-/** The name percent-encoded, cut before a character that would pass the bound, so that it can be decoded. */
+/** Percent-encodes a name. Cuts it before the character that would exceed the bound, so that it can be decoded. */
 function shown(name: string): string {
   let text = "";
   for (const character of name) {
@@ -43,10 +43,10 @@ function shown(name: string): string {
   return text;
 }
 
-/** A query string as parsed: a list where the parameter was repeated. */
+/** A parsed query string. A repeated parameter is a list. */
 type RawQuery = Readonly<Record<string, string | readonly string[]>>;
 
-/** Parses a query string; keeps repetitions, so that they can be refused by name. */
+/** Parses a query string. Keeps repetitions, so that they can be refused by name. */
 export function parseQueryString(search: string): RawQuery {
   const query: Record<string, string | string[]> = Object.create(null);
   for (const [name, value] of new URLSearchParams(search)) {
@@ -58,7 +58,7 @@ export function parseQueryString(search: string): RawQuery {
   return query;
 }
 
-/** The parameter's one value. @throws ApiError 400 when it was given more than once */
+/** Returns a parameter's only value; undefined when absent. @throws ApiError 400 when it is repeated */
 function single(query: RawQuery, name: string): string | undefined {
   const value = query[name];
   if (value === undefined || typeof value === "string") return value;
@@ -81,11 +81,11 @@ export function addressOf(text: string): Address {
   try {
     decoded = decodeURIComponent(text);
   } catch {
-    // Left as it is: no address has a percent sign.
+    // Keeps the text: no valid address has a percent sign, so parsing refuses it.
   }
   const address = parseAddress(decoded);
   if (address === undefined) {
-    throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum");
+    throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum");
   }
   return address;
 }
@@ -93,7 +93,7 @@ export function addressOf(text: string): Address {
 function integer(query: RawQuery, name: string, min: number, max: number): number | undefined {
   const text = single(query, name);
   if (text === undefined) return undefined;
-  // Plain digits only: no sign, no exponent, no other script's digits.
+  // Accepts ASCII digits only: no sign, no exponent.
   const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
   throw invalidParameter(name, `must be a whole number from ${min} to ${max}`);
@@ -107,18 +107,18 @@ function flag(query: RawQuery, name: string, fallback: boolean): boolean {
 }
 
 interface NftQuery {
-  /** As it came; "" and absent are the same. */
+  /** The raw cursor. "" and absent are the same. */
   readonly cursor: string | undefined;
   readonly first: FirstPage;
   readonly normalizeMetadata: boolean;
   readonly mediaItems: boolean;
-  /** ms since the epoch; undefined: what is known now. */
+  /** ms since the epoch; undefined for the newest metadata. */
   readonly metadataAsOf: number | undefined;
 }
 
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
 
-/** Whether the calendar has the day: the engine takes 31 February for one in March. */
+/** True if the calendar has the day. The engine would accept 31 February as a day in March. */
 const isDay = (text: string): boolean => {
   const value = Date.parse(text);
   return !Number.isNaN(value) && new Date(value).toISOString().startsWith(text);
@@ -129,12 +129,12 @@ function time(query: RawQuery, name: string): number | undefined {
   if (text === undefined) return undefined;
   const value = ISO_TIME.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(value)) return value;
-  throw invalidParameter(name, "must be a time as of ISO 8601 with its zone, such as 2026-01-31T12:00:00Z");
+  throw invalidParameter(name, "must be an ISO 8601 time with a time zone, such as 2026-01-31T12:00:00Z");
 }
 
 const DEFAULT_LIMIT = 100;
 
-/** The listing's parameters. With a cursor, those it fixes are not looked at. @throws ApiError 400 */
+/** Parses the listing's parameters. A cursor fixes most of them; those are ignored then. @throws ApiError 400 */
 export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
   const normalizeMetadata = flag(query, "normalizeMetadata", false);
   const mediaItems = flag(query, "media_items", false);
@@ -152,7 +152,7 @@ export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
   const totalRanges = integer(query, "totalRanges", 1, LIMITS.maxTotalRanges);
   const range = integer(query, "range", 0, LIMITS.maxTotalRanges - 1);
   if (range !== undefined && totalRanges === undefined) {
-    throw invalidParameter("range", "needs totalRanges, the number of ranges, beside it");
+    throw invalidParameter("range", "needs totalRanges, the number of ranges, as well");
   }
   if (range !== undefined && totalRanges !== undefined && range >= totalRanges) {
     throw invalidParameter("range", `must be below totalRanges, so from 0 to ${totalRanges - 1}`);

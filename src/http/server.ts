@@ -1,6 +1,6 @@
 /**
- * The listening socket: HTTP to the app, upgrades to the channel. Holds what a socket may cost: size, rate and number
- * of messages, subscriptions, bytes a slow reader leaves unread.
+ * The listening socket: passes HTTP to the app and upgrades to the channel. Enforces the limits of a WebSocket: size
+ * and rate of messages, number of connections, bytes that a slow reader leaves unread.
  */
 import http from "node:http";
 import type { Server, ServerWebSocket } from "bun";
@@ -16,7 +16,7 @@ import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
 import type { KeyRing, RateLimiter } from "./auth.ts";
 
-/** What serves once the log is open. */
+/** The parts that serve requests once the log is open. */
 export interface Serving {
   readonly app: App;
   readonly channel: Channel;
@@ -29,7 +29,7 @@ interface ServerOptions {
   readonly host: string;
   readonly port: number;
   readonly clock: Clock;
-  /** Undefined until the log is open: then only `/health/live` is well. */
+  /** Undefined until the log is open. Until then only `/health/live` returns 200. */
   readonly serving: () => Serving | undefined;
 }
 
@@ -39,14 +39,14 @@ interface SocketData {
 
 const SOCKET_PATH = "/api/v2/ws";
 const SUBPROTOCOL = "evm.v2";
-/** Seconds without a message or a pong before a connection is taken for dead. */
+/** Seconds without a message or a pong until a connection counts as dead. */
 const IDLE_SECONDS = 120;
-/** How long a connection that is closed for being slow may take to read what it was sent. */
+/** Time for a slow reader to read the close frame before the socket is terminated. */
 const CLOSE_GRACE_MS = 5_000;
-/** Close codes: RFC 6455, and "try again later" of its registry. */
+/** WebSocket close codes: RFC 6455, and 1013 ("try again later") of the IANA registry. */
 const [POLICY_VIOLATION, TRY_LATER, GOING_AWAY] = [1008, 1013, 1001] as const;
 
-/** One client: counts what it sends, closes it when it does not read. */
+/** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
 class SocketPeer implements Peer {
   readonly #socket: ServerWebSocket<SocketData>;
   readonly #clock: Clock;
@@ -71,7 +71,7 @@ class SocketPeer implements Peer {
     }
   }
 
-  /** False when the client sends faster than it may; it is closed then. */
+  /** Counts a message. Returns false and closes the socket if the client exceeds the rate. */
   admit(): boolean {
     const now = this.#clock.monotonic();
     if (now - this.#windowStart >= 1_000) {
@@ -87,7 +87,7 @@ class SocketPeer implements Peer {
     if (this.#closing) return;
     this.#closing = true;
     this.#socket.close(code, reason);
-    // A client that never reads would keep the bytes for ever.
+    // A client that never reads would hold the buffered bytes for ever.
     this.#clock.after(CLOSE_GRACE_MS, () => this.#socket.terminate());
   }
 }
@@ -97,10 +97,10 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-/** Listens; resolves the port that was bound. @throws when it is taken */
+/** Starts to listen. Returns the bound port. @throws when the port is in use */
 export function startServer({ host, port, clock, serving }: ServerOptions): RunningServer {
   const peers = new Set<SocketPeer>();
-  // The runtime's own bound, 16 KB, answers with a bare 431; a cursor too long is to be refused by its name.
+  // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
     hostname: host,
@@ -126,7 +126,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       maxPayloadLength: LIMITS.maxSocketMessage,
       idleTimeout: IDLE_SECONDS,
       sendPings: true,
-      // Our own bound closes with a reason long before this one would without.
+      // `maxSocketBuffer` closes with a reason long before this bound would close without one.
       backpressureLimit: LIMITS.maxSocketBuffer * 16,
       open: (socket) => {
         const ready = serving();
@@ -157,7 +157,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     port: server.port ?? port,
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
-      // What is in flight is answered; then the rest is cut.
+      // Lets requests in flight finish, up to the grace period, then cuts all connections.
       await withTimeout(clock, LIMITS.stopGraceMs, server.stop(false));
       await server.stop(true);
     },
@@ -170,7 +170,7 @@ function whileStarting(path: string): Response {
   return named(errorResponse(new ApiError(503, "starting", "the event log is not open yet; try again", options)));
 }
 
-/** The answer with an id of its own, as every one has it. */
+/** Adds a request id to a response. */
 function named(response: Response, id: string = crypto.randomUUID()): Response {
   response.headers.set("x-request-id", id);
   return response;

@@ -1,6 +1,6 @@
 /**
- * The page at `/swagger`. Its script and style come from the `swagger-ui-dist` package and are served from here: it works
- * without internet.
+ * The page at `/swagger`. Script and style come from the `swagger-ui-dist` package and are served from this process, so
+ * the page works without internet access.
  */
 import { Elysia } from "elysia";
 
@@ -22,8 +22,9 @@ const PAGE = `<!DOCTYPE html>
 `;
 
 /**
- * Starts the page; a file of its own, so that the page needs no inline script. The page fills in and sends the example of
- * every parameter, an old cursor among them, so optional parameters lose theirs here.
+ * Starts the page. A separate file, so that the page needs no inline script. Swagger UI fills in and sends the example
+ * of every parameter, such as an expired cursor, so this script moves the examples of optional parameters into their
+ * descriptions.
  */
 const START = `const api = await (await fetch("/swagger/json")).json();
 for (const { get } of Object.values(api.paths)) {
@@ -48,9 +49,9 @@ const HTML = {
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'",
 };
 const [CSS, SCRIPT] = ["text/css; charset=utf-8", "text/javascript; charset=utf-8"];
-/** The packaged files change with the program's version only. */
+/** The packaged files change only with the program's version. */
 const ONE_DAY = "public, max-age=86400";
-/** It is no part of the document it shows. */
+/** Keeps these routes out of the OpenAPI document. */
 const HIDDEN = { detail: { hide: true } };
 
 function asset(name: string, type: string): () => Response {

@@ -1,4 +1,7 @@
-/** What the parts of one chain's prices share: its facts, its ports, and the memory they keep together. */
+/**
+ * The state that the parts of one chain's prices share: the chain, its ports, the books in memory and the session.
+ * `service.ts` builds it. Also defines `Subject`, the token that a request prices. Holds no logic.
+ */
 import type { LRUCache } from "lru-cache";
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
@@ -20,40 +23,40 @@ export interface PricesContext {
   readonly journal: Journal;
   readonly books: Books;
   readonly origins: Origins;
-  /** Factories of the chain's exchanges, in the contract's order. */
+  /** The chain's factories, in the order of the API's exchange list. */
   readonly venues: readonly Venue[];
-  /** Wrapped native, stablecoins, connectors. */
+  /** Wrapped native, stablecoins and connectors. */
   readonly references: readonly Address[];
-  /** A fingerprint of factories and reference tokens: sessions of processes with other ones are not believed. */
+  /** Fingerprint of factories and reference tokens. A session of a process with another fingerprint is ignored. */
   readonly listing: string;
-  /** This process's own session while it follows; see `coverage.ts`. */
+  /** This process's session while it follows the chain; see `coverage.ts`. */
   session: string | undefined;
-  /** Last block that came through the follower of this process. */
+  /** Last block that this process's follower applied. */
   followedTo: number | undefined;
-  /** Tokens other processes were asked about and this one does not hold, with the version of the stream that told. */
+  /** Tokens that other processes price and this one does not hold yet, with the stream version that announced them. */
   readonly wanted: Map<Address, number>;
-  /** Versions of streams that this process does not follow any more, as of its word that it does not. */
+  /** Streams that this process dropped, with the version in which it recorded that. */
   readonly left: LRUCache<StreamName, number>;
-  /** Reference tokens whose words this process has put in the log. */
+  /** Reference tokens with facts that this process has appended to the log. */
   readonly said: Set<Address>;
 }
 
-/** Where the past is read, as of now. */
+/** The source for reads of past blocks, with the final block known at this moment. */
 export const pastOf = ({ reader, origins, view }: PricesContext): PastSource => ({
   reader,
   origins,
   finalized: view.finalized()?.number ?? -1,
 });
 
-/** A token as its market needs it: its words and every pool that may price it. */
+/** A token with its facts and every pool that may price it. */
 export interface Subject {
   readonly token: Address;
   readonly facts: TokenFacts;
   readonly book: TokenBook;
-  /** Pools at a factory in no list, for this request only. */
+  /** Pools of an unlisted factory, used for this request only. */
   readonly extra: readonly Pool[];
-  /** The unlisted factory answered like one; true when none was asked for. */
+  /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
   readonly factoryAnswers: boolean;
-  /** The head at which factories and tokens have just been asked; undefined when memory knew. */
+  /** The head at which the node just answered for factories and tokens; undefined when memory had the answers. */
   readonly asked?: BlockHeader;
 }

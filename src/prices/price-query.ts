@@ -1,6 +1,7 @@
 /**
- * The price operation's parameters that do not depend on the chain, from raw strings to typed values. Strict: a
- * parameter given twice, an unknown word or an odd number is a 400 that names the parameter and what is allowed.
+ * Parses the price operation's query parameters that do not depend on the chain, from raw strings to typed values.
+ * Strict: a repeated parameter, an unknown word or a malformed number is a 400 that names the parameter and the allowed
+ * values.
  */
 import type { Chain } from "../chains/chains.ts";
 import { deploymentOf, type ExchangeChoice, exchangesOf, KNOWN_EXCHANGES, parseExchange } from "../chains/exchanges.ts";
@@ -9,7 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { Pool } from "./market/pools.ts";
 import { parseDecimal, type Rational } from "./market/rational.ts";
 
-/** As a query string parses: a list where the parameter was repeated. */
+/** A parsed query string. A repeated parameter is a list. */
 export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface PriceParameters {
@@ -21,7 +22,7 @@ export interface PriceParameters {
   readonly minLiquidityUsd?: Rational;
 }
 
-/** The one value of a parameter; undefined when absent. @throws ApiError 400 when it was repeated */
+/** Returns a parameter's only value; undefined when absent. @throws ApiError 400 when it is repeated */
 function single(raw: RawPriceQuery, name: string): string | undefined {
   const value = raw[name];
   if (value === undefined || typeof value === "string") return value;
@@ -45,7 +46,7 @@ function parseToBlock(text: string): number {
   return value;
 }
 
-/** @throws ApiError 400 `invalid_parameter` naming the parameter; parameters it does not know are ignored */
+/** Ignores unknown parameters. @throws ApiError 400 `invalid_parameter`, which names the parameter */
 export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
   const include = parseInclude(single(raw, "include"));
   const exchangeText = single(raw, "exchange");
@@ -65,7 +66,7 @@ export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
   };
 }
 
-/** A 400 that lists what `exchange` may be. */
+/** Returns a 400 that lists the allowed values of `exchange`. */
 export function unknownExchange(): Error {
   return invalidParameter(
     "exchange",
@@ -73,13 +74,14 @@ export function unknownExchange(): Error {
   );
 }
 
-// From the `exchange` parameter to the pools of the token a request may use, and the name its answer carries.
+// Maps the `exchange` parameter to the pools that a request may use and the exchange name in its response. Reads only
+// the list of exchanges.
 
 export interface Selection {
   readonly accepts: (pool: Pool) => boolean;
-  /** The display name of the alias that was asked for. */
+  /** Display name of the requested alias. */
   readonly exchangeName: string | undefined;
-  /** A factory in no list of this chain. */
+  /** The requested factory, if it is not in this chain's list. */
   readonly unlisted: Address | undefined;
 }
 
@@ -104,6 +106,6 @@ const of = (factory: Address, exchangeName: string | undefined, unlisted: Addres
 
 function notHere(name: string, chain: Chain): Error {
   const here = exchangesOf(chain).map((entry) => entry.exchange.realName);
-  const there = here.length === 0 ? "there is none" : `there are ${here.join(", ")}`;
+  const there = here.length === 0 ? "the chain has no exchange" : `there are ${here.join(", ")}`;
   return invalidParameter("exchange", `${name} is not on ${chain.name}; ${there}`);
 }

@@ -1,5 +1,5 @@
 /**
- * The price record as the contract has it: field order, string forms, and the one rounding of each number.
+ * Builds the price record of the API: field order, string forms, and the one rounding of each number. Does not price.
  */
 import type { ListedToken } from "../chains/token-list.ts";
 import type { Address, Hash } from "../core/hex.ts";
@@ -32,9 +32,9 @@ export interface RouteLeg {
   readonly reserve1?: string;
   readonly sqrtPriceX96?: string;
   readonly liquidity?: string;
-  /** True for a pair on the x³y + y³x curve, whose price is not its reserve ratio. */
+  /** True for a pair on the x³y + y³x curve. Its price is not its reserve ratio. */
   readonly stableCurve?: true;
-  /** What the pool really holds, where known: its sides count for depth only as far. */
+  /** The pool's real token balances, where known. They cap the pool's depth. */
   readonly balance0?: string;
   readonly balance1?: string;
   readonly block: number;
@@ -45,20 +45,20 @@ export interface RouteLeg {
 
 interface Provenance {
   readonly route: readonly RouteLeg[];
-  /** The pool of the native price, where the way to the dollar does not pass it. */
+  /** The pool of the native price, if it is not on the route. */
   readonly nativeRoute?: readonly RouteLeg[];
   readonly liquidityUsd: string;
   readonly confidence: string;
   readonly twap30m: string | null;
   readonly spreadPercent: string;
-  /** The configured stablecoins that are more than 2 % off a believed one; left out where all agree. */
+  /** Configured stablecoins that are more than 2 % off a trusted one; absent when all agree. */
   readonly disputedStablecoins?: readonly DisputedStablecoin[];
 }
 
 interface DisputedStablecoin {
   readonly address: Address;
   readonly symbol: string;
-  /** US dollars, by the believed stablecoin that it disagrees with. */
+  /** US dollars, measured by the trusted stablecoin that it disagrees with. */
   readonly usdPrice: string;
 }
 
@@ -67,7 +67,7 @@ export interface PriceRecord {
   readonly tokenSymbol: string;
   readonly tokenLogo: string;
   readonly tokenDecimals: string;
-  /** Null where the token has a dollar price and the native coin none. */
+  /** Null when the token has a dollar price but the native coin has none. */
   readonly nativePrice: NativePriceRecord | null;
   readonly usdPrice: number;
   readonly usdPriceFormatted: string;
@@ -95,7 +95,7 @@ function legOf({ pool, observation }: Side, market: Market): RouteLeg {
     fee: pool.fee,
     token0: pool.token0,
     token1: pool.token1,
-    // A side exists only where both are known.
+    // A `Side` exists only if the decimals of both tokens are known.
     ...decimalsOf(market, pool)!,
     ...stateFields(observation),
     ...(pool.stableCurve ? { stableCurve: true } : {}),
@@ -108,7 +108,7 @@ function legOf({ pool, observation }: Side, market: Market): RouteLeg {
   };
 }
 
-/** `twap`: US dollars; undefined where the window could not be seen. */
+/** `twap`: US dollars; undefined when the states in the window are not known. */
 export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenance {
   const { market, nativeSide } = quote;
   return {
@@ -134,14 +134,14 @@ interface RecordParts {
   readonly quote: Quote;
   readonly facts: TokenFacts;
   readonly listed: ListedToken | undefined;
-  /** The display name of the alias that was asked for. */
+  /** Display name of the requested alias. */
   readonly exchangeName: string | undefined;
   /** Per cent. */
   readonly percentChange: Rational | undefined;
   readonly provenance: Provenance | undefined;
 }
 
-/** The record in the contract's field order. */
+/** Returns the record, in the API's field order. */
 export function recordOf(parts: RecordParts): PriceRecord {
   const { quote, facts, listed } = parts;
   const { chain, block } = quote.market;

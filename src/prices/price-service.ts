@@ -1,7 +1,7 @@
 /**
- * The price of a token, one chain per instance: request in, record out. A warm answer is a map lookup by the followed
- * head's hash; one level down it is a pure computation from memory; below that the node is asked, once for all who ask
- * at the same time.
+ * Answers price requests for one chain: request in, record out. Three levels, fastest first: a finished answer from the
+ * cache, keyed by the followed head's hash; a pure computation from the pools in memory; a read from the node, shared
+ * by all concurrent requests for the same token.
  */
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
@@ -37,12 +37,12 @@ interface PricesDeps {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly limits?: Partial<PriceLimits>;
-  /** Called when a token's pools are first known, so that the chain's follower can be started. */
+  /** Called when a token's pools become known, so that the chain's follower can be started. */
   readonly onTokenKnown?: () => void;
 }
 
 export interface PriceLimits extends BookLimits {
-  /** Bytes of finished answers kept. */
+  /** Size limit of the answer cache, in bytes. */
   readonly answerBytes: number;
 }
 
@@ -54,74 +54,73 @@ export interface PriceAnswer {
   readonly record: PriceRecord;
   /** `record` as JSON. */
   readonly body: string;
-  /** The block priced at. */
-  /** With the block's time in seconds since the epoch. */
+  /** The block of the price. `timestamp` is in Unix seconds. */
   readonly asOf: Pick<HeaderRef, "number" | "hash" | "timestamp">;
   readonly finality: "finalized" | "latest";
-  /** How many pools memory knew that the price might come from. */
+  /** Number of pools in memory that the price could come from. */
   readonly poolCount: number;
 }
 
 export interface Prices {
   readonly chain: Chain;
-  /** To be given to the chain's follower. */
+  /** The consumer to register with the chain's follower. */
   readonly consumer: ChainConsumer;
-  /** @throws ApiError as the contract's error table has it; AppError `chain_unavailable` when no endpoint answers */
+  /** @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers */
   answer(request: PriceRequest): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
   /**
-   * Whether the answer that was just given would be given again, to be asked each time it is; undefined when it might not
-   * be. Whoever asks counts as asking for the token.
+   * Returns a check for the answer just given: true while the same request gets the same answer. Undefined if the
+   * answer may already differ. Each call of the check counts as a request for the token, which stays in memory then.
    */
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
   /**
-   * Restores from the log what was followed when it was last written. To be awaited before the chain's follower
-   * starts, so that it goes on without a gap; questions wait for it.
+   * Restores from the log the tokens that were followed when it was last written. Await it before the chain's follower
+   * starts, so that following continues without a gap. Requests wait for it.
    */
   load(): Promise<void>;
-  /** Resolves once memory is as far as the log: to be awaited before a new head is shown. */
+  /** Resolves once memory has caught up with the log. Await it before a new head is published. */
   settle(): Promise<void>;
-  /** Stops listening to the log. */
+  /** Unsubscribes from the log. */
   close(): void;
 }
 
 /** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
 const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000, answerBytes: 16 << 20 };
-/** Times a question about the past is asked again when its block was replaced meanwhile. */
+/** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
-/** Tokens of other processes waiting to be taken up; beyond it the next question about one offers it again. */
+/** Most tokens of other processes that wait to be loaded. A token beyond it is announced again by its next request. */
 const MAX_WANTED = 1_000;
-/** Tokens let go that are remembered as such; one that is forgotten is taken up once more at most. */
+/** Dropped streams remembered. A forgotten one is loaded once more at most. */
 const MAX_LEFT = 10_000;
-/** Newest events of a chain's stream in which a head is looked for. */
+/** Number of newest events of a chain's stream that are searched for a head. */
 const HEAD_WITHIN = 16;
-/** That a token is asked for is noted this often, however often it is. */
+/** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
-/** Streams read side by side when memory is restored. */
+/** Streams read concurrently when memory is restored. */
 const LOAD_BATCH = 32;
-/** A question nobody asked again for so long is not begun, in ms: its client was told to come back, and did not, twice. */
+/** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
 const UNWANTED_MS = 60_000;
 
-/** A question under way. */
+/** A request in progress. */
 interface Question {
   readonly request: PriceRequest;
   readonly selection: Selection;
-  /** Whether somebody asked it lately. */
+  /** True if a client sent this request lately. */
   readonly isWanted: () => boolean;
-  /** When the past of its price may be read. */
+  /** Runs the reads of past blocks when a slot is free. */
   readonly turn: Turn;
-  /** The chain has gone elsewhere: what is followed may not know of it yet, and is no answer to it. */
+  /** True after a reorg during the read: the followed head may be orphaned, so it must not be used. */
   readonly hasMoved: boolean;
 }
 
-/** A question, shared by all who ask it meanwhile. */
+/** A computation, shared by all requests that ask for the same meanwhile. */
 interface Asked {
   readonly answer: Promise<PriceAnswer>;
-  /** `Clock.monotonic` of the last time it was asked. */
+  /** `Clock.monotonic` of the last of these requests. */
   askedMs: number;
 }
 
-/** Prices of one chain. */
+/** Creates the price service of one chain. */
 export function createPrices(deps: PricesDeps): Prices {
   const service = new PriceService(deps);
   return {
@@ -146,9 +145,9 @@ class PriceService {
   readonly #times: BlockTimes;
   readonly #answers: LRUCache<string, PriceAnswer>;
   readonly #inFlight = new Map<string, Asked>();
-  /** Questions about past blocks. */
+  /** Slots for requests about past blocks. */
   readonly #past: PastWork;
-  /** What questions about the head ask of the past, which those of the past keep nobody waiting for. */
+  /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
   readonly #history: PastWork;
   #restoring: Promise<void> | undefined;
   #isRestored = false;
@@ -197,7 +196,7 @@ class PriceService {
     });
   }
 
-  /** A price stream grew, perhaps by somebody else's question: a token not held here is one to follow. */
+  /** Notes a price stream that grew, perhaps by a request at another process, so that its token is followed here. */
   #offer(stream: StreamName, version: number): void {
     const { books, journal, wanted, chain } = this.#context;
     const parsed = parseStream(stream);
@@ -246,7 +245,7 @@ class PriceService {
       const kept = this.#answers.get(`${key}@${at === head.number ? head.hash : at}`);
       if (kept !== undefined && at <= head.number) {
         this.#markets.known(request.address);
-        // A pool that is known since may have been there at that block, too, and carry the price.
+        // A pool found since then may have existed at that block, too, and carry the price.
         if (kept.poolCount === this.#markets.poolCount(request.address)) return kept;
       }
     }
@@ -264,7 +263,7 @@ class PriceService {
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
     const { view, clock } = this.#context;
     const head = view.head()?.hash;
-    // What was read ahead of the head that is shown is not what the next question finds kept.
+    // The cache does not return an answer that was read ahead of the published head.
     const isKept = head === asOf.hash || (request.toBlock === asOf.number && asOf.number <= this.#finalized());
     if (head === undefined || !isKept) return undefined;
     let askedMs = clock.monotonic();
@@ -283,7 +282,7 @@ class PriceService {
     const selection = selectPools(chain, request.exchange);
     const isWanted = (): boolean => {
       const asked = this.#inFlight.get(key);
-      // What is begun at once is not noted yet.
+      // A computation that starts at once is not registered yet.
       return asked === undefined || clock.monotonic() - asked.askedMs < UNWANTED_MS;
     };
     const turn: Turn = (work) => this.#history.run(isWanted, work);
@@ -305,7 +304,7 @@ class PriceService {
     return answer;
   }
 
-  /** Runs again what was overtaken by a reorganisation, which it is told then. */
+  /** Retries work that a reorg interrupted, and passes `hasMoved` to the retries. */
   async #attempt<T>(work: (hasMoved: boolean) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -330,7 +329,7 @@ class PriceService {
     return this.#finish(question, subject, market!);
   }
 
-  /** Subject and head market from the node; those who ask for the same token at the same time share it. */
+  /** Reads subject and head market from the node. Concurrent requests for the same token share the read. */
   #load(token: Address, unlisted: Address | undefined): Promise<{ subject: Subject; market: Market | undefined }> {
     const shared = this.#loading.get(token);
     if (unlisted === undefined && shared !== undefined) return shared;
@@ -346,7 +345,7 @@ class PriceService {
     return loading;
   }
 
-  /** @throws ApiError for what is no token, or a factory that is none */
+  /** @throws ApiError when the address is not a priceable token, or the unlisted factory is not a factory */
   #admit(subject: Subject): void {
     if (!subject.factoryAnswers) throw unknownExchange();
     const refused = unfit(subject.facts);
@@ -357,12 +356,12 @@ class PriceService {
     const { request, selection, isWanted, hasMoved } = question;
     const head = this.#context.view.head();
     if (head?.number === toBlock && !hasMoved) {
-      // Memory of this very block, and not what the node has said of a newer one.
+      // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
       const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
       const warm = known === undefined ? undefined : this.#markets.warm(known, head);
       if (warm !== undefined) return this.#finish(question, known!, warm);
     }
-    // In its turn as a whole: no part of it waits for another one.
+    // The slot is taken for the whole request, so its parts don't wait for further slots.
     return this.#past.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
   }
 
@@ -376,7 +375,7 @@ class PriceService {
     ]);
     this.#admit(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
-    // As of now: what is known by the time the block was read, perhaps a minute later, was not looked at.
+    // Counts the pools now: pools found during the read, perhaps a minute later, are not part of this market.
     const poolCount = this.#markets.poolCount(request.address);
     const market = await this.#markets
       .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
@@ -387,11 +386,11 @@ class PriceService {
     return { ...answer, poolCount };
   }
 
-  /** The number of the node's head. @throws ApiError 400 when a block is above it */
+  /** Returns the number of the node's head. @throws ApiError 400 when `toBlock` is above it */
   async #newestFor(toBlock: number): Promise<number> {
     const { reader } = this.#context;
     let newest = await reader.head();
-    // Perhaps it is only the endpoint that is not there yet.
+    // Perhaps only this endpoint is behind.
     if (toBlock > newest.number && (await reader.benchLaggards(newest))) newest = await reader.head();
     if (toBlock > newest.number) {
       throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
@@ -399,7 +398,7 @@ class PriceService {
     return newest.number;
   }
 
-  /** A block's header, not by an endpoint that is behind what is followed where another one is not. */
+  /** Returns a block's header. Retries once if the endpoint that lacks it is behind the followed head. */
   async #header(number: number): Promise<BlockHeader | undefined> {
     const { reader, view } = this.#context;
     const header = await reader.header(number);
@@ -447,18 +446,18 @@ class PriceService {
     };
   }
 
-  /** The newest block known to be final; -1 when none is. */
+  /** The newest final block, estimated by the chain's finality depth if unknown; below 0 when there is none. */
   #finalized(): number {
     const { view, chain } = this.#context;
     return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
   }
 }
 
-/** Twelve hexadecimal digits that stand for a value. */
+/** Returns twelve hexadecimal digits of a value's SHA-256. */
 const fingerprint = (value: unknown): string =>
   new Bun.CryptoHasher("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 12);
 
-/** What makes two requests the same question, whatever the block. */
+/** Returns a key for the request. Requests with the same key share one computation. */
 function keyOf(request: PriceRequest): string {
   const { exchange, minLiquidityUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;

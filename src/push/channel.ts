@@ -1,7 +1,7 @@
 /**
- * The WebSocket channel: the subscriptions and their messages. Every message is derived from the collection's own stream
- * as the projection folds it, so a client that reconnects catches up by reading the stream. A message is sent only once
- * pages show its block. It is serialised once for all subscribers. Knows nothing of sockets but `Peer`.
+ * The WebSocket channel: subscriptions and their messages. Every message is derived from the collection's own stream as
+ * the projection folds it, so a client that reconnects catches up by a replay of the stream. A message is sent only
+ * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
 import type { Collection } from "../collections/collection.ts";
 import { currentBlock, type PageChain } from "../collections/current.ts";
@@ -43,7 +43,7 @@ import {
   Subscription,
 } from "./subscription.ts";
 
-/** How far a collection's metadata is. */
+/** Progress of a collection's metadata, in tokens. */
 interface MetadataCounts {
   readonly resolved: number;
   readonly failed: number;
@@ -57,22 +57,22 @@ export interface ChannelOptions {
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
   readonly requestIndexing: (chainId: number, address: `0x${string}`) => Promise<void>;
-  /** Has a contract that was found to be no NFT at `version` identified anew. */
+  /** Asks for a new identification of a contract that was not an NFT at `version`. */
   readonly requestIdentification: (chainId: number, address: Address, version: number) => void;
-  /** Between two identifications of such a contract, at least. */
+  /** Least time between two identifications of such a contract. */
   readonly reidentifyMs: number;
   readonly maxSubscriptions: number;
 }
 
-/** Versions replayed at most for a `since`. */
+/** Most versions replayed after a `since`. */
 const MAX_REPLAY = 1_000;
-/** Bytes of one read of a replay: some hundred transfers are read and told in a part of a millisecond. */
+/** Bytes per read of a replay: some hundred transfers, read and sent in less than a millisecond. */
 const REPLAY_BYTES = 16 * 1024;
-/** Events read at once, backwards, to find those that no page shows yet: a followed collection has one or two. */
+/** Events per backward read in the search for those that no page shows yet. A followed collection has one or two. */
 const UNSHOWN_PAGE = 16;
-/** At most four `progress` a second. */
+/** Interval of `progress`: at most four a second. */
 const PROGRESS_MS = 250;
-/** At most one `metadata` a second. */
+/** Interval of `metadata`: at most one a second. */
 const METADATA_MS = 1_000;
 
 export class Channel {
@@ -105,7 +105,7 @@ export class Channel {
     this.#connections.delete(peer);
   }
 
-  /** Handles a client's text. Never rejects: what is wrong is told to the client. */
+  /** Handles a client's text. Never rejects: the client gets an error message. */
   async receive(peer: Peer, text: string): Promise<void> {
     const message = parseClientMessage(text);
     if ("code" in message) {
@@ -116,12 +116,12 @@ export class Channel {
       await this.#perform(peer, message);
     } catch (error) {
       if (isAbort(error)) return;
-      this.#options.logger.error({ err: error }, "a WebSocket message could not be handled");
+      this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
       peer.send(this.#errorOf(message, "internal", "internal error; try again"));
     }
   }
 
-  /** What could not be done, with what it was to be done to. */
+  /** Builds the error message for a failed request, with the collection that the request named. */
   #errorOf(asked: ClientMessage, code: string, message: string): ErrorMessage {
     if (asked.action === "ping") return { type: "error", code, message };
     const { chain, address } = asked;
@@ -177,7 +177,7 @@ export class Channel {
       peer.send(this.#errorOf(message, "rate_limited", text));
       return;
     }
-    // Registered before the first await, so that the bound holds and nothing is missed in between.
+    // Registered before the first await, so that the bound holds and no event is missed.
     const subscription = new Subscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
     const all = this.#byStream.get(stream) ?? new Set();
@@ -186,13 +186,13 @@ export class Channel {
       const collection = await this.#askFor(chain.chainId, address);
       if (subscription.isListening) await this.#greet(subscription, collection, since);
     } catch (error) {
-      // The client is told of an error: it does not listen.
+      // The client gets an error and must subscribe again.
       if (subscription.isListening) this.#drop(subscription);
       throw error;
     }
   }
 
-  /** The collection, requested where nobody did before, and identified anew where that is due: as a request for a page does. */
+  /** Returns the collection. Like a page request, it requests indexing if new, and identification if due. */
   async #askFor(chainId: number, address: Address): Promise<Collection> {
     const { projections, clock, reidentifyMs, requestIndexing, requestIdentification } = this.#options;
     const collection = await projections.get(chainId, address);
@@ -206,7 +206,7 @@ export class Channel {
     return collection;
   }
 
-  /** `status`, then `indexed` or `failed` where it is due, then what `since` missed, then live. */
+  /** Sends `status`, then `indexed` or `failed` if due, then replays the versions after `since`, then goes live. */
   async #greet(subscription: Subscription, collection: Collection, since: number | undefined): Promise<void> {
     const { stream, peer, connection } = subscription;
     await this.#holdUnshown(stream, collection);
@@ -214,7 +214,7 @@ export class Channel {
     const version = this.#shownVersion(stream, collection);
     const gap = since !== undefined && version - since > MAX_REPLAY;
     const indexed = collection.completedVersion > version ? undefined : indexedMessage(stream, collection);
-    // What was before the completion is all in what is told first, and so is everything of what is not complete.
+    // `status` and `indexed` cover everything up to completion, so only a complete collection needs a replay.
     const isReplayed = since !== undefined && !gap && indexed !== undefined;
     const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
@@ -237,13 +237,13 @@ export class Channel {
     return this.#options.chainOf(parseStream(stream).chainId);
   }
 
-  /** The newest version of a stream that pages show. */
+  /** Returns the newest version of a stream that pages show. */
   #shownVersion(stream: StreamName, { version }: Collection): number {
     const held = this.#held.first(stream);
     return held === undefined ? version : Math.min(version, held - 1);
   }
 
-  /** Holds back the events that were folded before the first subscription and that no page shows yet. */
+  /** Holds the events that were folded before the first subscription and that no page shows yet. */
   async #holdUnshown(stream: StreamName, collection: Collection): Promise<void> {
     const { chainVersion, end, status } = collection;
     const block = status === "synced" ? (end?.number ?? 0) : 0;
@@ -252,7 +252,7 @@ export class Channel {
     this.#release(stream);
   }
 
-  /** The newest events of a stream, newest first, down to the oldest one that no page shows. */
+  /** Returns the newest events of a stream, newest first, down to the oldest one that no page shows. */
   async #unshown(stream: StreamName, collection: Collection): Promise<HeldEvent[]> {
     const events: HeldEvent[] = [];
     let unshown = 0;
@@ -271,28 +271,28 @@ export class Channel {
   }
 
   /**
-   * Tells what a subscriber missed, a few events at a time, and has it hear from then on what happens: who comes back with
-   * many others is not to be felt by anybody.
+   * Replays missed events, a few at a time, then makes the subscription live. Yields before each part: thousands of
+   * clients can reconnect at once, and HTTP requests must not wait for their replays.
    */
   async #replay(subscription: Subscription, collection: Collection): Promise<void> {
     const { log, projections } = this.#options;
     const { stream } = subscription;
     while (subscription.isListening) {
-      // It may have been evicted, and hydrated anew, since.
+      // The collection may have been evicted and hydrated again meanwhile.
       const now = projections.peek(stream) ?? collection;
       const end = Math.max(this.#shownVersion(stream, now), subscription.heard);
       if (subscription.version >= end) {
         subscription.goLive();
         return;
       }
-      // Before the first part, too: many may come back at once.
+      // Also before the first part, since many clients may reconnect at once.
       await yieldToEventLoop();
       const from = subscription.version + 1;
       const page = await log.read(stream, { from, maxBytes: REPLAY_BYTES });
       if (!subscription.isListening) return;
-      invariant(page.length > 0, "the log lacks what was folded of it", { stream, from, end });
+      invariant(page.length > 0, "the log lacks events that the projection has folded", { stream, from, end });
       for (const recorded of page as Recorded<NftEvent>[]) {
-        // Pages do not show what is behind it yet.
+        // Pages do not show later events yet.
         if (recorded.version > end) break;
         subscription.replay(recorded.version, messageOfEvent(stream, now, recorded));
       }
@@ -321,15 +321,15 @@ export class Channel {
     this.#release(stream);
   }
 
-  /** Tells the subscribers of the events that pages show by now. */
+  /** Sends the events that pages show by now. */
   #release(stream: StreamName): void {
     for (const { version, message } of this.#held.take(stream, this.#chainOf(stream))) {
-      // A subscriber learns of a version without a message with the next one that has one.
+      // The client learns a version without a message from the next message.
       if (message !== undefined) this.#tellAll(stream, (subscription) => subscription.happened(version, message));
     }
   }
 
-  /** The chain's view moved: tells the subscribers of the events that it shows by now. */
+  /** Handles a move of the chain view: sends the events that it shows by now. */
   chainMoved(chainId: number): void {
     for (const stream of this.#held.streams()) if (parseStream(stream).chainId === chainId) this.#release(stream);
   }
@@ -340,7 +340,7 @@ export class Channel {
     this.#tellAll(stream, (subscription) => subscription.progressed(message));
   }
 
-  /** The chain was reorganised: every subscriber of a collection of it is told, whether or not its own stream changed. */
+  /** Handles a reorg: notifies all subscribers of its complete collections, even if their streams don't change. */
   chainReverted(chainId: number, ancestor: BlockRef): void {
     for (const [stream, subscriptions] of this.#byStream) {
       if (parseStream(stream).chainId !== chainId) continue;
@@ -352,8 +352,8 @@ export class Channel {
   }
 
   /**
-   * Where a complete collection stands, undefined of one that is not; by what its subscribers were told where it had to make
-   * room for others.
+   * Returns the version of a complete collection; undefined for an incomplete one. For an evicted collection it is the
+   * newest version that its subscribers got.
    */
   #completeVersion(stream: StreamName, subscriptions: ReadonlySet<Subscription>): number | undefined {
     const collection = this.#options.projections.peek(stream);
@@ -365,7 +365,7 @@ export class Channel {
     return version;
   }
 
-  /** Whether anybody listens to the collection. */
+  /** True if the collection has a subscriber. */
   isHeard(chainId: number, address: Address): boolean {
     return this.#byStream.has(nftStream(chainId, address));
   }
@@ -377,7 +377,7 @@ export class Channel {
     return false;
   }
 
-  /** The collection's metadata came further: told at once, then at most once a second, the last of it always. */
+  /** Sends the progress of a collection's metadata: the first at once, then at most one a second, always the last. */
   metadataMoved(chainId: number, address: Address, counts: MetadataCounts): void {
     const stream = nftStream(chainId, address);
     if (!this.#byStream.has(stream)) return;
@@ -388,14 +388,14 @@ export class Channel {
     });
   }
 
-  /** How much is left is known of a collection in memory only: one that had to make room for others is read anew. */
+  /** Sends metadata progress of an evicted collection. It reads the collection to count the tokens left. */
   async #readForMetadata(chainId: number, address: Address, counts: MetadataCounts): Promise<void> {
     const { projections, logger } = this.#options;
     const stream = nftStream(chainId, address);
     try {
       this.#sendMetadata(stream, await projections.get(chainId, address), counts);
     } catch (error) {
-      if (!isAbort(error)) logger.debug({ err: error, stream }, "a collection could not be read for its metadata");
+      if (!isAbort(error)) logger.debug({ err: error, stream }, "could not read the collection for a metadata message");
     }
   }
 

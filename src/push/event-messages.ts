@@ -1,4 +1,7 @@
-/** What the subscribers of a collection are told: messages made from its state and from the events of its stream. */
+/**
+ * Builds the messages for a collection's subscribers from its state and from the events of its stream. Pure; sends
+ * nothing.
+ */
 import { chainById } from "../chains/chains.ts";
 import type { Collection } from "../collections/collection.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
@@ -14,10 +17,13 @@ import { countEntries } from "../ledger/places.ts";
 import type { Envelope, ServerMessage } from "./messages.ts";
 
 const MAX_TOKEN_IDS = 1_000;
-/** Transfers looked through for them: five milliseconds, where a contract says two ids for a whole block, or a gap of many. */
+/**
+ * Most transfers scanned for token ids, some five milliseconds. A contract can repeat two ids through a whole block,
+ * and a batch after a long gap holds many transfers.
+ */
 const MAX_LOOKED_THROUGH = 16_384;
 
-/** What an event says to those who listen; undefined for what says nothing, or is said by `progressMessage`. */
+/** Returns the message of an event; undefined for an event without one, or if `progressMessage` covers it. */
 export function messageOfEvent(
   stream: StreamName,
   collection: Collection,
@@ -48,7 +54,7 @@ export function messageOfEvent(
   }
 }
 
-/** Whether an event is a piece of the history that is still being read. */
+/** True if an event belongs to the backfill that is still running. */
 export function isProgress(
   { completed, completedVersion }: Collection,
   { event, version }: Recorded<NftEvent>,
@@ -57,8 +63,8 @@ export function isProgress(
 }
 
 /**
- * @param version the newest that pages show
- * @param gap some of the versions that a client asked for by `since` are too old to be replayed
+ * @param version the newest version that pages show
+ * @param gap true if some versions after the client's `since` are too old for a replay
  */
 export function statusMessage(
   stream: StreamName,
@@ -76,8 +82,8 @@ export function statusMessage(
 }
 
 /**
- * What keeps a collection from being complete, to somebody who comes later: that there is no contract, which is as much a
- * part of how things stand as `status`; or, to who was there before, the failure in force that was missed.
+ * Returns the message that explains why a collection is not complete: there is no contract at the address (sent to each
+ * new subscriber), or the current failure, if it happened after the client's `since`.
  */
 export function failureMessage(
   stream: StreamName,
@@ -108,7 +114,7 @@ function failedMessage(
   return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
 }
 
-/** @param version the newest that pages show */
+/** @param version the newest version that pages show */
 export function progressMessage(
   stream: StreamName,
   collection: Collection,
@@ -123,7 +129,7 @@ export function progressMessage(
   };
 }
 
-/** Undefined while it is not complete. */
+/** Undefined while the collection is not complete. */
 export function indexedMessage(
   stream: StreamName,
   { completed, completedVersion, ledger }: Collection,
@@ -134,7 +140,7 @@ export function indexedMessage(
   return { type: "indexed", ...envelope(stream, completedVersion), block, hash, total };
 }
 
-/** @param version of the stream */
+/** @param version version of the collection's stream */
 export function revertedMessage(
   stream: StreamName,
   version: number,
@@ -144,8 +150,8 @@ export function revertedMessage(
 }
 
 /**
- * `resolved`, `failed`: tokens with metadata, and tokens that only failed so far.
- * @param version the newest that pages show
+ * `resolved`: tokens with metadata. `failed`: tokens with failed fetches only.
+ * @param version the newest version that pages show
  */
 export function metadataMessage(
   stream: StreamName,
@@ -158,8 +164,8 @@ export function metadataMessage(
 }
 
 /**
- * `block` is the newest in which any of the range's transfers were made, be they all named or not: whoever reads the
- * listing as of it misses none. The range's own end may lie further on; what is between the two changed nothing.
+ * `block` is the newest block with a transfer of the range, even if the message does not name all token ids. A client
+ * that reads the listing as of that block misses nothing: the range may end later, but without further transfers.
  */
 function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
   const columns = decodeTransfers(event.transfers);
@@ -189,8 +195,9 @@ function transfersMessage(stream: StreamName, version: number, event: TransfersC
 }
 
 /**
- * The first id from `id` on that is not named yet. A contract may say the same range ten thousand times in a block: what is
- * named is leapt over. `next`: to each id that is named one behind it, with all between them named; kept short.
+ * Returns the first id from `id` on that is not named yet. A contract can transfer the same range ten thousand times in
+ * a block, so named ids are skipped in few steps. `next` maps a named id to a later id such that all ids in between are
+ * named; paths are compressed on each lookup.
  */
 function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
   const passed: bigint[] = [];
@@ -209,16 +216,16 @@ function envelope(stream: StreamName, version: number): Envelope {
   return { chain, address: parsed.kind === "nft" ? parsed.address : "", version };
 }
 
-/** Blocks left to the head that the contract was identified at. */
+/** Blocks left up to the head at which the contract was identified. */
 function blocksLeft({ identified, end }: Collection): number {
   if (identified === undefined) return 0;
   return Math.max(0, identified.block - (end?.number ?? identified.startBlock - 1));
 }
 
-/** Whether there is nothing left to read: an address without a contract has nothing to be read to the end. */
+/** True if nothing is left to index. An address without a contract has no history to complete. */
 const isDone = ({ status }: Collection): boolean => status === "synced" || status === "not_nft";
 
-/** 0 to 100; 100 only once complete. */
+/** From 0 to 100; 100 only when complete. */
 function percentOf(collection: Collection): number {
   if (isDone(collection)) return 100;
   const { identified } = collection;

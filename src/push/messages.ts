@@ -1,4 +1,7 @@
-/** The messages of the WebSocket channel, both ways. Client text is checked here; whatever it is, nothing throws past this. */
+/**
+ * The messages of the WebSocket channel in both directions. Parses client text. Invalid text becomes a `BadMessage`;
+ * nothing throws.
+ */
 import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 
@@ -13,15 +16,15 @@ export type ClientMessage =
   | { readonly action: "ping" };
 
 /**
- * What is wrong. Where the client's message named an address, so does the answer, with its chain: by its name where there
- * is one, else as the client wrote it. With several subscriptions in flight it tells which one it is about.
+ * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
+ * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
  */
 interface BadMessage extends Partial<Envelope> {
   readonly code: string;
   readonly message: string;
 }
 
-/** The stream's facts that every message about it carries. */
+/** The fields that every message about a collection carries. */
 export interface Envelope {
   readonly chain: string;
   readonly address: string;
@@ -34,7 +37,7 @@ export type ServerMessage =
       readonly status: "SYNCING" | "SYNCED";
       readonly block: number | null;
       readonly percent: number;
-      /** Some of what `since` asked for is too old to be replayed. */
+      /** Some of the versions after `since` are too old for a replay. */
       readonly gap?: true;
     })
   | (Envelope & {
@@ -42,21 +45,21 @@ export type ServerMessage =
       readonly percent: number;
       readonly blocksLeft: number;
       readonly transfers: number;
-      /** Nothing has moved for a minute or longer: what is being tried, and what the last request failed for. */
+      /** Present when nothing has moved for at least a minute: the current attempt and the last request's error. */
       readonly reason?: string;
     })
   | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
   | (Envelope & {
       readonly type: "transfers";
-      /** The newest block with any of the transfers; the follower may read several blocks at a time. */
+      /** Newest block with any of the transfers. The follower may read several blocks at once. */
       readonly block: number;
-      /** Decimal. */
+      /** Token ids, decimal. */
       readonly tokenIds: readonly string[];
       readonly truncated?: true;
     })
   | (Envelope & {
       readonly type: "metadata";
-      /** Tokens with metadata, tokens that only failed so far, tokens nobody has asked for yet. */
+      /** Tokens with metadata, tokens that only failed so far, tokens without any attempt. */
       readonly resolved: number;
       readonly failed: number;
       readonly left: number;
@@ -66,19 +69,19 @@ export type ServerMessage =
       readonly type: "failed";
       readonly code: string;
       readonly reason: string;
-      /** ISO 8601, or null when there will be none. */
+      /** ISO 8601; null when there will be no retry. */
       readonly nextTry: string | null;
     })
   | { readonly type: "unsubscribed"; readonly chain: string; readonly address: string }
   | ErrorMessage
   | { readonly type: "pong" };
 
-/** Carries `version` only where the collection it is about is known. */
+/** Carries `version` only if the collection is known. */
 export type ErrorMessage = BadMessage & { readonly type: "error" };
 
 const texts = new WeakMap<ServerMessage, string>();
 
-/** A message as it is sent; made once, however many it goes to. */
+/** Returns a message's text. Serialised once, for any number of subscribers. */
 export function encodeMessage(message: ServerMessage): string {
   let text = texts.get(message);
   if (text === undefined) {
@@ -94,7 +97,7 @@ const bad = (message: string, about: Partial<Envelope> = {}): BadMessage => ({
   message,
 });
 
-/** A client's text as a message, or what is wrong with it. */
+/** Parses a client's text into a message, or into an error. */
 export function parseClientMessage(text: string): ClientMessage | BadMessage {
   let fields: unknown;
   try {
@@ -115,7 +118,7 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
   }
   if (chain === undefined) return bad("chain: must be the name or the code of a chain of this service", about);
   if (address === undefined) {
-    return bad("address: must be 0x and 40 hex digits, in one case or with a right EIP-55 checksum", about);
+    return bad("address: must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum", about);
   }
   if (action === "unsubscribe") return { action, chain, address };
   if (since !== undefined && !(typeof since === "number" && Number.isSafeInteger(since) && since >= 0)) {

@@ -1,10 +1,13 @@
-/** Acts that may come too often, each under a name: the first is done at once, then one an interval, the last one always. */
+/**
+ * A throttle per key: runs the first call at once, then at most one per interval, and always the last one. Calls in
+ * between are dropped.
+ */
 import type { Clock } from "../core/clock.ts";
 
-// Tells many the same thing: some hundred in a turn of the event loop, so that ten thousand listeners are not felt by who
-// asks for a page meanwhile. What is told is told in the order in which it came up, to those who were there then.
+// Broadcasts in slices of 250 per event-loop turn, so that ten thousand subscribers don't delay HTTP requests.
+// Broadcasts keep their order. Each one goes to the subscribers at the time of the call.
 
-/** A millisecond or two of sending. */
+/** Recipients per turn: one or two milliseconds of sending. */
 const SLICE = 250;
 
 interface Round<T> {
@@ -16,7 +19,7 @@ interface Round<T> {
 export class Broadcast<T> {
   readonly #rounds: Round<T>[] = [];
 
-  /** Tells them now when they are few and nothing is on its way, else as soon as it is their turn. */
+  /** Sends at once if the recipients fit one slice and no broadcast is queued; else queues. */
   send(to: ReadonlySet<T>, tell: (one: T) => void): void {
     if (this.#rounds.length === 0 && to.size <= SLICE) {
       for (const one of to) tell(one);
@@ -41,7 +44,7 @@ export class Broadcast<T> {
 
 interface Turn {
   readonly cancel: () => void;
-  /** What is to be done when the interval is over. */
+  /** The call to run at the end of the interval. */
   next: (() => void) | undefined;
 }
 
@@ -55,7 +58,7 @@ export class Pace<K> {
     this.#ms = ms;
   }
 
-  /** Does it now, or in the place of what else waits for the interval's end. */
+  /** Runs the call now. During an interval it replaces the call that waits for the interval's end. */
   act(key: K, what: () => void): void {
     const turn = this.#turns.get(key);
     if (turn !== undefined) {
@@ -71,7 +74,7 @@ export class Pace<K> {
     what();
   }
 
-  /** What waits is not done any more. */
+  /** Cancels the waiting call. */
   drop(key: K): void {
     const turn = this.#turns.get(key);
     if (turn !== undefined) turn.next = undefined;

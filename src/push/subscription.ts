@@ -1,14 +1,13 @@
 /**
- * One connection's interest in one collection, and the order of what it is told: each version of the stream once and in
- * turn, also while older ones are still read for it from the log.
+ * One connection's subscription to one collection. Keeps the order of its messages: each version of the stream once and
+ * in sequence, also while a replay from the log is running. Reads nothing itself.
  */
 import type { PageChain } from "../collections/current.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { ServerMessage } from "./messages.ts";
 
-// Events that a collection has folded before the chain view shows their blocks. A client that reads a page on a message
-// must find there what the message tells. The channel therefore holds such events back, in order, until the view shows
-// them.
+// Holds back events that a collection has folded before the chain view shows their blocks. A client that reads a page
+// after a message must find the announced change there. The events stay in order until the view shows them.
 
 /** The block and version that the chain view must have folded before pages show an event. */
 interface Place {
@@ -20,15 +19,15 @@ interface Place {
 export interface HeldEvent {
   readonly version: number;
   readonly place: Place | undefined;
-  /** Undefined for an event that subscribers are not told of. */
+  /** Undefined for an event without a message. */
   readonly message: ServerMessage | undefined;
 }
 
-/** Where an event lies on the chain; undefined for an event that no page depends on. */
+/** Returns an event's place on the chain; undefined for an event that no page depends on. */
 export function placeOf(event: NftEvent): Place | undefined {
   switch (event.type) {
     case "TransfersCommitted":
-      // Pages show a backfill as far as it is, whatever the head is.
+      // Pages show all of a backfill, independent of the head.
       if (event.chainVersion === undefined) return { block: 0, chainVersion: 0 };
       return { block: event.toBlock, chainVersion: event.chainVersion };
     case "BlocksReverted":
@@ -40,7 +39,7 @@ export function placeOf(event: NftEvent): Place | undefined {
   }
 }
 
-/** Whether pages show what lies at this place. */
+/** True if pages show events at this place. */
 export function isShown(place: Place | undefined, chain: PageChain | undefined): boolean {
   if (place === undefined || chain === undefined) return true;
   const head = chain.head();
@@ -50,7 +49,7 @@ export function isShown(place: Place | undefined, chain: PageChain | undefined):
 export class HeldEvents {
   readonly #byStream = new Map<StreamName, HeldEvent[]>();
 
-  /** Adds an event in order of versions, once. */
+  /** Adds an event once, in order of versions. */
   add(stream: StreamName, event: HeldEvent): void {
     const held = this.#byStream.get(stream) ?? [];
     const after = held.findLastIndex(({ version }) => version <= event.version);
@@ -58,7 +57,7 @@ export class HeldEvents {
     this.#byStream.set(stream, held);
   }
 
-  /** The blocks above the ancestor are gone: subscribers are not told of events in them. */
+  /** Voids the events above the ancestor: their blocks are orphaned, so their messages are never sent. */
   revert(stream: StreamName, ancestor: number): void {
     const held = this.#byStream.get(stream);
     held?.forEach((event, at) => {
@@ -66,7 +65,7 @@ export class HeldEvents {
     });
   }
 
-  /** Takes out the events of a stream that pages show by now, in order. */
+  /** Removes and returns the events of a stream that pages show by now, in order. */
   take(stream: StreamName, chain: PageChain | undefined): HeldEvent[] {
     const held = this.#byStream.get(stream) ?? [];
     const next = held.findIndex(({ place }) => !isShown(place, chain));
@@ -75,7 +74,7 @@ export class HeldEvents {
     return taken;
   }
 
-  /** Version of the first event that is held back; undefined when none is. */
+  /** Returns the version of the first held event; undefined without any. */
   first(stream: StreamName): number | undefined {
     return this.#byStream.get(stream)?.[0]?.version;
   }
@@ -91,7 +90,7 @@ export class HeldEvents {
 
 export interface Connection {
   readonly subscriptions: Map<StreamName, Subscription>;
-  /** Streams whose `indexed` this connection has had. */
+  /** Streams for which this connection got `indexed`. */
   readonly indexed: Set<StreamName>;
 }
 
@@ -102,18 +101,18 @@ export class Subscription {
   readonly peer: Peer;
   readonly connection: Connection;
   readonly unpin: () => void;
-  /** Newest version the peer was told of, or need not be. */
+  /** Newest version that the client knows, or need not know. */
   version = Number.MAX_SAFE_INTEGER;
-  /** Newest version that was to be told while a replay was under way: the replay comes to it. */
+  /** Newest version that arrived during a replay. The replay goes on until it reaches it. */
   heard = 0;
   #isReplaying = true;
-  /** The chain's reverts that came up meanwhile, in order. */
+  /** The chain's reverts that arrived during a replay, in order. */
   #held: Reorged[] = [];
-  /** Ancestors that the replay told of. */
+  /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
-  /** Ancestor of the chain's last revert that was told: the stream's own to it says the same again. */
+  /** Common ancestor of the chain's last revert sent. The stream's own event with the same one is not sent again. */
   #revertedTo: string | undefined;
-  /** And the other way round, where that of the stream was the last that was told. */
+  /** The same the other way round: the ancestor of the stream's revert, if that was sent first. */
   #streamRevertedTo: string | undefined;
 
   constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
@@ -123,58 +122,58 @@ export class Subscription {
     this.unpin = unpin;
   }
 
-  /** Whether it was not given up since. */
+  /** False after the subscription was dropped. */
   get isListening(): boolean {
     return this.connection.subscriptions.get(this.stream) === this;
   }
 
-  /** Whether what happens is told as it happens. */
+  /** True if events are sent as they happen. */
   get isLive(): boolean {
     return !this.#isReplaying && this.isListening;
   }
 
-  /** The version it was told of, of a collection that it knows to be complete. */
+  /** Newest version sent, if the client knows that the collection is complete. */
   get toldComplete(): number | undefined {
     const { stream, connection, version } = this;
     return this.isLive && connection.indexed.has(stream) ? version : undefined;
   }
 
-  /** It was told how things stand: what is above `version` follows. */
+  /** Starts after `status` was sent. Versions above `version` follow. */
   begin(version: number): void {
     this.version = version;
     this.#held = [];
   }
 
-  /** An event as it is folded: told now, or by the replay under way. */
+  /** Handles an event as it is folded: sends it, or leaves it to the running replay. */
   happened(version: number, message: ServerMessage): void {
     if (this.#isReplaying) this.heard = Math.max(this.heard, version);
     else if (this.isListening) this.#tell(version, message);
   }
 
-  /** How far its collection is by now; one that is read anew from the log was further before. */
+  /** Sends progress. Skips an older version: a collection that is read again starts further back. */
   progressed(message: ServerMessage & { readonly version: number }): void {
     if (!this.isLive || message.version < this.version) return;
     this.version = message.version;
     this.peer.send(message);
   }
 
-  /** An event of the past, read from the log; undefined for what says nothing. */
+  /** Handles an older event from the log. `message` is undefined for an event without a message. */
   replay(version: number, message: ServerMessage | undefined): void {
     if (version <= this.version) return;
-    // What the chain said before this event was folded comes before it.
+    // The chain's reverts before this event come first.
     this.#release(version);
     this.#tell(version, message);
     if (message?.type === "reorged") this.#replayed.add(message.hash);
   }
 
-  /** All of the past is told: from here on it hears what happens as it happens. */
+  /** Ends the replay. From here on events are sent as they happen. */
   goLive(): void {
     this.#isReplaying = false;
     this.#release(Number.MAX_SAFE_INTEGER);
     this.#replayed.clear();
   }
 
-  /** The chain was reorganised, whether or not the stream's own events say so. */
+  /** Handles a reorg of the chain. The stream's own events may report the same one. */
   chainReverted(message: Reorged): void {
     if (!this.isListening) return;
     if (this.#isReplaying) {
@@ -188,7 +187,7 @@ export class Subscription {
     this.peer.send(message);
   }
 
-  /** Tells the chain's reverts that came up before `version` did. */
+  /** Sends the held reverts with a version below `version`. */
   #release(version: number): void {
     for (let next = this.#held[0]; next !== undefined && next.version < version; next = this.#held[0]) {
       this.#held.shift();
@@ -212,7 +211,7 @@ export class Subscription {
     } else if (message !== undefined) this.peer.send(message);
   }
 
-  /** `indexed` comes once to a connection, whatever is subscribed anew or reorganised. */
+  /** Sends `indexed` once per connection, even after a new subscription or a reorg. */
   tellIndexed(message: ServerMessage): void {
     const { indexed } = this.connection;
     if (indexed.has(this.stream)) return;

@@ -57,7 +57,7 @@ test("any other method on a known path is 405 with Allow", async () => {
       const { status, headers, text } = await ask(method, path);
       expect([method, path, status, headers["allow"]]).toEqual([method, path, 405, allow]);
       expect(JSON.parse(text)).toEqual({
-        message: `${method} is not answered here; the methods of this path are ${allow}`,
+        message: `method ${method} is not allowed; the methods of this path are ${allow}`,
         code: "method_not_allowed",
       });
       expect(headers["x-request-id"]).toMatch(/^[0-9a-f-]{36}$/);

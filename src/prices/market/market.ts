@@ -1,6 +1,6 @@
 /**
- * One block of a chain's market as a value: the pools that matter with their states, and the decimals of their tokens.
- * `dollar.ts` and `ranking.ts` are pure functions of it, so a price is the same whether the states came from the
+ * One block of a chain's market as a value: the relevant pools with their states, and the decimals of their tokens.
+ * `dollar.ts` and `ranking.ts` are pure functions of it. A price is therefore the same whether the states came from the
  * node, from the followed log or from history.
  */
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
@@ -29,11 +29,11 @@ interface PricedBlock {
 export interface Market {
   readonly chain: Chain;
   readonly block: PricedBlock;
-  /** Pools among the reference tokens and pools of the asked token; states by pool, absent where there was none. */
+  /** Pools among the reference tokens and pools of the requested token. `states` lacks pools without a state. */
   readonly pools: readonly Pool[];
   readonly states: ReadonlyMap<Address, Observation>;
   readonly decimals: ReadonlyMap<Address, number>;
-  /** Whether the block was asked for by its number, and is not the head. */
+  /** True if the request names the block by number and it is not the head. */
   readonly isPast: boolean;
 }
 
@@ -45,7 +45,7 @@ export interface Side {
   readonly quote: Address;
   /** Whole quote tokens for one whole base token. */
   readonly price: Rational;
-  /** The smaller side, in whole quote tokens at the pool's own price. */
+  /** Depth of the smaller side, in whole quote tokens at the pool's own price. */
   readonly depth: Rational;
 }
 
@@ -55,7 +55,7 @@ export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
   return decimals0 === undefined || decimals1 === undefined ? undefined : { decimals0, decimals1 };
 }
 
-/** A pool seen from `base`; undefined when it has no state at the block, or an empty one. */
+/** Returns a pool as seen from `base`; undefined when it has no state at the block, or is empty. */
 export function sideOf(market: Market, pool: Pool, base: Address): Side | undefined {
   const observation = market.states.get(pool.address);
   const decimals = decimalsOf(market, pool);
@@ -75,7 +75,7 @@ export function sideOf(market: Market, pool: Pool, base: Address): Side | undefi
   };
 }
 
-/** All sides of a token against tokens that satisfy `wanted`. */
+/** Returns all sides of a token against tokens that satisfy `wanted`. */
 export function sidesOf(market: Market, base: Address, wanted: (quote: Address) => boolean): Side[] {
   return market.pools.flatMap((pool) => {
     if (pool.token0 !== base && pool.token1 !== base) return [];
@@ -85,17 +85,17 @@ export function sidesOf(market: Market, base: Address, wanted: (quote: Address) 
   });
 }
 
-/** Deepest first by `value`; equals in the contract's order. */
+/** Compares by `value`, deepest first. Equals are in the API's order, see `tieBreak`. */
 export function byDepth<T extends { readonly pool: Pool }>(value: (entry: T) => Rational): (a: T, b: T) => number {
   return (a, b) => compare(value(b), value(a)) || tieBreak(a.pool, b.pool);
 }
 
-/** The stablecoins that count as one dollar at the market's block, by configuration. */
+/** The stablecoins that are configured to count as one dollar at the market's block. */
 export const dollars = (market: Market): readonly Stablecoin[] => dollarsAt(market.chain, market.block.timestamp);
 
-// The dollar of a chain at a block: which configured stablecoins are believed, and what the native coin is worth. A
-// stablecoin is measured by the others (directly, or over the native coin) and is not believed as a quote when it is
-// more than 2 % off; no stablecoin is ever measured by a pool or a native price it quotes itself.
+// The dollar of a chain at a block: which configured stablecoins are trusted, and the native coin's price. A stablecoin
+// is measured by the other ones (directly, or over the native coin). One that is more than 2 % off is not trusted as a
+// quote token. A stablecoin is never measured by a pool or a native price that it quotes itself. Pure.
 
 /** Two per cent. */
 const PEG_TOLERANCE = rational(2n, 100n);
@@ -106,26 +106,26 @@ export interface NativePrice {
   readonly side: Side;
 }
 
-/** A configured stablecoin that measurably disagrees with a believed one. */
+/** A configured stablecoin with a measured price that disagrees with a trusted one. */
 export interface DisputedCoin {
   readonly coin: Stablecoin;
-  /** US dollars, by the deepest way to price it in a believed coin that it disagrees with. */
+  /** US dollars, by the deepest measure in a trusted coin that it disagrees with. */
   readonly usd: Rational;
 }
 
 export interface Dollar {
-  /** Whether a stablecoin counts as one dollar here. */
+  /** True if a stablecoin counts as one dollar here. */
   believes(token: Address): boolean;
-  /** A disbelieved stablecoin's measured price in dollars, for messages. */
+  /** Returns the measured price of a distrusted stablecoin in dollars, for messages. */
   measured(token: Address): Rational | undefined;
   /**
-   * The stablecoins that are more than 2 % off a believed one. While there are any, no measure says which side is the
-   * dollar: two that fall together outvote the third.
+   * Stablecoins that are more than 2 % off a trusted one. While there are any, no measure can decide which side is the
+   * dollar: two coins that fall together outvote the third.
    */
   readonly disputed: readonly DisputedCoin[];
   /**
-   * The native coin by its deepest pool with a believed stablecoin other than `except`, that pool's smaller side
-   * being worth at least `floor` dollars, and more than nothing; undefined when there is none.
+   * Returns the native coin's price by its deepest pool with a trusted stablecoin other than `except`. The pool's
+   * smaller side must be worth at least `floor` dollars and more than zero; undefined when there is no such pool.
    */
   native(floor: Rational, except?: Address): NativePrice | undefined;
 }
@@ -136,7 +136,7 @@ interface Measure {
   readonly depth: Rational;
 }
 
-/** The deepest way to price `coin` in `other`: a pool of the two, or each one's pool with the native coin. */
+/** Returns the deepest measure of `coin` in `other`: by a pool of the two, or by their pools with the native coin. */
 function measure(market: Market, coin: Address, other: Address, floor: Rational): Measure | undefined {
   const native = market.chain.wrappedNative.address;
   const deepest = (base: Address, quote: Address): Side | undefined =>
@@ -155,9 +155,9 @@ function measure(market: Market, coin: Address, other: Address, floor: Rational)
 const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ONE)), PEG_TOLERANCE) > 0;
 
 /**
- * Judges the stablecoins of a market. One is believed when any other agrees with it within 2 %, or when nothing
- * measures it; when all disagree with each other, the one with the deepest native pool is, and the others are not.
- * `floor`: the chain's least depth in US dollars, under which a pool measures nothing.
+ * Decides which stablecoins of a market are trusted. A coin is trusted when another one agrees with it within 2 %, or
+ * when nothing measures it. When all disagree with each other, only the one with the deepest native pool is trusted.
+ * `floor`: the chain's least depth in US dollars. Pools below it measure nothing.
  */
 export function dollarOf(market: Market, floor: Rational): Dollar {
   const configured = dollars(market);
@@ -194,12 +194,12 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
   };
 }
 
-/** Among coins that all disagree: the one whose deepest pool with the native coin is worth most in native coin. */
+/** Among coins that all disagree, returns the one with the deepest native pool, compared in native coin. */
 function anchor(market: Market, native: Address, coins: readonly Address[]): Address {
   let best: { coin: Address; depth: Rational } | undefined;
   for (const coin of coins) {
     for (const side of sidesOf(market, native, (quote) => quote === coin)) {
-      // In native coin, since the coins' dollars are what is in doubt.
+      // In native coin, because the coins' dollar values are in doubt.
       const depth = multiply(side.depth, divide(ONE, side.price));
       if (best === undefined || compare(depth, best.depth) > 0) best = { coin, depth };
     }

@@ -1,7 +1,7 @@
 /**
- * Pool maths in exact rationals: the marginal price of a pool and the depth on its two sides, from reserves (v2), from
- * sqrtPriceX96 and in-range liquidity (v3), and from the x³y + y³x invariant (stable pairs of v2-camelot). No
- * rounding here and no opinion on which pool is good.
+ * Pool maths in exact rationals: the marginal price of a pool and the depth of its two sides, from reserves (v2), from
+ * sqrtPriceX96 and in-range liquidity (v3), and from the x³y + y³x invariant (stable pairs of v2-camelot). Does not
+ * round, and does not choose between pools.
  */
 import type { PoolStyle } from "../../chains/exchanges.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -16,11 +16,11 @@ export interface Pool {
   readonly fee: number;
   readonly token0: Address;
   readonly token1: Address;
-  /** Display name of the exchange; the factory's address when it is in no list. */
+  /** Display name of the exchange; the factory's address when it is unlisted. */
   readonly exchange: string;
-  /** Place of the exchange in the contract's list; unlisted ones come last. */
+  /** Position of the exchange in the API's list; unlisted ones come last. */
   readonly rank: number;
-  /** A stable-curve pair: its price is not its reserve ratio. */
+  /** True for a stable-curve pair. Its price is not its reserve ratio. */
   readonly stableCurve: boolean;
 }
 
@@ -28,7 +28,7 @@ export type Reading =
   | { readonly style: "v2"; readonly reserve0: bigint; readonly reserve1: bigint }
   | { readonly style: "v3"; readonly sqrtPriceX96: bigint; readonly liquidity: bigint; readonly tick: number };
 
-/** A pool's state at the end of a block: read from the node there, or set by the event named. */
+/** A pool's state at the end of a block: read from the node there, or set by the named event. */
 export interface Observation {
   readonly reading: Reading;
   /** The pool's real token balances, where known. */
@@ -47,7 +47,7 @@ export interface Decimals {
   readonly decimals1: number;
 }
 
-/** 2^192: the square of the fixed point of sqrtPriceX96. */
+/** 2^192: the square of 2^96, the fixed point of sqrtPriceX96. */
 const Q192 = 1n << 192n;
 const Q96 = 1n << 96n;
 
@@ -73,16 +73,16 @@ export function priceOfToken0(
 
 /**
  * With x and y the reserves in whole tokens, f = x³y + y³x stays constant over a trade, so
- * dy/dx = (3x²y + y³) / (x³ + 3xy²): what the next sliver of token0 brings in token1, before the fee.
+ * dy/dx = (3x²y + y³) / (x³ + 3xy²): the amount of token1 per unit of token0 for a tiny trade, before the fee.
  */
 function stableCurvePrice(reading: { reserve0: bigint; reserve1: bigint }, decimals: Decimals): Rational {
-  // Both reserves over one common denominator, which cancels.
+  // Scales both reserves to one common denominator, which cancels.
   const x = reading.reserve0 * 10n ** BigInt(decimals.decimals1);
   const y = reading.reserve1 * 10n ** BigInt(decimals.decimals0);
   return rational(3n * x * x * y + y ** 3n, x ** 3n + 3n * x * y * y);
 }
 
-/** A pool's two sides in smallest units, before any cap. v2: the reserves. v3: L/√P and L·√P. */
+/** Returns a pool's two sides in smallest units, without a cap. v2: the reserves. v3: L/√P and L·√P. */
 function virtualReserves(reading: Reading): { readonly side0: Rational; readonly side1: Rational } | undefined {
   if (reading.style === "v2") return { side0: rational(reading.reserve0), side1: rational(reading.reserve1) };
   if (reading.sqrtPriceX96 === 0n) return undefined;
@@ -92,7 +92,7 @@ function virtualReserves(reading: Reading): { readonly side0: Rational; readonly
   };
 }
 
-/** As `virtualReserves`, in whole tokens, and never more than the pool really holds where its balances are known. */
+/** Like `virtualReserves`, in whole tokens, and capped by the pool's real balances where they are known. */
 export function depth(observation: Observation, decimals: Decimals): { side0: Rational; side1: Rational } | undefined {
   const sides = virtualReserves(observation.reading);
   if (sides === undefined) return undefined;
@@ -104,19 +104,19 @@ export function depth(observation: Observation, decimals: Decimals): { side0: Ra
   };
 }
 
-/** Whether depth is capped on both sides by what the pool really holds. */
+/** True if the depth of both sides is capped by known balances. */
 export const isCapped = ({ balance0, balance1 }: Observation): boolean =>
   balance0 !== undefined && balance1 !== undefined;
 
 /**
- * A v3 state of which nothing says what the pool holds, so that a sliver of liquidity in it may pose as any depth: what
- * events alone make of a pool whose balances were never read. One balance is as much as a token that does not tell the
- * other leaves to be known.
+ * True for a v3 state without any known balance, where a sliver of concentrated liquidity can pose as any depth. Events
+ * alone lead to such a state if the pool's balances were never read. One known balance is enough, since some tokens
+ * don't answer `balanceOf`.
  */
 export const isBlind = ({ reading, balance0, balance1 }: Observation): boolean =>
   reading.style === "v3" && balance0 === undefined && balance1 === undefined;
 
-/** The reading as the event log keeps it. */
+/** Converts a reading to its form in the event log. */
 export function toPoolState(reading: Reading): PoolState {
   return reading.style === "v2"
     ? { style: "v2", reserve0: reading.reserve0.toString(), reserve1: reading.reserve1.toString() }
@@ -143,7 +143,7 @@ export function fromPoolState(state: PoolState): Reading {
 /** The other token of a pool. */
 export const otherToken = (pool: Pool, token: Address): Address => (pool.token0 === token ? pool.token1 : pool.token0);
 
-/** Sort order of equals: the exchange's place, then the lower fee, then the lower address. */
+/** Sorts pools of equal depth: by the exchange's rank, then the lower fee, then the lower address. */
 export function tieBreak(a: Pool, b: Pool): number {
   return a.rank - b.rank || a.fee - b.fee || (a.address < b.address ? -1 : a.address > b.address ? 1 : 0);
 }

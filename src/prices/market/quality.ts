@@ -1,6 +1,6 @@
 /**
- * How far a price can be trusted: confidence from the price impact of a $100,000 trade along the route, the spread over
- * the token's usable pools, and the time-weighted average of the route's price over the 30 minutes before the block.
+ * Measures of a price's reliability: confidence from the price impact of a $100,000 trade along the route, the spread
+ * over the token's usable pools, and the time-weighted average over the 30 minutes before the block. Pure functions.
  */
 import type { Address } from "../../core/hex.ts";
 import { decimalsOf, type Market } from "./market.ts";
@@ -24,17 +24,17 @@ import {
 
 /** US dollars. */
 const TRADE_USD = rational(100_000n);
-/** The most confidence in a price whose pools could not be capped by their balances, or whose dollar is in dispute. */
+/** Upper limit of the confidence if pool balances are unknown or the dollar is disputed. */
 const DOUBT_LIMIT = rational(1n, 2n);
 /** Seconds. */
 export const TWAP_WINDOW = 1_800;
-/** Bits kept of each price in the average: an error below 10^-75. */
+/** Bits kept of each price in the average: a relative error below 10^-75. */
 const TWAP_BITS = 256;
 
 /**
- * Between 0 and 1: the share of the marginal price that a trade of $100,000 still gets on a constant-product pool of
- * this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the way could not be capped by its balances, or
- * a configured stablecoin disagrees with a believed one.
+ * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
+ * pool of this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the route could not be capped by its
+ * balances, or when a configured stablecoin disagrees with a trusted one.
  */
 export function confidence({ route, disputed }: Pick<Quote, "route" | "disputed">): Rational {
   if (route === undefined) return ZERO;
@@ -43,7 +43,7 @@ export function confidence({ route, disputed }: Pick<Quote, "route" | "disputed"
   return isCertain ? share : minimum(share, DOUBT_LIMIT);
 }
 
-/** Per cent of the answered price between the cheapest and the dearest usable route; zero with one. */
+/** Spread from the cheapest to the dearest usable route, in per cent of the best route's price; zero with one route. */
 export function spreadPercent(usable: readonly Route[]): Rational {
   const [best] = usable;
   if (best === undefined) return ZERO;
@@ -56,7 +56,7 @@ export function spreadPercent(usable: readonly Route[]): Rational {
   return multiply(divide(subtract(high, low), best.usd), rational(100n));
 }
 
-/** The route's price in dollars with its pools in other states; undefined where one has none. */
+/** Returns the route's price in dollars with other pool states; undefined when a pool has none. */
 export function repriced(
   market: Market,
   route: Route,
@@ -75,8 +75,8 @@ export function repriced(
 }
 
 /**
- * The average of the route's price over the window that ends at `end` (Unix seconds), each state weighing the seconds
- * from its block to the next change: a state that one block ends and the next begins weighs that one block's time.
+ * Returns the average of the route's price over the window that ends at `end` (Unix seconds). Each state's weight is
+ * the seconds from its block to the next change, so a state that lasts one block has the weight of that block's time.
  * Undefined when the route had no price in the window.
  */
 export function timeWeighted(

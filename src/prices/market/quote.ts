@@ -1,6 +1,6 @@
 /**
- * From a market to a quote: the token's route, its price in dollars and in the native coin, or the refusal that says
- * why there is none. Pure; the one place where the refusal codes are decided.
+ * Turns a market into a quote: the token's route, its price in dollars and in the native coin, or a refusal with the
+ * reason. Pure. All refusal codes are decided here.
  */
 import { connectorsOf } from "../../chains/quote-tokens.ts";
 import { ApiError } from "../../core/errors.ts";
@@ -28,26 +28,26 @@ export interface Quote {
   readonly token: Address;
   /** US dollars for one whole token. */
   readonly usd: Rational;
-  /** Whole native coins for one whole token; undefined where the native coin has no price to compare with. */
+  /** Whole native coins for one whole token; undefined when the native coin has no price to compare with. */
   readonly native: Rational | undefined;
-  /** Undefined for a stablecoin that nothing measures: it is one dollar by decree. */
+  /** Undefined for a stablecoin without any measure: it counts as one dollar. */
   readonly route: Route | undefined;
-  /** The pool the native price is from, where the route does not hold it. */
+  /** The pool of the native price, if it is not on the route. */
   readonly nativeSide: Side | undefined;
   /** Every usable route, the chosen one first. */
   readonly usable: readonly Route[];
-  /** The stablecoins that disagree with a believed one: the dollar itself is in doubt then. */
+  /** Stablecoins that disagree with a trusted one. If there are any, the dollar itself is in doubt. */
   readonly disputed: readonly DisputedCoin[];
 }
 
 export interface QuoteOptions {
   readonly token: Address;
-  /** US dollars; the chain's own when the request does not say. */
+  /** US dollars; the chain's own floor when the request has none. */
   readonly floor: Rational;
   readonly accepts: (pool: Pool) => boolean;
-  /** An exchange was asked for: what it does not trade has no price there. */
+  /** True if the request names an exchange. A token that is not traded there has no price. */
   readonly isNamed: boolean;
-  /** The block is not the head: a pool without a state is one that did not trade yet. */
+  /** True if the block is not the head. A pool without a state had no trades yet at that block. */
   readonly isPast: boolean;
 }
 
@@ -57,7 +57,7 @@ const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): ApiError =>
   new ApiError(404, code, MESSAGE, { details: { pools } });
 
-/** The refusal for what is no priceable token, decided before any pool is looked at; undefined for one that is. */
+/** Returns the refusal for an address that is not a priceable token, before any pool is read; else undefined. */
 export function unfit(facts: TokenFacts): ApiError | undefined {
   if (facts.kind === "not_a_token") return refusal("not_a_token");
   return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
@@ -68,7 +68,7 @@ export const floorOf = (market: Pick<Market, "chain">): Rational => rational(mar
 
 /**
  * Prices a token in a market.
- * @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and why it was skipped
+ * @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it
  */
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
@@ -78,8 +78,8 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
   if (isDollar(market, token)) {
-    // What a request shuts out measures the coin all the same: no floor and no exchange makes it a dollar. What lies under
-    // the chain's own floor measures nothing: anybody could take a coin its price with a pool of a few dollars.
+    // Pools that the request excludes still measure the coin: a request's floor or exchange must not make it a dollar.
+    // Pools under the chain's floor measure nothing, or a pool of a few dollars could unseat any stablecoin.
     const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
     const byDecree = measures.usable.length === 0 ? decreed(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
@@ -87,7 +87,7 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   throw refused(market, options, ranking);
 }
 
-/** Whether the token has a price without a connector: then no pool of a connector is looked at. */
+/** True if the token has a price without a connector. Then the connectors' pools need not be read. */
 export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
   return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
 }
@@ -116,8 +116,8 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
 }
 
 /**
- * One dollar by decree; in native coin by the coin's own deepest native pool, which needs no dollar. Undefined where the
- * coin did not trade yet, or not on the exchange that was asked for.
+ * Quotes a stablecoin at one dollar. Its native price comes from its own deepest native pool, which needs no dollar.
+ * Undefined when the coin did not trade yet, or not on the requested exchange.
  */
 function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
@@ -142,7 +142,7 @@ function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Q
 
 function refused(market: Market, options: QuoteOptions, ranking: Ranking): ApiError {
   const pools = poolsOf(market, options);
-  // A stablecoin needs no pool at the head; that it was there before, only a pool could tell.
+  // At the head a stablecoin needs no pool. At a past block only a pool shows that the coin existed.
   const isLone = isDollar(market, options.token) && !options.isNamed;
   if (pools.length === 0 && !(options.isPast && isLone)) return refusal("no_pool");
   const stateless = options.isPast && isStateless(market, pools);

@@ -1,22 +1,22 @@
 /**
- * Which pools a token's price comes from. Every pool of the token is either usable, with its price and depth in
- * dollars, or skipped with a reason and the numbers behind it; the deepest usable one wins, directly or over one
- * connector. Deterministic: the same market gives the same route and the same order.
+ * Chooses the pools that give a token's price. Each pool of the token is either usable, with its price and depth in
+ * dollars, or skipped with a reason and its numbers. The deepest usable one wins, directly or over one connector.
+ * Deterministic: the same market gives the same route and the same order.
  */
 import type { Address } from "../../core/hex.ts";
 import { byDepth, type Dollar, dollars, type Market, type NativePrice, type Side, sideOf } from "./market.ts";
 import { otherToken, type Pool } from "./pools.ts";
 import { compare, format, minimum, multiply, type Rational, ZERO } from "./rational.ts";
 
-/** A usable way from the token to the dollar. */
+/** A usable route from the token to the dollar. */
 export interface Route {
-  /** The first leg's pool, by which ties are decided. */
+  /** The first leg's pool; decides ties. */
   readonly pool: Pool;
-  /** From the token towards a stablecoin; their prices multiply to `usd`. */
+  /** From the token towards a stablecoin. The product of their prices is `usd`. */
   readonly legs: readonly Side[];
   /** US dollars for one whole token. */
   readonly usd: Rational;
-  /** US dollars: the smallest smaller side on the way. */
+  /** US dollars: the least depth on the route. */
   readonly depthUsd: Rational;
 }
 
@@ -30,7 +30,7 @@ export interface SkippedPool {
 type SkipReason = "no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote";
 
 export interface Ranking {
-  /** Deepest first; every one above the floor. */
+  /** Deepest first; all at or above the floor. */
   readonly usable: readonly Route[];
   readonly skipped: readonly SkippedPool[];
 }
@@ -39,9 +39,9 @@ interface RankOptions {
   readonly token: Address;
   /** US dollars. */
   readonly floor: Rational;
-  /** Which of the token's own pools may be used; the rest of the way is the chain's best. */
+  /** Selects the token's own pools that may be used. The rest of the route is the chain's best. */
   readonly accepts: (pool: Pool) => boolean;
-  /** Tokens to go through when no direct pool is usable. */
+  /** Tokens to route through when no direct pool is usable. */
   readonly connectors: readonly Address[];
 }
 
@@ -87,7 +87,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
   return routes.sort(byDepth((route) => route.depthUsd));
 }
 
-/** Token to connector, then the connector's own best direct route; the deepest first. */
+/** Returns routes over a connector: the token's pool with it, then the connector's best direct route. Deepest first. */
 function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
   const { token, floor } = options;
   const routes: Route[] = [];
@@ -118,7 +118,7 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
   return routes.sort(byDepth((route) => route.depthUsd));
 }
 
-/** The token's own pools that a request may use. */
+/** Returns the token's own pools that a request may use. */
 export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "accepts">): readonly Pool[] =>
   market.pools.filter(
     (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
@@ -127,7 +127,7 @@ export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "ac
 const alone = (side: Side): Route => ({ pool: side.pool, legs: [side], usd: side.price, depthUsd: side.depth });
 
 function throughNative(side: Side, native: NativePrice): Route {
-  // The native leg is above the floor by construction; the token's own pool decides the depth it is ranked by.
+  // The native leg is above the floor by construction, so the depth of the token's own pool decides the rank.
   return {
     pool: side.pool,
     legs: [side, native.side],
@@ -136,7 +136,7 @@ function throughNative(side: Side, native: NativePrice): Route {
   };
 }
 
-/** A pool with the native coin where that has no price above the floor; `thin` is the best one under it. */
+/** Skips a pool with the native coin when that has no price above the floor. `thin`: its best price below the floor. */
 function throughNothing({ pool, quote, depth }: Side, thin: NativePrice | undefined, floor: Rational): SkippedPool {
   if (thin === undefined) return skip(pool, "no_usd_price_of_quote", { quote });
   const depthUsd = multiply(depth, thin.usd);
@@ -156,7 +156,7 @@ function sideOrReason(market: Market, pool: Pool, token: Address, skipped: Skipp
 }
 
 function keepIfDeep(route: Route, floor: Rational, routes: Route[], skipped: SkippedPool[]): void {
-  // An empty pool has no price, whatever the floor.
+  // An empty pool has no price, even if the floor is zero.
   if (compare(route.depthUsd, floor) >= 0 && route.depthUsd.n > 0n) {
     routes.push(route);
     return;

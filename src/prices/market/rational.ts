@@ -1,7 +1,7 @@
 /**
- * Exact rationals over bigint. Prices are computed in these from end to end and rounded once, when they are shown:
- * to the nearest double, to an integer toward zero, or as the shortest decimal of a double. Denominators are positive;
- * fractions are not reduced unless asked, since the chains of products here are short.
+ * Exact rationals over bigint. Prices use them from end to end and are rounded once, for display: to the nearest
+ * double, to an integer toward zero, or to the shortest decimal of a double. Denominators are positive. Fractions are
+ * not reduced, since the chains of products here are short; `shorten` cuts long sums.
  */
 
 export interface Rational {
@@ -12,9 +12,9 @@ export interface Rational {
 export const ZERO: Rational = { n: 0n, d: 1n };
 export const ONE: Rational = { n: 1n, d: 1n };
 
-/** `n / d`; the sign moves to the numerator. @throws RangeError when `d` is zero */
+/** Returns `n / d` with the sign in the numerator. @throws RangeError when `d` is zero */
 export function rational(n: bigint, d: bigint = 1n): Rational {
-  if (d === 0n) throw new RangeError("a rational with denominator zero");
+  if (d === 0n) throw new RangeError("the denominator of a rational must not be zero");
   return d < 0n ? { n: -n, d: -d } : { n, d };
 }
 
@@ -26,7 +26,7 @@ export const divide = (a: Rational, b: Rational): Rational => rational(a.n * b.d
 export const invert = (a: Rational): Rational => rational(a.d, a.n);
 export const absolute = (a: Rational): Rational => (a.n < 0n ? { n: -a.n, d: a.d } : a);
 
-/** Negative, zero or positive as `a` is below, at or above `b`. */
+/** Returns a negative number, zero or a positive number when `a` is less than, equal to or greater than `b`. */
 export function compare(a: Rational, b: Rational): number {
   const difference = a.n * b.d - b.n * a.d;
   return difference < 0n ? -1 : difference > 0n ? 1 : 0;
@@ -40,7 +40,7 @@ export function powerOfTen(exponent: number): Rational {
   return exponent >= 0 ? { n: power, d: 1n } : { n: 1n, d: power };
 }
 
-/** A decimal as `12`, `0.5`, `500.25`; undefined when `text` is anything else (signs, exponents, other digits). */
+/** Parses a decimal like `12`, `0.5` or `500.25`. Signs, exponents and non-ASCII digits give undefined. */
 export function parseDecimal(text: string): Rational | undefined {
   const match = /^([0-9]{1,60})(?:\.([0-9]{1,60}))?$/.exec(text);
   if (match === null) return undefined;
@@ -48,18 +48,18 @@ export function parseDecimal(text: string): Rational | undefined {
   return { n: BigInt(`${match[1]}${fraction}`), d: 10n ** BigInt(fraction.length) };
 }
 
-/** Toward zero. */
+/** Rounds toward zero. */
 export const truncate = (a: Rational): bigint => a.n / a.d;
 
 const bitLength = (value: bigint): number => value.toString(2).length;
 
-/** Bits kept before the last rounding; above 53 by enough that the sticky bit below is never a rounding bit. */
+/** Bits kept before the last rounding. Far enough above 53 that the sticky bit is never the rounding bit. */
 const WORK_BITS = 66;
-/** Doubles below two to the power of -1022 lie on a grid of two to the power of -1074. */
+/** Doubles below 2^-1022 are subnormal: multiples of 2^-1074. */
 const NORMAL_BITS = 1022n;
 const GRID_BITS = 1074n;
 
-/** The nearest double, ties to even; infinite above the doubles' range. */
+/** Returns the nearest double, ties to even; infinity above the range of doubles. */
 export function toDouble(value: Rational): number {
   if (value.n === 0n) return 0;
   const magnitude = value.n < 0n ? -value.n : value.n;
@@ -84,7 +84,7 @@ function roundHalfEven(numerator: bigint, denominator: bigint): bigint {
   return quotient;
 }
 
-/** The shortest decimal that reads back as `value`, never with an exponent. */
+/** Returns the shortest decimal that parses back to `value`, without an exponent. */
 export function formatDouble(value: number): string {
   const text = String(value);
   const match = /^(-?)(\d+)(?:\.(\d+))?e([+-]\d+)$/.exec(text);
@@ -99,7 +99,7 @@ export function formatDouble(value: number): string {
 /** The nearest double of `value`, as its shortest decimal. */
 export const format = (value: Rational): string => formatDouble(toDouble(value));
 
-/** The value cut to `bits` significant bits, so that long sums stay small; the error is below one part in 2^(bits-1). */
+/** Cuts the value to `bits` significant bits, so that long sums stay small. Relative error below 2^(1 - bits). */
 export function shorten(value: Rational, bits: number): Rational {
   const excess = Math.min(bitLength(value.n < 0n ? -value.n : value.n), bitLength(value.d)) - bits;
   if (excess <= 0) return value;

@@ -1,4 +1,7 @@
-/** The chain as the follower has just followed it: ahead of what is shown by the batch that is being written. */
+/**
+ * A `ChainView` that also knows the blocks of the batch that is being written. The published head moves only after the
+ * batch is durable, so the plain view lags behind the follower here.
+ */
 import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { isReference, isReferencePair } from "../../chains/quote-tokens.ts";
@@ -10,10 +13,10 @@ import type { Venue } from "../search/discovery.ts";
 import { addressAt, TOPIC } from "../search/exchange-abi.ts";
 import type { Books, TokenBook } from "./token-book.ts";
 
-/** Blocks whose hashes are remembered beside what is shown. */
+/** Most block hashes kept in addition to the published view. */
 const MAX_BLOCKS = 4_096;
 
-/** What was followed last wins over what is shown. */
+/** Prefers the followed blocks over the published view. */
 export class FollowedBlocks implements ChainView {
   readonly #shown: ChainView;
   readonly #hashes = new Map<number, Hash>();
@@ -32,7 +35,7 @@ export class FollowedBlocks implements ChainView {
     }
   }
 
-  /** Forgets the blocks above one. */
+  /** Forgets the blocks above `above`; all of them by default. */
   clear(above = -1): void {
     for (const number of this.#hashes.keys()) if (number > above) this.#hashes.delete(number);
   }
@@ -48,7 +51,7 @@ export class FollowedBlocks implements ChainView {
   }
 }
 
-// New pools of hot tokens, from the events by which factories announce them.
+// Decodes the factory events that announce new pools of tokens in memory. Reads nothing from the node.
 
 interface CreationContext {
   readonly chain: Chain;
@@ -56,7 +59,7 @@ interface CreationContext {
   readonly books: Books;
 }
 
-/** The pool that a log announces, once for each book in memory that it belongs in and that doesn't have it yet. */
+/** Returns the pool that a log announces, once for each book in memory that it belongs in and that lacks it. */
 export function creationsIn(log: ChainLog, context: CreationContext): { book: TokenBook; pool: Pool }[] {
   const kind = log.topics[0];
   if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return [];

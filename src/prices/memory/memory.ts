@@ -1,7 +1,7 @@
 /**
- * Memory from the log: books of tokens another process, or this one before it was restarted, has asked about, and what
- * either adds to them. A pool counts as followed only while its stream's headline says so, and only a pool with a
- * reference token counts at all: logs of earlier releases hold others.
+ * Builds and updates books from the log: tokens that another process priced, or this one before a restart. A pool
+ * counts as followed only while its stream's headline says so. Only pools with a reference token count, since logs of
+ * earlier releases hold other pools as well.
  */
 import type { Chain } from "../../chains/chains.ts";
 import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
@@ -21,7 +21,7 @@ import { type HeadRead, observed } from "../search/history.ts";
 import type { KnownPool, PriceState } from "./projection.ts";
 import { emptyBook, extend, hotPool, LISTED, revertPool, type TokenBook, UNLISTED, uncover } from "./token-book.ts";
 
-// Prices' own shapes as the events of the log, and nothing else.
+// Converts between the types of the prices and the events of the log. Pure.
 
 const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
   type: "TokenIdentified",
@@ -69,10 +69,10 @@ const observationOf = (event: PriceObserved): Observation => ({
   ...(event.logIndex === undefined ? {} : { logIndex: event.logIndex }),
 });
 
-// Writes to the log what the node said at its head: each token's words, its pools, their states. Known facts are
-// dropped by the journal, so that asking again writes only what changed.
+// Appends the node's data at its head to the log: token facts, pools and pool states. The journal drops
+// known facts, so recording the same reads again appends only changes.
 
-/** Resolves once everything read for a subject is durable. */
+/** Records everything that was read for a subject. Resolves once it is durable. */
 export async function recordReads(
   context: PricesContext,
   subject: Subject,
@@ -85,7 +85,7 @@ export async function recordReads(
     [...touched].map((book) => {
       const facts = book.facts.get(book.address);
       const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
-      // The whole list goes in, read or not: a process that finds it in the log must not take a part for the whole.
+      // Appends the whole list of pools, also those not read now: another process must not take a part for the whole.
       for (const [address, hot] of book.pools) {
         events.push(discoveredEvent(byPool.get(address)?.pool ?? hot.pool, header.number));
       }
@@ -97,7 +97,7 @@ export async function recordReads(
       return journal.append(book.stream, events);
     }),
   );
-  // Each reference token's words in its own stream: a process that starts later finds them there.
+  // Each reference token's facts go into its own stream, where a process that starts later reads them.
   const references = touched.has(books.reference) ? [...books.reference.facts] : [];
   await Promise.all(
     references.map(async ([token, facts]) => {
@@ -113,8 +113,8 @@ export async function recordReads(
 type MemoryContext = Pick<PricesContext, "books" | "chain" | "clock" | "venues">;
 
 /**
- * Whether a pool belongs in a token's book. The reference book has the pairs of reference tokens that lead to the dollar;
- * every other book has its token's pairs with reference tokens, as long as the reference book does not have them.
+ * True if a pool belongs in a token's book. The reference book has the pairs of reference tokens that lead to the
+ * dollar. Any other book has its token's pairs with reference tokens, except those of the reference book.
  */
 export function belongsTo(chain: Chain, token: Address, pool: Pick<Pool, "token0" | "token1">): boolean {
   const isShared = isReferencePair(chain, pool.token0, pool.token1);
@@ -123,7 +123,7 @@ export function belongsTo(chain: Chain, token: Address, pool: Pick<Pool, "token0
   return !isShared && isReference(chain, other);
 }
 
-/** Applies the events of a stream to its book; does nothing for a stream without a book in memory. */
+/** Applies the events of a stream to its book. Does nothing for a stream without a book in memory. */
 export function learn(context: MemoryContext, stream: StreamName, events: readonly PriceEvent[]): void {
   const { books, clock } = context;
   const book = books.held(stream);
@@ -138,7 +138,7 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
       const hot = book.pools.get(event.pool);
       const known = hot?.base?.number ?? -1;
       if (hot !== undefined && event.block > known) extend(hot, [observationOf(event)], event.timestamp);
-      // Without a log index it was asked of a node: somebody asked for a price.
+      // A state without a log index was read from a node, so a client asked another process for a price.
       if (event.logIndex === undefined) {
         book.askedMs = clock.monotonic();
         books.reference.askedMs = book.askedMs;
@@ -149,7 +149,7 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
   }
 }
 
-/** The pool of an event; undefined where its factory is in no list, or it doesn't belong in the book. */
+/** Returns the pool of an event; undefined when its factory is unlisted, or the pool doesn't belong in the book. */
 function poolOf(
   { chain, venues }: Pick<PricesContext, "chain" | "venues">,
   book: TokenBook,
@@ -161,22 +161,22 @@ function poolOf(
   return { address, factory, style, fee, token0, token1, exchange: venue.name, rank: venue.rank, stableCurve };
 }
 
-/** The pools of a book's stream that belong in the book. */
+/** Returns the pools of a book's stream that belong in the book. */
 export function knownPools(context: PricesContext, book: TokenBook): Map<Address, KnownPool> {
   const { pools } = context.journal.state(book.stream);
   return new Map([...pools].filter(([, { discovered }]) => poolOf(context, book, discovered) !== undefined));
 }
 
 /**
- * The session under way, by the log's word; undefined where there is none, or where its process goes by other reference
- * tokens or factories: the pools that it follows are not those that a price depends on here.
+ * Returns the current session by the log; undefined when there is none. Also undefined when its process has other
+ * reference tokens or factories: it does not follow all the pools that a price here depends on.
  */
 export function sessionUnderWay({ books, journal, listing }: PricesContext): string | undefined {
   const { session } = journal.coverage(books.reference.stream);
   return session?.startsWith(`${listing}-`) ? session : undefined;
 }
 
-/** Takes the log's word for which of a book's pools are followed. `session`: the one under way. */
+/** Marks a book's pools as followed if the stream's headline says so for the current `session`; else uncovers it. */
 export function cover(context: PricesContext, book: TokenBook, session: string | undefined): void {
   const { session: own, from, pools } = context.journal.coverage(book.stream);
   const known = knownPools(context, book);
@@ -198,7 +198,7 @@ export function cover(context: PricesContext, book: TokenBook, session: string |
   }
 }
 
-/** The book of a token from its stream, in memory from here on; undefined when the stream knows no token with decimals. */
+/** Loads a token's book from its stream into memory; undefined when the stream has no token with decimals. */
 export async function loadBook(context: PricesContext, token: Address): Promise<TokenBook | undefined> {
   const { books, chain, journal, clock } = context;
   if (isMoney(chain, token)) return undefined;
@@ -220,8 +220,8 @@ export async function loadBook(context: PricesContext, token: Address): Promise<
 }
 
 /**
- * As `loadBook`, for a token that another process was asked about. A connector's stream begins with the connector's own
- * words, which each process writes; only its pools tell that it was asked about.
+ * Like `loadBook`, for a token that another process priced. Every process writes a connector's facts into the
+ * connector's stream; only pools in it show that a client asked for the connector's price.
  */
 export async function adoptBook(context: PricesContext, token: Address): Promise<void> {
   const { books, chain, journal } = context;
@@ -236,7 +236,7 @@ export async function adoptBook(context: PricesContext, token: Address): Promise
   await loadBook(context, token);
 }
 
-/** The reference tokens' words and pools from their streams; false when the log has none. */
+/** Loads the facts and pools of the reference tokens from their streams. Returns false when the log has none. */
 export async function loadReference(context: PricesContext): Promise<boolean> {
   const { books, chain, journal, clock } = context;
   const { reference } = books;

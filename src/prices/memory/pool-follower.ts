@@ -1,7 +1,7 @@
 /**
- * Keeps the hot pools true from the chain's one follower: a batch's logs become states without asking the node, new
- * pools of hot tokens are noticed by their factory's event, reverted blocks are taken back. What changed goes to the
- * log first, then to memory; which tokens are followed goes to the log too, for those who only read it.
+ * Keeps the pools in memory current, as a consumer of the chain's follower. Turns a batch's logs into states without
+ * asking the node, finds new pools by their factory's events, and reverts orphaned blocks. Appends each change to the
+ * log before it updates memory, and records which tokens are followed, so that replicas can rely on the log.
  */
 import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain } from "../../chain/consumer.ts";
 import { AppError } from "../../core/errors.ts";
@@ -39,16 +39,16 @@ import {
   uncover,
 } from "./token-book.ts";
 
-/** Headers fetched to date states of blocks that a long gap left out of a batch. */
+/** Most headers fetched per batch to date states. After a long gap a batch omits headers of old blocks. */
 const MAX_UNDATED = 64;
-/** Pools read at the end of a batch because their state was not known: five calls each, in one Multicall3. */
+/** Most pools read at the end of a batch because their state is not known: up to six calls each, in one Multicall3. */
 const MAX_READS = 64;
-/** Tokens taken over from other processes' questions at each batch. */
+/** Most tokens of other processes taken over per batch. */
 const MAX_ADOPTED = 16;
-/** After so long without a block, in ms, reading states anew is cheaper than all the logs since. */
+/** After a gap this long between batches, in ms, reading the states costs less than reading all logs since. */
 export const MAX_GAP_MS = 3_600_000;
 
-/** One book's part of a batch. */
+/** The part of a batch that concerns one book. */
 interface Change {
   readonly book: TokenBook;
   readonly events: PriceEvent[];
@@ -56,7 +56,7 @@ interface Change {
   readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
 }
 
-/** A pool whose state is to be read where the batch ends. */
+/** A pool that must be read at the end of the batch. */
 interface Unread {
   readonly book: TokenBook;
   readonly hot: HotPool;
@@ -68,7 +68,7 @@ export class PriceFollower implements ChainConsumer {
   readonly topics: readonly Hash[] = [...STATE_TOPICS, ...BALANCE_TOPICS, TOPIC.pairCreated, TOPIC.poolCreated];
   readonly #context: PricesContext;
   readonly #ready: () => Promise<void>;
-  /** What every filter since the last batch asked for: the follower asks for addresses more than once. */
+  /** The addresses of every filter since the last batch. The follower can call `addresses` several times per batch. */
   #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
   #turn: Promise<void> = Promise.resolve();
   #appliedMs: number;
@@ -77,7 +77,7 @@ export class PriceFollower implements ChainConsumer {
   readonly #canon: FollowedBlocks;
   readonly #dropped = new Set<TokenBook>();
 
-  /** @param ready resolves once memory has been restored from the log */
+  /** @param ready resolves once memory is restored from the log */
   constructor(context: PricesContext, ready: () => Promise<void>) {
     this.#context = context;
     this.#ready = ready;
@@ -102,12 +102,12 @@ export class PriceFollower implements ChainConsumer {
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
-  /** A book memory has let go: the log must stop saying that it is followed. */
+  /** Notes that memory evicted a book: the log must no longer say that it is followed. */
   drop(book: TokenBook): void {
     if (this.#context.session !== undefined) this.#dropped.add(book);
   }
 
-  /** Memory as far as the log is; resolves once it is. */
+  /** Resolves once memory has caught up with the log. */
   settle(): Promise<void> {
     return this.#inTurn(() => this.#sync());
   }
@@ -126,7 +126,7 @@ export class PriceFollower implements ChainConsumer {
     return result;
   }
 
-  /** Learns what others wrote. While another process follows, its word says which pools are followed. */
+  /** Reads the events of other processes. While another process follows, its headlines say which pools are followed. */
   async #sync(): Promise<void> {
     const { books, journal, session } = this.#context;
     books.prune();
@@ -156,17 +156,17 @@ export class PriceFollower implements ChainConsumer {
     await this.#adopt();
   }
 
-  /** Goes on with this process's session, or takes over from whoever followed up to here. */
+  /** Continues this process's session, or starts a new one and takes over from the process that followed up to here. */
   #begin({ fromBlock, headers }: AdvancedBlocks): void {
     const { books, clock, followedTo, session, view, listing } = this.#context;
     if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
-      // A batch that comes again may hold other blocks than the first time.
+      // A batch that is delivered again may hold other blocks than the first time.
       if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
       return;
     }
     const head = view.head();
     const linked = headers[0]?.number !== fromBlock || headers[0].parentHash === head?.hash;
-    // Its own session with blocks missing, or blocks this process has not been shown: nothing is known of them.
+    // After a gap in its own session, or in the published chain, the log's guarantee does not cover the missing blocks.
     const isKnown = session === undefined && head?.number === fromBlock - 1 && linked;
     const current = sessionUnderWay(this.#context);
     for (const book of books.all()) {
@@ -181,7 +181,7 @@ export class PriceFollower implements ChainConsumer {
     this.#context.session = `${listing}-${clock.now().toString(36)}-${random}`;
   }
 
-  /** Nobody asks for prices: whoever reads the log must not rely on it. */
+  /** Ends the session because no client asks for prices. Replicas must not rely on the log from here on. */
   async #end(to: HeaderRef): Promise<void> {
     const { books, journal } = this.#context;
     for (const book of books.all()) uncover(book);
@@ -191,7 +191,7 @@ export class PriceFollower implements ChainConsumer {
     await this.#append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
   }
 
-  /** What the batch changes, book by book. Pools without a known state are read where the batch ends. */
+  /** Returns the batch's changes, book by book. Reads pools without a known state at the end of the batch. */
   async #changes(
     batch: AdvancedBlocks,
     asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> },
@@ -213,13 +213,13 @@ export class PriceFollower implements ChainConsumer {
         else if (hot.coveredFrom !== undefined) {
           const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
           const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#canon);
-          // Its events tell the price since it was initialised, and not what it holds: only the node does.
+          // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
           if (last !== undefined && isBlind(last)) {
             hot.base = undefined;
             unread.push({ book, hot, isNew: false });
             continue;
           }
-          // What a pool was before the first followed block must be in the log too, whoever read it.
+          // The log must also hold the pool's state before the first followed block, whichever process read it.
           const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#canon) : undefined;
           if (first !== undefined) change.events.push(observedEvent(address, first));
           if (states.length === 0) continue;
@@ -245,12 +245,12 @@ export class PriceFollower implements ChainConsumer {
     return [...changes.values()];
   }
 
-  /** Settles what a pool's base and coverage are worth in the light of a batch. */
+  /** Drops a pool's base if it is orphaned or has a gap after it, and sets the first block covered. */
   #admit(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
     if (!isStanding(hot, this.#canon)) hot.base = undefined;
     const { base } = hot;
     hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
-    // Read at or beyond the end of the batch: the next one goes on from there.
+    // A base at or beyond the end of the batch stays: the next batch continues from there.
     const first = hot.coveredFrom ?? to.number + 1;
     if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
   }
@@ -267,21 +267,21 @@ export class PriceFollower implements ChainConsumer {
       }
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
-      // The next question about the token reads the pool, and the next batch tries again.
+      // Not fatal: the next request for the token reads the pool, and the next batch retries.
     }
     const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
-    // A new pool nobody could read is found again by asking the factories.
+    // A new pool that could not be read is found again by asking the factories.
     const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
     for (const { book } of left) book.discoveredAt = undefined;
     return done;
   }
 
-  /** Appends as the chain's follower: one that was paused while another took over is refused. */
+  /** Appends as the chain's follower. The guard refuses a process that was paused while another one took over. */
   #append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions): Promise<void> {
     return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chain?.version ?? 0 });
   }
 
-  /** To the log, then to memory. */
+  /** Appends the changes to the log, then applies them to memory. */
   async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
     const { journal, books, left } = this.#context;
     const dropped = [...this.#dropped].filter((book) => books.held(book.stream) === undefined);
@@ -309,7 +309,7 @@ export class PriceFollower implements ChainConsumer {
     await Promise.all([...writes, ...ends]);
   }
 
-  /** What the log is to say of a book: followed from where, or not. */
+  /** Returns the coverage to record for a book: the first block followed, or not followed. */
   #coverageOf(book: TokenBook, isReference: boolean): Coverage {
     const { session } = this.#context;
     const known = knownPools(this.#context, book);
@@ -319,11 +319,11 @@ export class PriceFollower implements ChainConsumer {
     return { session, from, pools: known.size + added };
   }
 
-  /** Takes up tokens that other processes were asked about. */
+  /** Loads tokens that other processes price, so that they are followed here. */
   async #adopt(): Promise<void> {
     const { wanted, left, chain } = this.#context;
     for (const [token, version] of wanted) {
-      // That it is let go is a word of its stream, too, and nobody's question.
+      // The event that records an eviction grows the token's stream as well. It is no client's request.
       if (version <= (left.get(priceStream(chain.chainId, token)) ?? 0)) wanted.delete(token);
     }
     const tokens = [...wanted.keys()].slice(0, MAX_ADOPTED);

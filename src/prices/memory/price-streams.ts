@@ -1,7 +1,7 @@
 /**
- * The price streams as this process reads and writes them: appends are queued per stream, know the version they follow,
- * and on a `ConcurrencyError` read what somebody else wrote and drop what that already says. Durable when resolved.
- * Whatever is read is told to `onRead`, so that memory learns what other processes wrote.
+ * Reads and writes the price streams. Appends are queued per stream with the expected version. On a `ConcurrencyError`
+ * the journal reads the other process's events, drops its own ones that are known by then, and retries. An append is
+ * durable when it resolves. Passes all events it reads to `onRead`, so that memory learns those of other processes.
  */
 import { ConcurrencyError, invariant } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -20,14 +20,14 @@ import {
   UNCOVERED,
 } from "./projection.ts";
 
-/** Appends refused one after another before giving up: each means that somebody else got further. */
+/** Consecutive conflicts before giving up. Each one means that another process made progress. */
 const MAX_CONFLICTS = 16;
 /**
- * Events read at either end of a stream when it is opened: facts stand at the beginning, states at the end. The reference
- * stream begins with its pools, of at most 110 pairs at eight places each, of which most do not exist.
+ * Events read at each end of a stream when it is opened: facts are at the beginning, states at the end. The reference
+ * stream begins with its pools: at most 110 pairs at eight venues each, of which most do not exist.
  */
 const EDGE = 1_024;
-/** A state asked of the node again after so many seconds is worth a line though it did not change: somebody still asks. */
+/** An unchanged state is recorded again after this many seconds, to show that clients still ask for the price. */
 const STILL_ASKED_SECONDS = 600;
 
 interface Tail {
@@ -37,12 +37,12 @@ interface Tail {
 }
 
 export interface AppendOptions {
-  /** The follower's words: all of them are kept but those the stream has to the letter. */
+  /** True for the follower's events: all are kept except exact repetitions. */
   readonly followed?: boolean;
-  /** Replaces what the stream says of its being followed; `block` dates the line that carries it when nothing else does. */
+  /** Replaces the stream's coverage. `block` dates the event that carries the headline if there is no other event. */
   readonly coverage?: Coverage;
   readonly block?: number;
-  /** Version of the chain's stream that a follower stands at: one that was paused meanwhile is refused. */
+  /** Version of the chain's stream that the follower is at. The log refuses a follower that was paused meanwhile. */
   readonly chainVersion?: number;
 }
 
@@ -57,27 +57,27 @@ export class Journal {
     this.#onRead = onRead;
   }
 
-  /** What the stream says; read from the log the first time, kept until `close`. */
+  /** Returns the stream's state. Reads it from the log the first time and keeps it until `close`. */
   async open(stream: StreamName): Promise<PriceState> {
     return (await this.#queued(stream, () => this.#tail(stream))).state;
   }
 
-  /** What the stream said when it was last read or written here. */
+  /** Returns the stream's state as last read or written here. */
   state(stream: StreamName): PriceState {
     return this.#tails.get(stream)?.state ?? initialPriceState;
   }
 
-  /** What the stream said of its being followed when it was last read or written here. */
+  /** Returns the stream's coverage as last read or written here. */
   coverage(stream: StreamName): Coverage {
     return this.#tails.get(stream)?.coverage ?? UNCOVERED;
   }
 
-  /** The newest version of a stream this process wrote or read; 0 when it never did. */
+  /** Returns the newest version of a stream that this process wrote or read; 0 without any. */
   version(stream: StreamName): number {
     return this.#tails.get(stream)?.version ?? 0;
   }
 
-  /** Appends what the stream does not say yet; resolves once durable. */
+  /** Appends the events that are news to the stream. Resolves once durable. */
   append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions = {}): Promise<void> {
     return this.#queued(stream, async () => {
       for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
@@ -85,7 +85,7 @@ export class Journal {
         if (await this.#appendOnce(stream, tail, events, options)) return;
         await this.#catchUp(stream, tail);
       }
-      invariant(false, "a price stream was never at the version it was read at", { stream });
+      invariant(false, "too many consecutive version conflicts on a price stream", { stream });
     });
   }
 
@@ -105,7 +105,7 @@ export class Journal {
     }
     const coverage = options.coverage ?? tail.coverage;
     const changed = !sameCoverage(coverage, tail.coverage);
-    // A headline travels with events only: the token's own words are said again to carry it.
+    // A headline is stored with events only. The token's facts are appended again to carry it.
     if (changed && fresh.length === 0 && state.token !== undefined) {
       fresh.push({ ...state.token, block: options.block ?? state.token.block });
     }
@@ -123,7 +123,7 @@ export class Journal {
     }
   }
 
-  /** Reads what others appended to streams that are open here, and what they say of being followed. */
+  /** Reads events and coverage that other processes appended to the open streams. */
   async refresh(streams: readonly StreamName[]): Promise<void> {
     const heads = await this.#log.heads(streams.filter((stream) => this.#tails.has(stream)));
     const grown = heads.filter(({ stream, version }) => version > this.version(stream));
@@ -137,7 +137,7 @@ export class Journal {
     );
   }
 
-  /** Tokens whose stream says that a session follows them, in order of address. */
+  /** Returns the tokens that a session follows, by their streams' headlines, in order of address. */
   async followedBy(chainId: number, session: string, limit: number): Promise<Address[]> {
     const prefix = `price/${chainId}/`;
     const found: Address[] = [];
@@ -154,7 +154,7 @@ export class Journal {
     return found.slice(0, limit);
   }
 
-  /** Forgets a stream; the next use reads it anew. */
+  /** Forgets a stream. The next use reads it again. */
   close(stream: StreamName): void {
     this.#tails.delete(stream);
   }
@@ -189,7 +189,7 @@ export class Journal {
     return this.#catchUp(stream, { version, state, coverage: UNCOVERED }, events);
   }
 
-  /** Reads on to the end; the headline is the end's, since a later one speaks of events not read yet. */
+  /** Reads to the end of the stream. Takes the headline only there: a later one refers to events not read yet. */
   async #catchUp(stream: StreamName, tail: Tail, before: readonly PriceEvent[] = []): Promise<Tail> {
     const missed: PriceEvent[] = [];
     let { version } = tail;
@@ -216,7 +216,7 @@ function addressIn(stream: StreamName): Address | undefined {
   return parsed.kind === "price" ? parsed.address : undefined;
 }
 
-/** Whether a stream in this state does not say this of this very block. */
+/** True if the stream does not have this event for this very block yet. */
 function isUnsaid(state: PriceState, event: PriceEvent): boolean {
   if (event.type !== "PriceObserved") return isWorthSaying(state, event);
   const said = latest(state, event.pool, event.block);
@@ -224,14 +224,14 @@ function isUnsaid(state: PriceState, event: PriceEvent): boolean {
   return says(event, said);
 }
 
-/** Whether a state is another than the one that was said, or tells what the pool holds where that did not. */
+/** True if the state differs from the recorded one, or if it has a balance that the recorded one lacks. */
 function says(event: PriceObserved, said: PriceObserved): boolean {
   const isFuller = (now?: string, before?: string): boolean => now !== undefined && before === undefined;
   if (isFuller(event.balance0, said.balance0) || isFuller(event.balance1, said.balance1)) return true;
   return JSON.stringify(said.state) !== JSON.stringify(event.state);
 }
 
-/** Whether a stream in this state is told anything by this. */
+/** True if the event is news to the stream. */
 function isWorthSaying(state: PriceState, event: PriceEvent): boolean {
   switch (event.type) {
     case "TokenIdentified": {

@@ -1,6 +1,6 @@
 /**
- * The price stream's read model: a pure fold over its events. What the token said of itself, its pools, and each
- * pool's recent states in block order, so that a revert finds the state before it.
+ * The projection of a price stream: a pure fold over its events into the token's facts, its pools, and each pool's
+ * recent states in block order. Keeps several states, so that a revert finds the state before it.
  */
 import type { Address } from "../../core/hex.ts";
 import type { PoolDiscovered, PriceEvent, PriceObserved, TokenIdentified } from "../../events/types.ts";
@@ -10,7 +10,7 @@ export interface KnownPool {
   readonly discovered: PoolDiscovered;
   /** Ascending by block, at most one per block. */
   readonly observations: readonly PriceObserved[];
-  /** Block from which `observations` are all the stream has; infinite when even the newest may be missing. */
+  /** From this block on `observations` is complete; infinite when even the newest state may be missing. */
   readonly knownFrom: number;
 }
 
@@ -19,12 +19,12 @@ export interface PriceState {
   readonly pools: ReadonlyMap<Address, KnownPool>;
 }
 
-/** States kept of one pool; a revert below all of them leaves the pool without one until it is read again. */
+/** States kept per pool. A revert below all of them leaves the pool without a state until it is read again. */
 const MAX_OBSERVATIONS = 32;
 
 export const initialPriceState: PriceState = { token: undefined, pools: new Map() };
 
-/** The state after one more event. */
+/** Returns the state after one more event. */
 export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
   switch (event.type) {
     case "TokenIdentified":
@@ -60,7 +60,7 @@ function observe(known: KnownPool, event: PriceObserved): KnownPool {
   return { ...known, observations, knownFrom };
 }
 
-/** The state of a stream of which events from here on were left unread: facts stay, states are forgotten. */
+/** Returns the state of a stream after a gap in reading: facts stay, pool states are dropped. */
 export function skipped(state: PriceState): PriceState {
   const pools = [...state.pools].map(
     ([address, known]) => [address, { ...known, observations: [], knownFrom: Number.POSITIVE_INFINITY }] as const,
@@ -69,8 +69,8 @@ export function skipped(state: PriceState): PriceState {
 }
 
 /**
- * Entries in order of block, one per block, the later word winning. One may come late: a process that asks the node is
- * ahead of the one that follows.
+ * Inserts an entry in block order, one per block; the later entry wins. An entry can arrive late, since a process that
+ * asks the node is ahead of the process that follows.
  */
 export function insertByBlock<T extends { readonly block: number }>(entries: readonly T[], entry: T): T[] {
   const after = entries.findLastIndex(({ block }) => block <= entry.block) + 1;
@@ -82,23 +82,24 @@ function withPool(state: PriceState, address: Address, pool: KnownPool): PriceSt
   return { ...state, pools: new Map(state.pools).set(address, pool) };
 }
 
-/** The newest state of a pool the stream holds at or before a block. */
+/** Returns the newest state of a pool in the stream at or before a block. */
 export const latest = (state: PriceState, pool: Address, block = Number.POSITIVE_INFINITY): PriceObserved | undefined =>
   state.pools.get(pool)?.observations.findLast((entry) => entry.block <= block);
 
-// What a price stream's headline says of its being followed, so that a process that only reads the log knows which of
-// its pools are kept true by another. A session is one unbroken stretch of following by one process; the reference
-// stream's headline names the one under way, and any other stream's words count only while its session is that one. Its
-// name begins with a fingerprint of the factories and reference tokens that its process goes by.
+// The headline of a price stream: it says from which block on a process follows the stream's pools, so that a replica
+// that only reads the log knows which pools another process keeps current. A session is one unbroken stretch of
+// following by one process. The reference stream's headline names the current session; the headline of any other stream
+// counts only if it names the same one. A session's name begins with a fingerprint of the process's factories and
+// reference tokens.
 
 export interface Coverage {
   readonly session: string | undefined;
   /**
-   * Every change of the stream's pools at or after this block is in the stream before a head beyond it is shown, and so
-   * is what they were at the block before it. Undefined: not followed.
+   * The stream has the state of its pools at the end of the block before this one, and every change from this block on.
+   * Each change is in the stream before its block is published as the head. Undefined: not followed.
    */
   readonly from: number | undefined;
-  /** Pools the stream had when this was written: one added since, by somebody else, is not followed yet. */
+  /** Number of the stream's pools when this was written. A pool that another process added later is not followed. */
   readonly pools: number;
 }
 

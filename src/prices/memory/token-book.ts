@@ -1,7 +1,7 @@
 /**
- * What memory holds of the tokens that are asked about: their words, their pools, and each pool's states back to the
- * beginning of the average's window. Says whether a pool's state is the truth at a followed head: it was known at some
- * block, and every block since has been through the follower, here or in the process that writes the log.
+ * The tokens held in memory: facts, pools, and each pool's states back to the start of the average's window. Decides
+ * if a pool's state is current at a followed head: it was known at some block, and every block since then came
+ * through the follower of this process or of the process that writes the log. Makes no requests.
  */
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
@@ -13,17 +13,17 @@ import { TWAP_WINDOW } from "../market/quality.ts";
 import type { TokenFacts } from "../search/discovery.ts";
 import { insertByBlock } from "./projection.ts";
 
-/** The session under way vouches that the log's list of a book's pools is whole. Below any block's number. */
+/** The current session guarantees that the log's list of the book's pools is complete. Below any block number. */
 export const LISTED = -1;
-/** The log's list of a book's pools is good to follow. The factories are asked before a price comes from it. */
+/** The follower may use the log's list of the book's pools. Before a price comes from it, the factories are asked. */
 export const UNLISTED = -2;
 
-/** A block at whose end a pool's state is known. */
+/** A block; the pool's state at its end is known. */
 export interface Base {
   readonly number: number;
-  /** Undefined where the log vouches for the number: its own reverts say when that ends. */
+  /** Undefined when only the log gives the number. The stream's own revert events then invalidate it. */
   readonly hash: Hash | undefined;
-  /** Unix seconds; infinite where only the number is known. */
+  /** Unix seconds; infinite when only the number is known. */
   readonly timestamp: number;
 }
 
@@ -31,45 +31,45 @@ export interface HotPool {
   pool: Pool;
   /** Ascending by block, one per block. */
   timeline: Observation[];
-  /** The block from whose end on `timeline` is complete; undefined when the pool must be read (again). */
+  /** `timeline` is complete from the end of this block on; undefined when the pool must be read (again). */
   base: Base | undefined;
-  /** First block whose events have come through the follower without a gap since. */
+  /** First block from which on all of the pool's events came through the follower without a gap. */
   coveredFrom: number | undefined;
 }
 
 export interface TokenBook {
   readonly address: Address;
   readonly stream: StreamName;
-  /** Words of the book's own token; the reference book has those of every reference token. */
+  /** Facts of the book's own token. The reference book has those of every reference token. */
   facts: ReadonlyMap<Address, TokenFacts>;
   readonly pools: Map<Address, HotPool>;
-  /** The number of the block the factories were asked at, `LISTED` or `UNLISTED`; undefined when they must be asked (again). */
+  /** The block at which the factories were asked, `LISTED` or `UNLISTED`; undefined when they must be asked (again). */
   discoveredAt: number | undefined;
-  /** First block whose pool creations have come through the follower for this book without a gap since. */
+  /** First block from which on all pool creations for this book came through the follower without a gap. */
   heldFrom: number | undefined;
-  /** `Clock.monotonic` of the last question to the factories. */
+  /** `Clock.monotonic` of the last request to the factories. */
   discoveredMs: number;
-  /** `Clock.monotonic` of the last request. */
+  /** `Clock.monotonic` of the last price request. */
   askedMs: number;
 }
 
 export interface BookLimits {
   readonly bytes: number;
   /**
-   * Pools whose logs are asked for at each poll; a provider's filter holds some thousands of addresses. A token without a
+   * Most pools that each poll asks for logs of; a provider's filter holds some thousand addresses. A token without a
    * pool counts as one.
    */
   readonly pools: number;
-  /** A token nobody asked about for so long is let go, in ms. */
+  /** A token without a request for this long is evicted, in ms. */
   readonly idleMs: number;
 }
 
 /** Rough heap cost: a pool with its maps, and one observation with two bigints and two hashes. */
 const POOL_BYTES = 1_024;
 const OBSERVATION_BYTES = 512;
-/** States older than the window by this margin are dropped, in seconds. */
+/** States that are older than the window by this margin are dropped, in seconds. */
 const KEEP_SECONDS = TWAP_WINDOW + 300;
-/** States of one pool in memory: half an hour of blocks every half second is 3,600. */
+/** States of one pool in memory: half an hour of half-second blocks is 3,600. */
 const MAX_TIMELINE = 4_096;
 
 export class Books {
@@ -92,7 +92,7 @@ export class Books {
       sizeCalculation: bytesOf,
       dispose: (book, _address, reason) => {
         if (reason === "set") return;
-        // Nobody applies events to it from here on: whoever still holds it must read its pools again.
+        // The follower ignores an evicted book. A caller that still holds it must read its pools again.
         uncover(book);
         book.discoveredAt = undefined;
         options.onDrop(book);
@@ -104,7 +104,7 @@ export class Books {
     return this.#tokens.get(address);
   }
 
-  /** The book of a stream, without counting as a use. */
+  /** Returns the book of a stream without marking it as recently used. */
   held(stream: StreamName): TokenBook | undefined {
     if (stream === this.reference.stream) return this.reference;
     return this.#tokens.peek(stream.slice(stream.lastIndexOf("/") + 1) as Address);
@@ -114,22 +114,22 @@ export class Books {
     this.#tokens.set(book.address, book);
   }
 
-  /** Every book, the reference first. */
+  /** Yields every book, the reference book first. */
   *all(): Generator<TokenBook> {
     yield this.reference;
     yield* this.#tokens.values();
   }
 
-  /** Lets go of what nobody asked about, and of the least recently asked beyond the bounds. */
+  /** Evicts idle tokens, and the least recently used ones beyond the bounds. */
   prune(): void {
     const now = this.#clock.monotonic();
     const { idleMs, bytes: maxBytes, pools: maxPools } = this.#limits;
     let pools = this.reference.pools.size;
     let bytes = bytesOf(this.reference);
     for (const [address, book] of [...this.#tokens.entries()]) {
-      // Books grow while they are held, so they are weighed again.
+      // Books grow while they are held, so their size is computed again.
       const size = bytesOf(book);
-      // One without a pool is gone through at each block, too.
+      // A book without a pool costs time at each block, too.
       const places = Math.max(1, book.pools.size);
       const fits = pools + places <= maxPools && bytes + size <= maxBytes;
       if (!fits || now - book.askedMs > idleMs) {
@@ -141,7 +141,7 @@ export class Books {
     }
   }
 
-  /** Whether anybody has asked for a price lately; nothing is followed otherwise. */
+  /** True if there was no price request lately. The follower then follows no pools. */
   get idle(): boolean {
     const quiet = this.#clock.monotonic() - this.reference.askedMs > this.#limits.idleMs;
     return this.reference.discoveredAt === undefined || quiet;
@@ -161,7 +161,7 @@ export const hotPool = (pool: Pool): HotPool => ({
   coveredFrom: undefined,
 });
 
-/** A book nobody has written in. */
+/** A book without facts and pools. */
 export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   address: token,
   stream: priceStream(chainId, token),
@@ -173,46 +173,46 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   askedMs: Number.NEGATIVE_INFINITY,
 });
 
-/** Whether events since the base have come through without a gap. */
+/** True if all events since the base came through without a gap. */
 const isUnbroken = ({ base, coveredFrom }: HotPool): boolean =>
   base !== undefined && coveredFrom !== undefined && coveredFrom <= base.number + 1;
 
-/** Whether the pool's state at `head` is known for certain, and what the pool holds with it. */
+/** True if the pool's state at `head` is certain, and its depth is capped by a known balance. */
 export function isCurrent(hot: HotPool, head: HeaderRef, view: ChainView): boolean {
   if (!isUnbroken(hot) || hot.base!.number > head.number || !isStanding(hot, view)) return false;
   const state = stateAt(hot, head.number, view);
-  // Logs of earlier releases have such states too.
+  // Logs of earlier releases can hold blind states.
   return state === undefined || !isBlind(state);
 }
 
-/** Whether the block of the base is still on the chain. */
+/** True if the base's block is still on the chain. */
 export function isStanding({ base }: HotPool, view: ChainView): boolean {
   return base === undefined || base.hash === undefined || isOn(view, base.number, base.hash);
 }
 
-/** False when what the follower holds contradicts a block that was read from a node. */
+/** False if the followed chain has another block at that number. */
 function isOn(view: ChainView, number: number, hash: Hash): boolean {
   const header = view.header(number);
   return header === undefined ? view.isCanonical({ number, hash }) : header.hash === hash;
 }
 
-/** The pool's state at the end of a block. */
+/** Returns the pool's state at the end of a block. */
 export const stateAt = (hot: HotPool, block: number, view: ChainView): Observation | undefined =>
   hot.timeline.findLast((state) => state.block <= block && isOn(view, state.block, state.blockHash));
 
-/** The pool's states up to the end of a block. */
+/** Returns the pool's states up to the end of a block. */
 export const statesUpTo = (hot: HotPool, block: number, view: ChainView): Observation[] =>
   hot.timeline.filter((state) => state.block <= block && isOn(view, state.block, state.blockHash));
 
-/** Whether the pool's states are complete from a moment (Unix seconds) on. */
+/** True if the pool's states are complete from a moment (Unix seconds) on. */
 export const reachesBack = (hot: HotPool, timestamp: number): boolean =>
   isUnbroken(hot) && hot.base!.timestamp <= timestamp;
 
-/** Sets what the node said of a pool at the end of a block, unless what the follower made of it is still good. */
+/** Applies a node's read of a pool at the end of a block. Keeps the followed states if they are still unbroken. */
 export function rebase(hot: HotPool, read: PoolAt, block: HeaderRef, view: ChainView): void {
   hot.pool = read.pool;
   if (isUnbroken(hot) && hot.base!.number <= block.number && isStanding(hot, view)) {
-    // Still a fact of its block, and where it was put in the log first, nobody will say it again.
+    // The read is still true for its block. If it reached the log first, the journal will not append it again.
     const isHeld = hot.timeline.some((state) => state.blockHash === block.hash && !isBlind(state));
     if (read.state !== undefined && !isHeld) extend(hot, [read.state], block.timestamp);
     return;
@@ -221,20 +221,20 @@ export function rebase(hot: HotPool, read: PoolAt, block: HeaderRef, view: Chain
   if (hot.coveredFrom !== undefined) hot.coveredFrom = Math.max(hot.coveredFrom, block.number + 1);
 }
 
-/** What a node said of a pool. */
+/** A pool and its state, as a node returned them. */
 interface PoolAt {
   readonly pool: Pool;
   readonly state: Observation | undefined;
 }
 
-/** Forgets what was before a reading. */
+/** Replaces a pool's states by one read. */
 export function resetTo(hot: HotPool, observation: Observation | undefined, block: HeaderRef): void {
   const { number, hash, timestamp } = block;
   hot.base = { number, hash, timestamp };
   hot.timeline = observation === undefined ? [] : [observation];
 }
 
-/** Adds states and drops those that no average reaches any more. `now`: Unix seconds. */
+/** Adds states and drops those that are too old for any average. `now`: Unix seconds. */
 export function extend(hot: HotPool, observations: readonly Observation[], now: number): void {
   for (const observation of observations) {
     const isNewest = observation.block > (hot.timeline.at(-1)?.block ?? -1);
@@ -250,7 +250,7 @@ export function extend(hot: HotPool, observations: readonly Observation[], now: 
   if (hot.base !== undefined && number > hot.base.number) hot.base = { number, hash, timestamp };
 }
 
-/** Takes back what a pool learnt above a block; true when there was something. */
+/** Reverts a pool to the block `ancestor`. Returns true if it had anything above. */
 export function revertPool(hot: HotPool, ancestor: number): boolean {
   const before = hot.timeline.length;
   hot.timeline = hot.timeline.filter((observation) => observation.block <= ancestor);
@@ -260,14 +260,14 @@ export function revertPool(hot: HotPool, ancestor: number): boolean {
   return isLost || hot.timeline.length < before;
 }
 
-/** Takes back what a book learnt above a block. */
+/** Reverts a book to the block `ancestor`. */
 export function revertBook(book: TokenBook, ancestor: number): void {
   for (const hot of book.pools.values()) revertPool(hot, ancestor);
   if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
   if (book.discoveredAt !== undefined && book.discoveredAt > ancestor) book.discoveredAt = undefined;
 }
 
-/** Nobody follows the book's pools any more, and what the log vouched for counts no longer. */
+/** Marks the book's pools as not followed, and drops bases that only the log gave. */
 export function uncover(book: TokenBook): void {
   book.heldFrom = undefined;
   for (const hot of book.pools.values()) {
@@ -276,7 +276,7 @@ export function uncover(book: TokenBook): void {
   }
 }
 
-/** The first block from which everything of the book is followed; undefined when something is not. */
+/** Returns the first block from which the whole book is followed; undefined when part of it is not. */
 export function followedFrom(book: TokenBook): number | undefined {
   let from = book.heldFrom;
   if (from === undefined) return undefined;

@@ -1,7 +1,6 @@
 /**
- * What to ask a node about a token and how to read the answers: factories for pools, tokens for their own words, pools
- * for their state. Each question is a `Plan`, so that any number of them travel in one round trip. No request is made
- * here.
+ * The node calls about a token and the decoders of their results: factories for pools, tokens for facts, pools for
+ * states. Each request is a `Plan`, so that any number of plans share one round trip. Makes no requests itself.
  */
 import type { Chain } from "../../chains/chains.ts";
 import type { Deployment, PoolStyle } from "../../chains/exchanges.ts";
@@ -12,13 +11,13 @@ import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
 import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-abi.ts";
 
-/** Calls, and what their results mean. */
+/** Calls, and the decoder of their results. */
 interface Plan<T> {
   readonly calls: readonly Call[];
   read(results: readonly CallResult[]): T;
 }
 
-/** Several plans as one, answers in order. */
+/** Joins several plans; the results are in the same order. */
 export function together<T>(plans: readonly Plan<T>[]): Plan<T[]> {
   return {
     calls: plans.flatMap((plan) => plan.calls),
@@ -33,7 +32,7 @@ export function together<T>(plans: readonly Plan<T>[]): Plan<T[]> {
   };
 }
 
-/** Two plans of different kinds as one. */
+/** Joins two plans with different results. */
 export function both<A, B>(first: Plan<A>, second: Plan<B>): Plan<readonly [A, B]> {
   return {
     calls: [...first.calls, ...second.calls],
@@ -44,23 +43,23 @@ export function both<A, B>(first: Plan<A>, second: Plan<B>): Plan<readonly [A, B
   };
 }
 
-/** A factory that can be asked for pools. */
+/** A factory and how to find pools through it. */
 export interface Venue {
   readonly name: string;
   readonly rank: number;
   readonly style: PoolStyle;
   readonly factory: Address;
-  /** v3: the tiers to ask for. v2: the swap fee, or nothing where every pair has its own. */
+  /** v3: the fee tiers to ask for. v2: the swap fee; empty when every pair has its own. */
   readonly fees: readonly number[];
 }
 
 /** Unlisted factories rank after every listed one. */
 const UNLISTED_RANK = 1_000;
 
-/** Tiers asked of a v3 factory in no list: Uniswap's, PancakeSwap's 2500 and others that forks have enabled. */
+/** Fee tiers requested from an unlisted v3 factory: Uniswap's, PancakeSwap's 2500 and tiers that forks enabled. */
 const PROBED_TIERS = [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000];
 
-/** A tier every v3-style factory of our knowledge enables in its constructor. */
+/** A tier that every known v3-style factory enables in its constructor. */
 const COMMON_TIER = 500;
 
 export const venueOf = (deployment: Deployment): Venue => ({
@@ -71,7 +70,7 @@ export const venueOf = (deployment: Deployment): Venue => ({
   fees: deployment.fees,
 });
 
-/** Asks a factory in no list which style it answers like; undefined when like neither. */
+/** Asks an unlisted factory which style it answers like; undefined for neither. */
 export function planProbe(factory: Address): Plan<Venue | undefined> {
   return {
     calls: [call(factory, "allPairsLength"), call(factory, "feeAmountTickSpacing", wordOf(COMMON_TIER))],
@@ -84,13 +83,13 @@ export function planProbe(factory: Address): Plan<Venue | undefined> {
   };
 }
 
-/** Both styles of an unlisted factory, so that its pools can be asked for before the probe has answered. */
+/** Both styles of an unlisted factory, so that its pools can be requested together with the probe. */
 export const unlistedVenues = (factory: Address): Venue[] => [
   { name: factory, rank: UNLISTED_RANK, style: "v3", factory, fees: PROBED_TIERS },
   { name: factory, rank: UNLISTED_RANK, style: "v2", factory, fees: [] },
 ];
 
-/** The pools of two tokens at a venue that exist. */
+/** Reads the existing pools of two tokens at a venue. */
 function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]> {
   const [token0, token1] = tokenA < tokenB ? [tokenA, tokenB] : [tokenB, tokenA];
   const pair = [addressWord(token0), addressWord(token1)];
@@ -123,7 +122,7 @@ function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>
   };
 }
 
-/** The pools of many pairs at many venues. */
+/** Reads the existing pools of many pairs at many venues. */
 export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {
   const plan = together(venues.flatMap((venue) => pairs.map(([a, b]) => planPools(venue, a, b))));
   return { calls: plan.calls, read: (results) => plan.read(results).flat() };
@@ -132,18 +131,18 @@ export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [A
 export interface TokenFacts {
   readonly name: string;
   readonly symbol: string;
-  /** Undefined when the contract does not say, or says something no price can be given in. */
+  /** Undefined when the contract doesn't return it, or returns more than `MAX_DECIMALS`. */
   readonly decimals: number | undefined;
-  /** `no_decimals`: an ERC-20 otherwise; `not_a_token`: a plain address, an NFT or another contract. */
+  /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
   readonly kind: "erc20" | "no_decimals" | "not_a_token";
 }
 
-/** More would overflow a double whatever the price; real tokens have at most 36. */
+/** More would overflow a double at any price. Real tokens have at most 36. */
 const MAX_DECIMALS = 77n;
 const ERC721 = "80ac58cd".padEnd(64, "0");
 const ERC1155 = "d9b67a26".padEnd(64, "0");
 
-/** A token's own words. */
+/** Reads a token's name, symbol, decimals and kind. */
 export function planToken(token: Address): Plan<TokenFacts> {
   return {
     calls: [
@@ -158,7 +157,7 @@ export function planToken(token: Address): Plan<TokenFacts> {
       const places = answer(digits);
       const isNft = answer(erc721) === 1n || answer(erc1155) === 1n;
       const decimals = places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
-      // A price feed has decimals too, but only a token has a supply.
+      // A price feed also has decimals, but only a token has a supply.
       const isToken = !isNft && answer(supply) !== undefined;
       return {
         name: textAnswer(name) ?? "",
@@ -170,19 +169,19 @@ export function planToken(token: Address): Plan<TokenFacts> {
   };
 }
 
-/** What a node says of a pool: the pool with its own settings, its state and its token balances. */
+/** A pool as a node returned it: its settings, its state and its token balances. */
 export interface PoolRead {
   readonly pool: Pool;
-  /** Undefined when the pool does not answer like one of its style, or was never initialised. */
+  /** Undefined when the pool does not answer like a pool of its style, or was never initialised. */
   readonly reading: Reading | undefined;
   readonly balance0: bigint | undefined;
   readonly balance1: bigint | undefined;
 }
 
-/** Camelot's fee denominator is 100,000; ours is a million. */
+/** Camelot's fee denominator is 100,000; this service's is a million. */
 const CAMELOT_TO_HUNDREDTHS = 10n;
 
-/** A pool's state and balances, and where the style has them its curve and fees. */
+/** Reads a pool's state and balances, and its curve and fees if the style has them. */
 export function planState(pool: Pool): Plan<PoolRead> {
   const balances = [
     call(pool.token0, "balanceOf", addressWord(pool.address)),
@@ -232,7 +231,7 @@ export function planState(pool: Pool): Plan<PoolRead> {
   };
 }
 
-/** The tokens a pool of an unlisted factory says it holds: such a factory's word alone is not believed. */
+/** Reads the tokens that a pool of an unlisted factory holds, since such a factory's claim alone is not trusted. */
 export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefined; token1: Address | undefined }> {
   return {
     calls: [
@@ -246,7 +245,7 @@ export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefine
   };
 }
 
-/** The pairs whose pools every token's price may depend on: each reference token with the native coin and the stablecoins. */
+/** Returns the pairs that any price may depend on: each reference token with the native coin and the stablecoins. */
 export function pairsAmong(chain: Chain, references: readonly Address[]): (readonly [Address, Address])[] {
   return references.flatMap((a, index) =>
     references

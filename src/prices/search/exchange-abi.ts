@@ -1,6 +1,6 @@
 /**
- * The few ABI words prices need: selectors and event topics of v2 and v3 factories, pools and tokens, with encoders
- * and decoders over hex words. Decoders answer undefined on data that is too short instead of guessing.
+ * The part of the ABI that prices need: selectors and event topics of v2 and v3 factories, pools and tokens, with
+ * encoders and decoders over hex words. Decoders return undefined on data that is too short.
  */
 import { id } from "ethers";
 import { type Address, type Hash, toAddress } from "../../core/hex.ts";
@@ -34,7 +34,7 @@ export const TOPIC = {
   sync: topic("Sync(uint112,uint112)"),
   initialize: topic("Initialize(uint160,int24)"),
   swap: topic("Swap(address,address,int256,int256,uint160,uint128,int24)"),
-  /** PancakeSwap v3's form: the same words, two protocol fees after them. */
+  /** PancakeSwap v3's `Swap`: the same words, followed by two protocol fees. */
   swapWithProtocolFees: topic("Swap(address,address,int256,int256,uint160,uint128,int24,uint128,uint128)"),
   mint: topic("Mint(address,address,int24,int24,uint128,uint256,uint256)"),
   burn: topic("Burn(address,int24,int24,uint128,uint256,uint256)"),
@@ -45,7 +45,7 @@ export const TOPIC = {
   poolCreated: topic("PoolCreated(address,address,uint24,int24,address)"),
 } as const;
 
-/** What sets a pool's price or its in-range liquidity. */
+/** Events that set a pool's price or its in-range liquidity. */
 export const STATE_TOPICS: readonly Hash[] = [
   TOPIC.sync,
   TOPIC.initialize,
@@ -55,41 +55,41 @@ export const STATE_TOPICS: readonly Hash[] = [
   TOPIC.burn,
 ];
 
-/** What moves a v3 pool's balances and nothing else. */
+/** Events that change only a v3 pool's balances. */
 export const BALANCE_TOPICS: readonly Hash[] = [TOPIC.collect, TOPIC.collectProtocol, TOPIC.flash];
 
-/** A call of `to`; `words` are 64 hex digits each. */
+/** Builds a call of `to`; each of `words` is 64 hex digits. */
 export const call = (to: Address, method: keyof typeof SELECTOR, ...words: string[]): Call => ({
   to,
   data: SELECTOR[method] + words.join(""),
 });
 
-/** Word `index` of hex data with 0x, unsigned; undefined when the data ends before it. */
+/** Returns word `index` of hex data with 0x, unsigned; undefined when the data ends before it. */
 export function abiWord(data: string, index: number): bigint | undefined {
   const start = 2 + index * 64;
   if (data.length < start + 64) return undefined;
   return BigInt(`0x${data.slice(start, start + 64)}`);
 }
 
-/** As `word`, two's complement. */
+/** Like `word`, but signed (two's complement). */
 export function signedWord(data: string, index: number): bigint | undefined {
   const value = abiWord(data, index);
   return value === undefined ? undefined : BigInt.asIntN(256, value);
 }
 
-/** The address in a word; undefined when there is none or the word has more than 20 bytes. */
+/** Returns the address in a word; undefined when the word is missing or its upper 12 bytes are not zero. */
 export function addressAt(data: string, index: number): Address | undefined {
   const value = abiWord(data, index);
   if (value === undefined || value >> 160n !== 0n) return undefined;
   return toAddress(`0x${value.toString(16).padStart(40, "0")}`);
 }
 
-/** Word `index` of a successful call; undefined when it failed or returned too little. */
+/** Returns word `index` of a successful call; undefined when the call failed or returned too little data. */
 export function answer(result: CallResult | undefined, index = 0): bigint | undefined {
   return result?.ok ? abiWord(result.data, index) : undefined;
 }
 
-/** A returned string: ABI `string`, or `bytes32` padded with zeros (as MKR); undefined when it is neither. */
+/** Decodes a returned string: ABI `string`, or zero-padded `bytes32` (MKR returns that); undefined for other data. */
 export function textAnswer(result: CallResult | undefined): string | undefined {
   if (!result?.ok || result.data.length < 66) return undefined;
   const { data } = result;
@@ -103,7 +103,7 @@ export function textAnswer(result: CallResult | undefined): string | undefined {
   return clean(Buffer.from(data.slice(start, start + Number(length) * 2), "hex"));
 }
 
-/** UTF-8 without control characters and the zeros that pad it. */
+/** Decodes UTF-8 up to the first zero byte, without control characters. */
 function clean(bytes: Buffer): string {
   const end = bytes.indexOf(0);
   const text = (end === -1 ? bytes : bytes.subarray(0, end)).toString("utf8");

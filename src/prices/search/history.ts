@@ -1,8 +1,8 @@
 /**
- * Pool states at a past block. From logs alone (the last event that sets the price, found by walking back in growing
- * ranges, and the liquidity events after it), since a node without archive state refuses everything else; where the
- * node still has that block's state it is read instead, with the balances, and gives the same reading. Every answer is
- * checked against the hash of the asked block and of the blocks the logs are from.
+ * Pool states at a past block. If the node still has that block's state, it is read with the balances. Otherwise the
+ * states come from logs alone: the last event that sets the price, found by searching back in growing ranges, and the
+ * liquidity events after it. Both ways give the same reading. Every result is checked against the hash of the requested
+ * block and of the blocks that the logs are from.
  */
 import { LRUCache } from "lru-cache";
 import { AppError } from "../../core/errors.ts";
@@ -14,21 +14,21 @@ import { type PoolRead, planState, together } from "./discovery.ts";
 import { STATE_TOPICS } from "./exchange-abi.ts";
 import { applyLog, setsPrice } from "./pool-events.ts";
 
-// Up to which block a pool is known to have had no state. A pool's first event is not known where the pool was found by asking
-// its factory; what was looked for in vain once, back to a chain's first block, is not looked for again.
+// Remembers up to which block a pool is known to have had no state. A pool found through its factory comes without the
+// block of its first event. A search that found nothing back to the chain's first block is not repeated.
 
-/** Pools remembered: two numbers and an address each. */
+/** Pools remembered: an address and a number each. */
 const MAX_POOLS = 20_000;
 
 export class Origins {
   readonly #emptyThrough = new LRUCache<Address, number>({ max: MAX_POOLS });
 
-  /** The first block in which the pool may have had a state. */
+  /** Returns the first block in which the pool may have a state. */
   firstBlock(pool: Address): number {
     return (this.#emptyThrough.get(pool) ?? -1) + 1;
   }
 
-  /** The pool has had no state up to a block, which must be final. */
+  /** Records that the pool had no state up to `block`, which must be final. */
   emptyThrough(pool: Address, block: number): void {
     if (block >= this.firstBlock(pool)) this.#emptyThrough.set(pool, block);
   }
@@ -36,7 +36,7 @@ export class Origins {
 
 interface PastStates {
   readonly states: ReadonlyMap<Address, Observation>;
-  /** The pools that were asked for, with the settings that no log tells: of the block where it has state, else of now. */
+  /** The requested pools with their settings, which no log contains: at the block if it has state, else at the head. */
   readonly pools: readonly Pool[];
 }
 
@@ -46,29 +46,29 @@ export interface HeadRead {
   readonly reads: readonly PoolRead[];
 }
 
-/** Where the past is read, and what is known of it. */
+/** The source for reads of past blocks, and the known limits of the search. */
 export interface PastSource {
   readonly reader: ChainReader;
   readonly origins: Origins;
-  /** The newest block known to be final, -1 for none. */
+  /** The newest final block known; -1 if there is none. */
   readonly finalized: number;
 }
 
-/** Blocks in the first range; a busy pool has an event in it, and it is one page for any provider. */
+/** Blocks in the first range: a busy pool has an event in it, and any provider answers it in one page. */
 const FIRST_SPAN = 256;
-/** Ranges grow by this factor: thirteen reach back twenty million blocks. */
+/** Factor by which the ranges grow: nine of them reach back 22 million blocks. */
 const GROWTH = 4;
 
 /**
- * Logs read for one question: some 80 MB, and more than the busiest pools have in the half hour of an average. A factory in
- * no list is anybody's contract, and a log of it costs next to nothing on many a chain.
+ * Most logs read for one request: some 80 MB, and more than the busiest pools have in the half hour of an average.
+ * Any account can deploy an unlisted factory, and on many chains a log of it costs next to nothing.
  */
 const MAX_LOGS = 100_000;
 
-/** Whether the past was given up because somebody has written too much into it. */
+/** True if the search was stopped because the blocks hold too many logs. */
 export const isTooMuch = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
 
-/** What is read of the past; undefined where that is too much. */
+/** Resolves to undefined when `reading` fails with `too_many_logs`. */
 export async function unlessTooMuch<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
@@ -78,15 +78,15 @@ export async function unlessTooMuch<T>(reading: Promise<T>): Promise<T | undefin
   }
 }
 
-/** The blocks moved under a question; asking again is right. */
+/** The chain was reorganised during the read. A retry is right. */
 const chainMoved = (block: number): AppError =>
-  new AppError(`block ${block} left the canonical chain while it was read`, {
+  new AppError(`block ${block} was replaced by a reorg while it was read`, {
     code: "chain_moved",
     retryable: true,
     meta: { block },
   });
 
-/** A node's read as an observation; undefined when the pool had no state. */
+/** Returns a pool read as an observation; undefined when the pool had no state. */
 export function observed(read: PoolRead, header: HeaderRef): Observation | undefined {
   if (read.reading === undefined) return undefined;
   return {
@@ -100,9 +100,9 @@ export function observed(read: PoolRead, header: HeaderRef): Observation | undef
 }
 
 /**
- * The states of pools at the end of `block`. `readHead` gives their states at the head: a pool without an event since
- * `block` still has that state.
- * @throws AppError `chain_moved` (retryable) when the block or a log's block is not canonical any more, `too_many_logs`
+ * Returns the states of pools at the end of `block`. `readHead` reads their states at the head: a pool without an event
+ * since `block` still has that state.
+ * @throws AppError `chain_moved` (retryable) when the block or a log's block is no longer canonical, `too_many_logs`
  */
 export async function statesAt(
   source: PastSource,
@@ -120,7 +120,7 @@ export async function statesAt(
   return { states, pools: settled };
 }
 
-/** Pairs that choose their curve and fees themselves, as they are now. */
+/** Reads the present settings of the pairs that choose their own curve and fees. */
 async function withSettings(reader: ChainReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
   const own = pools.filter((pool) => pool.style === "v2-camelot");
   if (own.length === 0) return pools;
@@ -129,7 +129,7 @@ async function withSettings(reader: ChainReader, pools: readonly Pool[]): Promis
   return pools.map((pool) => settled.get(pool.address) ?? pool);
 }
 
-/** A pair that nobody has put anything in yet: its logs have no state either. */
+/** True for a pair that never had liquidity. Logs give no state for it either. */
 const isUnused = ({ reading }: Observation): boolean =>
   reading.style === "v2" && reading.reserve0 === 0n && reading.reserve1 === 0n;
 
@@ -185,7 +185,7 @@ async function fromLogs(
     open = open.filter((address) => unseen.has(address) && mayBeBelow(address));
     if (!checkedForward && open.length > 0 && to >= 0) {
       const head = await reader.head();
-      // Worth it once the way forward is no longer than the next step back.
+      // Do this as soon as the way forward to the head is no longer than the next range back.
       if (head.number - block.number <= span * GROWTH) {
         checkedForward = true;
         const unmoved = await unmovedSince(reader, open, block, readHead);
@@ -199,7 +199,7 @@ async function fromLogs(
   return verified(reader, block, found, states);
 }
 
-/** Pools without an event after `block`: they have their head's state then too, or had none at all. */
+/** Returns the pools without an event after `block`: they had the head's state at `block`, or no state at all. */
 async function unmovedSince(
   reader: ChainReader,
   addresses: readonly Address[],
@@ -234,7 +234,7 @@ async function unmovedSince(
   return { states, settled };
 }
 
-/** Folds each pool's logs from the last that set its price, and checks every block involved by hash. */
+/** Folds each pool's logs, starting at the last one that set its price. Checks the hash of every block involved. */
 async function verified(
   reader: ChainReader,
   block: BlockHeader,
@@ -252,7 +252,7 @@ async function verified(
       observation = applyLog(observation, log, 0);
       hashes.set(log.blockNumber, log.blockHash);
     }
-    // Balances are the head's business: what a log implies of them is not a reading of that block.
+    // Balances are read at the head only. The sum of a few logs' amounts is not a balance at that block.
     if (observation !== undefined) folded.set(address, withoutBalances(observation));
   }
   const numbers = [...hashes.keys()];
@@ -274,7 +274,7 @@ function withoutBalances(observation: Observation): Observation {
   return rest;
 }
 
-/** Logs by their contract, each list in chain order. */
+/** Groups logs by contract, each group in chain order. */
 export function byAddress(logs: readonly ChainLog[]): Map<Address, ChainLog[]> {
   const groups = new Map<Address, ChainLog[]>();
   for (const log of logs) {
@@ -285,11 +285,11 @@ export function byAddress(logs: readonly ChainLog[]): Map<Address, ChainLog[]> {
   return groups;
 }
 
-/** Blocks whose headers are fetched to date a series; beyond it their times are drawn between the ends by number. */
+/** Most headers fetched for timestamps. With more blocks, times are interpolated by block number. */
 const MAX_DATED_BLOCKS = 256;
 
 /**
- * The states of pools after each block that changed them, from the state at `start` up to and including `end`.
+ * Returns the states of pools after each block that changed them, from the state at `start` up to and including `end`.
  * @throws AppError `chain_moved` (retryable), `too_many_logs`
  */
 export async function seriesBetween(

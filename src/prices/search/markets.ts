@@ -1,7 +1,7 @@
 /**
- * Where a market's states come from: memory when the follower keeps every pool concerned, else the node at its head in
- * two round trips (factories and words, then states); else history. Records what it learns in the log before an answer
- * shows it.
+ * Assembles a token's market at a block. At the head the states come from memory if the follower keeps every pool
+ * current, else from the node in two round trips (factories and token facts, then states); at a past block, from
+ * `history.ts`. Records its reads in the log before a response uses them. Does not price.
  */
 import { LRUCache } from "lru-cache";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
@@ -38,11 +38,12 @@ import {
 } from "./discovery.ts";
 import { type HeadRead, observed, statesAt } from "./history.ts";
 
-// Calls at the node's newest block, and at a head it has just told: by whom they may be answered, and of which block.
+// Contract calls at the node's newest block, or at a head that the node has just returned. Skips endpoints that are
+// behind the followed chain.
 
 type Asked = Pick<PricesContext, "reader" | "view">;
 
-/** At the newest block: not by an endpoint that is behind what is followed, where another one is not. */
+/** Runs calls at the newest block. Retries once on another endpoint if the first one is behind the followed head. */
 async function callsAtHead({ reader, view }: Asked, calls: readonly Call[]): Promise<CallsAtHead> {
   const answer = await reader.callsAtHead(calls);
   const followed = view.head();
@@ -50,12 +51,12 @@ async function callsAtHead({ reader, view }: Asked, calls: readonly Call[]): Pro
   return (await reader.benchLaggards(followed)) ? reader.callsAtHead(calls) : answer;
 }
 
-/** At a head that was just told, in one round trip, or at the newest block where there is none or it is not to be had. */
+/** Runs calls at a given head in one round trip. Falls back to the newest block without a head, or if that fails. */
 async function callsAt(context: Asked, calls: readonly Call[], header: BlockHeader | undefined): Promise<CallsAtHead> {
   return (await callsAtTold(context, calls, header)) ?? callsAtHead(context, calls);
 }
 
-/** Without a question for the head: where there is no Multicall3 that is a round trip of its own. */
+/** Saves the request for the head: on a chain without Multicall3 that is a round trip of its own. */
 async function callsAtTold(
   { reader }: Asked,
   calls: readonly Call[],
@@ -66,31 +67,31 @@ async function callsAtTold(
     const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
     return now?.hash === header.hash ? { header, results } : undefined;
   } catch (error) {
-    // Another endpoint may have answered, one that is not there yet.
+    // The call may have gone to another endpoint, which does not have that block yet.
     if (error instanceof AppError) return undefined;
     throw error;
   }
 }
 
-/** Factories are asked again after so long, in ms, where no follower reports new pools or a price was refused. */
+/** Interval between requests to the factories, in ms, when no follower reports new pools or a price was refused. */
 const REDISCOVER_MS = 600_000;
-/** A follower that is longer behind than this is no reason to keep an old answer, in ms. */
+/** A market ahead of the follower is used for at most this long, in ms. */
 const AHEAD_MS = 15_000;
 
-/** What was found out about a block. */
+/** Pools and states at a block. */
 type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: HeaderRef };
 
 export class Markets {
   readonly #context: PricesContext;
   readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
-  /** Tokens that factories are being asked about again. */
+  /** Requests in progress that ask the factories about a token again. */
   readonly #rediscovering = new Map<Address, Promise<Subject | undefined>>();
 
   constructor(context: PricesContext) {
     this.#context = context;
   }
 
-  /** The subject from memory, when nothing need be asked to know its pools. */
+  /** Returns the subject from memory; undefined when the factories must be asked for its pools. */
   known(token: Address): Subject | undefined {
     const { books, clock, chain } = this.#context;
     const { reference } = books;
@@ -103,7 +104,7 @@ export class Markets {
     return facts === undefined ? undefined : { token, facts, book, extra: [], factoryAnswers: true };
   }
 
-  /** Pools in memory that the token's price may come from. */
+  /** Number of pools in memory that the token's price could come from. */
   poolCount(token: Address): number {
     const { books, chain } = this.#context;
     const own = isMoney(chain, token) ? undefined : books.get(token);
@@ -113,20 +114,20 @@ export class Markets {
   #isDiscovered({ discoveredAt, discoveredMs, heldFrom }: TokenBook): boolean {
     if (discoveredAt === undefined || discoveredAt === UNLISTED) return false;
     if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
-    // This process follows, but not from the block of the question on: it doesn't know the pools created in between.
+    // This process follows, but started after the factories were asked: pools created in between are missing.
     if (heldFrom !== undefined && discoveredAt !== LISTED && this.#context.session !== undefined) return false;
     return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
   }
 
-  /** The subject, asking factories and tokens where memory does not know. */
+  /** Returns the subject. Asks factories and tokens for anything that is not in memory. */
   async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
     const known = this.known(token);
     return known !== undefined && unlisted === undefined ? known : this.#ask(token, unlisted);
   }
 
   /**
-   * Asks the factories again about a token that was refused a price. Undefined when they name no new pool, or were asked
-   * lately. Concurrent callers share the question: each floor is a request of its own.
+   * Asks the factories again about a token that was refused a price. Undefined when they name no new pool or were asked
+   * lately. Concurrent callers share the request, since each liquidity floor is a price request of its own.
    */
   rediscover(token: Address): Promise<Subject | undefined> {
     const shared = this.#rediscovering.get(token);
@@ -176,17 +177,17 @@ export class Markets {
       book.facts = new Map([[token, facts]]);
       addPools(book, tokenPools);
       this.#discovered(book, header);
-      // An address that is no priceable token takes no place in memory.
+      // An address that is not a priceable token takes no memory.
       if (unfit(facts) === undefined) context.books.put(book);
     }
-    // A pool of a listed factory is that one's, whoever else lends it.
+    // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const own = new Set([...reference.pools.keys(), ...book.pools.keys()]);
     const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
     const factoryAnswers = unlisted === undefined || venue !== undefined;
     return { token, facts, book, extra, factoryAnswers, asked: header };
   }
 
-  /** The book to ask the factories about, with what the log says; nothing is answered from it before they were asked. */
+  /** Returns the book with the log's pools. Its prices are used only after the factories were asked. */
   async #bookOf(token: Address): Promise<TokenBook> {
     const held = this.#context.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
@@ -201,7 +202,7 @@ export class Markets {
     book.askedMs = book.discoveredMs;
   }
 
-  /** The market at the followed head, when memory has all of it; undefined when the node must be asked. */
+  /** Returns the market at the followed head if all of it is in memory; undefined when the node must be asked. */
   warm(subject: Subject, head: HeaderRef): Market | undefined {
     const { view } = this.#context;
     const pools = this.#hotPools(subject);
@@ -220,7 +221,7 @@ export class Markets {
     });
   }
 
-  /** The last market read from the node, while the follower has not reached its block yet. */
+  /** Returns the last market read from the node while the follower has not reached its block yet. */
   ahead(subject: Subject, head: HeaderRef): Market | undefined {
     const kept = this.#ahead.get(subject.token);
     if (kept === undefined || subject.extra.length > 0) return undefined;
@@ -228,7 +229,7 @@ export class Markets {
     return fresh && kept.market.block.number > head.number ? kept.market : undefined;
   }
 
-  /** The market at the node's head: every state in one round trip, recorded before it is returned. */
+  /** Returns the market at the node's head: every state in one round trip, recorded before it is returned. */
   async cold(subject: Subject): Promise<Market> {
     const market = await this.#cold(subject);
     if (subject.extra.length === 0) this.#ahead.set(subject.token, { market, readMs: this.#context.clock.monotonic() });
@@ -254,7 +255,7 @@ export class Markets {
     });
   }
 
-  /** Pools of the subject as the node has them now, or had them at a head it has just told. */
+  /** Reads the subject's pools at the node's head, or at the head `at` that it has just returned. */
   async readHead(subject: Pick<Subject, "extra">, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
     const extra = new Set(subject.extra.map((pool) => pool.address));
     const plan = together(
@@ -267,7 +268,7 @@ export class Markets {
     return { header, reads: honest.map(([read]) => read) };
   }
 
-  /** The market at the end of a past block of these pools. */
+  /** Returns the market at the end of a past block, with these pools only. */
   async past(subject: Subject, block: BlockHeader, pools: readonly Pool[]): Promise<Market> {
     const honest = await this.#honest(subject, pools);
     const then = await statesAt(pastOf(this.#context), honest, block, () => this.readHead(subject, honest));
@@ -275,8 +276,8 @@ export class Markets {
   }
 
   /**
-   * The market at the end of a past block, with the connectors' pools only where the token has no direct price: without
-   * old state each pool is a search through logs, and one that is younger than the question is searched to the first block.
+   * Returns the market at the end of a past block. Adds the connectors' pools only if the token has no direct price:
+   * without archive state each pool is a search through logs, down to the first block if the pool is younger.
    */
   async pastFor(subject: Subject, block: BlockHeader, optionsAt: (market: Market) => QuoteOptions): Promise<Market> {
     const pools = this.pools(subject);
@@ -286,7 +287,7 @@ export class Markets {
     return this.past(subject, block, pools);
   }
 
-  /** Without the pools of an unlisted factory that hold other tokens than it says. */
+  /** Drops pools of an unlisted factory that hold other tokens than the factory claims. */
   async #honest({ extra }: Subject, pools: readonly Pool[]): Promise<readonly Pool[]> {
     if (extra.length === 0) return pools;
     const plan = together(extra.map((pool) => planPoolTokens(pool.address)));
@@ -295,12 +296,12 @@ export class Markets {
     return pools.filter((pool) => !liars.has(pool));
   }
 
-  /** Every pool that the subject's price depends on. */
+  /** Returns every pool that the subject's price depends on. */
   pools(subject: Subject): readonly Pool[] {
     return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.extra];
   }
 
-  /** Keeps the token's own pools with the native coin and the stablecoins, and the pools that tell the dollar. */
+  /** Returns the token's own pools with the native coin and the stablecoins, and the pools that set the dollar. */
   #directPools({ token }: Subject, pools: readonly Pool[]): readonly Pool[] {
     const { chain } = this.#context;
     const ends = (address: Address): boolean => address === token || isMoney(chain, address);
@@ -308,8 +309,8 @@ export class Markets {
   }
 
   /**
-   * The pools in memory that the subject's price depends on: the token's own, those that tell the dollar, and those of
-   * each connector that the token has a pool with.
+   * Returns the pools in memory that the subject's price depends on: the token's own, those that set the dollar, and
+   * those of each connector that the token has a pool with.
    */
   #hotPools({ token, book, extra }: Subject): HotPool[] {
     const { chain, books } = this.#context;
@@ -344,7 +345,7 @@ function addPools(book: TokenBook, pools: readonly Pool[]): void {
   for (const pool of pools) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
 }
 
-/** States by pool. */
+/** Returns the states by pool address. */
 function observedIn({ header, reads }: HeadRead): Map<Address, Observation> {
   return new Map(
     reads.flatMap((read) => {

@@ -1,7 +1,7 @@
 /**
- * The last block at or before a moment, by interpolation search over header timestamps: block times are irregular, so
- * each round asks a few headers around the guess and the middle, which at least halves what is left. Answers about
- * final blocks are kept for ever (bounded), and their headers narrow the next search.
+ * Finds the last block at or before a moment by interpolation search over header timestamps. Block times are irregular,
+ * so each round asks for a few headers around the guess and for the middle one, which at least halves the rest.
+ * Answers about final blocks never expire (bounded LRU cache), and their headers narrow the next search.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";
@@ -20,24 +20,24 @@ import { isCurrent, reachesBack, statesUpTo } from "../memory/token-book.ts";
 import { seriesBetween, unlessTooMuch } from "./history.ts";
 import type { Markets } from "./markets.ts";
 
-// Work at past blocks, a few questions at once: without old state each is a search through logs that may last minutes, and
-// outlives the client that asked for it. Some more wait their turn, further ones are refused, and what nobody wants any
-// more when its turn comes is not begun.
+// A bounded queue for work at past blocks. Without archive state such a request searches logs, which can last minutes
+// and outlive its client. A few run at once, some more wait, further ones are refused. A waiting request is
+// dropped when its turn comes if its client is gone.
 
-/** Questions worked on at once: some log searches side by side are what a public node bears. */
+/** Concurrent requests: a public node bears this many concurrent log searches. */
 const AT_ONCE = 16;
-/** Questions that may wait: at a second and a half each the last has its turn before its client is told to come back. */
+/** Most waiting requests: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
 const MAX_WAITING = 256;
 
 const RETRY = { headers: { "retry-after": "5" } };
 
-/** Runs work when its turn comes. */
+/** Runs work when a slot is free. */
 export type Turn = <T>(work: () => Promise<T>) => Promise<T>;
 
 export class PastWork {
   readonly #chain: Chain;
   readonly #slots = new Semaphore(AT_ONCE);
-  /** Worked on or waiting. */
+  /** Number of requests that run or wait. */
   #count = 0;
 
   constructor(chain: Chain) {
@@ -45,20 +45,21 @@ export class PastWork {
   }
 
   /**
-   * @param isWanted whether somebody asked lately, as of then
-   * @throws ApiError 429 when too many wait, 503 when nobody wants it any more; and what `work` throws
+   * Runs `work` in a slot.
+   * @param isWanted returns true if a client sent the request lately; called when a slot is free
+   * @throws ApiError 429 when the queue is full, 503 when the request was dropped; and any error of `work`
    */
   async run<T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
     const { name } = this.#chain;
     if (this.#count >= AT_ONCE + MAX_WAITING) {
-      const message = `too many questions about past blocks of ${name} are waiting; ask again later`;
+      const message = `too many requests about past blocks of ${name} are waiting; retry later`;
       throw new ApiError(429, "rate_limited", message, RETRY);
     }
     this.#count++;
     try {
       return await this.#slots.run(() => {
         if (isWanted()) return work();
-        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; try again later`, RETRY);
+        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; retry later`, RETRY);
       });
     } finally {
       this.#count--;
@@ -66,9 +67,9 @@ export class PastWork {
   }
 }
 
-/** Headers remembered: a day of questions a minute apart. */
+/** Headers kept: enough for a day of requests one minute apart. */
 const MAX_KNOWN = 2_048;
-/** When so few blocks are left, all of them are asked in one round. */
+/** With this few blocks left, one round asks for all of them. */
 const LAST_ROUND = 6;
 
 export class BlockTimes {
@@ -83,16 +84,16 @@ export class BlockTimes {
   }
 
   /**
-   * The last block whose timestamp is at or before `timestamp` (Unix seconds), looking back from `from`; undefined
-   * when the chain began later. `finalized`: blocks up to this number are final.
-   * @throws AppError `chain_unavailable` when nobody gives the headers that decide it
+   * Returns the last block with a time at or before `timestamp` (Unix seconds), searching back from `from`.
+   * Returns undefined when the chain began later. Blocks up to number `finalized` are final.
+   * @throws AppError `chain_unavailable` when no endpoint returns the headers that decide it
    */
   async lastAt(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
     if (from.timestamp <= timestamp) return from;
     const kept = this.#answers.get(timestamp);
     if (kept !== undefined) return kept;
     const found = await this.#search(timestamp, from, finalized);
-    // The block after it must be final too, else it might be replaced by one that is in time.
+    // The next block must be final as well. Otherwise a reorg could replace it by one that is in time.
     if (found !== undefined && found.number < finalized) this.#answers.set(timestamp, found);
     return found;
   }
@@ -116,7 +117,7 @@ export class BlockTimes {
     return low;
   }
 
-  /** The nearest remembered headers on either side. */
+  /** Returns the nearest cached headers on either side. */
   #bracket(timestamp: number, from: HeaderRef): { low: HeaderRef | undefined; high: HeaderRef } {
     let low: HeaderRef | undefined;
     let high = from;
@@ -128,12 +129,12 @@ export class BlockTimes {
     return { low, high };
   }
 
-  /** Those of the headers that somebody has, one at least. */
+  /** Returns those of the headers that an endpoint has, at least one. @throws AppError `chain_unavailable` */
   async #headers(numbers: readonly number[], finalized: number): Promise<readonly [HeaderRef, ...HeaderRef[]]> {
     const given = (await this.#reader.headers(numbers)).filter((header) => header !== undefined);
     const headers = given.length > 0 ? given : await this.#singly(numbers);
     const [first, ...rest] = headers;
-    // Whatever was asked lies below a block that is there: whoever lacks all of it is behind, or keeps no old blocks.
+    // All these blocks are below an existing block. An endpoint without any of them is behind, or prunes old blocks.
     if (first === undefined) throw missing(numbers);
     for (const { number, hash, parentHash, timestamp } of headers) {
       if (number <= finalized) this.#known.set(number, { number, hash, parentHash, timestamp });
@@ -141,7 +142,7 @@ export class BlockTimes {
     return [first, ...rest];
   }
 
-  /** What one endpoint has none of, of whichever has it: a header that is asked for alone is asked of all. */
+  /** Fetches each header alone: a single header request tries every endpoint, a request for many uses only one. */
   async #singly(numbers: readonly number[]): Promise<HeaderRef[]> {
     const headers = await Promise.all(numbers.map((number) => this.#reader.header(number)));
     return headers.filter((header) => header !== undefined);
@@ -149,13 +150,13 @@ export class BlockTimes {
 }
 
 const missing = (numbers: readonly number[]): AppError =>
-  new AppError("no endpoint has the headers of blocks below its own", {
+  new AppError("no endpoint returned the headers of these older blocks", {
     code: "chain_unavailable",
     retryable: true,
     meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
   });
 
-/** Block numbers strictly between the ends: around the straight line's guess, and the middle. */
+/** Block numbers strictly between the two ends: around the linear guess, and the middle. */
 function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
   const span = high.number - low.number;
   if (span <= LAST_ROUND) return Array.from({ length: span - 1 }, (_, index) => low.number + 1 + index);
@@ -167,8 +168,8 @@ function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
   return [...new Set(inside)].sort((a, b) => a - b);
 }
 
-// The change of a price over a day: against the last block at or before 24 h earlier, by the same route if it had a price
-// then, else by whatever ranks first there.
+// The change of a price over 24 hours, in per cent. The earlier price is that of the last block at or before 24 h
+// earlier: by the same route if it had a price then, else by the route that ranks first at that block.
 
 /** Seconds. */
 const DAY = 86_400;
@@ -180,11 +181,11 @@ interface ChangeQuestion {
   readonly finalized: number;
   readonly subject: Subject;
   readonly now: Quote;
-  /** The request's options in another market. */
+  /** Returns the request's options for another market. */
   readonly optionsAt: (market: Market) => QuoteOptions;
 }
 
-/** Per cent; undefined when there was no price then, or none that is found in as many logs as are read. */
+/** Returns per cent; undefined without a price at that block, or if the search for it exceeds the log limit. */
 export async function changeOf(question: ChangeQuestion): Promise<Rational | undefined> {
   const { now, times, finalized } = question;
   const { block } = now.market;
@@ -221,8 +222,8 @@ async function rankedAnew(
   }
 }
 
-// The 30-minute average of a quote's route: from the states the follower kept when they reach back far enough, else
-// from the pools' logs.
+// The 30-minute average of a quote's route. Uses the states in memory if they reach back far enough, else the pools'
+// logs.
 
 interface AverageQuestion {
   readonly context: PricesContext;
@@ -230,11 +231,14 @@ interface AverageQuestion {
   readonly times: BlockTimes;
   readonly subject: Subject;
   readonly now: Quote;
-  /** When the past is read. */
+  /** Runs the read of past blocks when a slot is free. */
   readonly turn: Turn;
 }
 
-/** US dollars; undefined for a price without a route, a chain younger than its first state, or more logs than are read. */
+/**
+ * Returns US dollars. Undefined for a price without a route, for a route without a price in the window, or if the read
+ * exceeds the log limit.
+ */
 export async function averageOf(question: AverageQuestion): Promise<Rational | undefined> {
   const { context, subject, turn } = question;
   const { route, market } = question.now;
@@ -254,7 +258,7 @@ export async function averageOf(question: AverageQuestion): Promise<Rational | u
   return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
 }
 
-/** The pools' states since `start` (Unix seconds) by their logs; undefined when the chain has no block then. */
+/** Reads the pools' states since `start` (Unix seconds) from their logs; undefined if block 0 can't be read. */
 async function readSeries(
   { context, markets, times, subject, now }: AverageQuestion,
   pools: readonly Pool[],
@@ -273,7 +277,7 @@ async function readSeries(
   );
 }
 
-/** The followed states of pools when they reach back to `start` (Unix seconds) without a gap. */
+/** Returns the pools' states in memory if they reach back to `start` (Unix seconds) without a gap; else undefined. */
 function keptSeries(
   { books, view }: PricesContext,
   subject: Subject,

@@ -1,6 +1,6 @@
 /**
- * Pool events into pool states: `applyLog` is the fold by which a state read once stays true from logs alone. v2 and
- * v3 pools both; balances are carried along where they were known, by what each event says moved.
+ * Decodes pool events and folds them into pool states. `applyLog` keeps a state current from logs alone, for v2 and v3
+ * pools. It also updates the balances, where they are known, by the amounts in each event.
  */
 import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { ChainLog } from "../../rpc/port.ts";
@@ -8,7 +8,7 @@ import type { Observation, Reading } from "../market/pools.ts";
 import { type HotPool, stateAt } from "../memory/token-book.ts";
 import { abiWord, signedWord, TOPIC } from "./exchange-abi.ts";
 
-/** What happened to a pool's price or depth, from one log; undefined for other logs and malformed data. */
+/** The change of a pool's price, depth or balances by one log. */
 type PoolChange =
   | { readonly kind: "state"; readonly reading: Reading; readonly in0: bigint; readonly in1: bigint }
   | {
@@ -21,7 +21,7 @@ type PoolChange =
     }
   | { readonly kind: "balances"; readonly in0: bigint; readonly in1: bigint };
 
-/** Liquidity of a state set by `Initialize`: none is in range before the first mint. */
+/** Liquidity after `Initialize`: none is in range before the first mint. */
 const NO_LIQUIDITY = 0n;
 
 const tickOf = (topic: string | undefined): number | undefined =>
@@ -51,12 +51,12 @@ function liquidityOf(log: ChainLog, sign: 1n | -1n, amountAt: number): PoolChang
   const values = words(log.data, amountAt + 3);
   if (values === undefined || tickLower === undefined || tickUpper === undefined) return undefined;
   const [amount = 0n, amount0 = 0n, amount1 = 0n] = values.slice(amountAt);
-  // A burn only books what is owed; the tokens leave with `Collect`.
+  // `Burn` only credits the owed amount; the tokens leave the pool with `Collect`.
   const moved = sign === 1n ? { in0: amount0, in1: amount1 } : { in0: 0n, in1: 0n };
   return { kind: "liquidity", delta: sign * amount, tickLower, tickUpper, ...moved };
 }
 
-/** Reads one log of a pool. */
+/** Decodes one log of a pool; undefined for other events and malformed data. */
 function decodeLog(log: ChainLog): PoolChange | undefined {
   switch (log.topics[0]) {
     case TOPIC.sync: {
@@ -101,12 +101,12 @@ function decodeLog(log: ChainLog): PoolChange | undefined {
   }
 }
 
-/** Whether the log alone fixes the pool's price, whatever came before. */
+/** True if the log alone sets the pool's price, independent of earlier logs. */
 export const setsPrice = (log: ChainLog): boolean => decodeLog(log)?.kind === "state";
 
 /**
- * The state after a log; `before` when the log changes nothing, or changes only what is not known yet.
- * `timestamp` is the log's block's, in Unix seconds.
+ * Returns the state after a log. Returns `before` when the log changes nothing, or only values that are not known yet.
+ * `timestamp`: the time of the log's block, in Unix seconds.
  */
 export function applyLog(before: Observation | undefined, log: ChainLog, timestamp: number): Observation | undefined {
   const change = decodeLog(log);
@@ -126,7 +126,7 @@ export function applyLog(before: Observation | undefined, log: ChainLog, timesta
   const inRange = change.kind === "liquidity" && change.tickLower <= reading.tick && reading.tick < change.tickUpper;
   if (!inRange) {
     if (balances.balance0 === before.balance0 && balances.balance1 === before.balance1) return before;
-    // Only the cap moves: the state as of this block, and the event that set the price where it is the same block's.
+    // Only the balances change. In the same block the state still names the event that set the price.
     if (before.block === log.blockNumber) return { ...before, ...balances };
     const { blockNumber: block, blockHash } = log;
     return { reading, ...balances, block, blockHash, timestamp };
@@ -135,7 +135,7 @@ export function applyLog(before: Observation | undefined, log: ChainLog, timesta
 }
 
 function balancesAfter(before: Observation | undefined, change: PoolChange): { balance0?: bigint; balance1?: bigint } {
-  // A v2 pair emits Sync with the balances it has just read, so they are the reserves at that moment.
+  // A v2 pair reads its balances and emits them as `Sync`, so at that moment they equal the reserves.
   if (change.kind === "state" && change.reading.style === "v2") {
     return { balance0: change.reading.reserve0, balance1: change.reading.reserve1 };
   }
@@ -147,12 +147,13 @@ function balancesAfter(before: Observation | undefined, change: PoolChange): { b
   };
 }
 
-// A pool's states at the ends of blocks, from what is known of it and its logs. Pure.
+// Computes a pool's states at the ends of blocks from its known state and its logs. Pure.
 
 /**
- * The states that a batch's logs lead to. Up to the block before it, or to the pool's base when that is later, the
- * pool's own timeline is the truth; later entries in it are of this very stretch, seen by somebody else.
- * `timestamps`: Unix seconds by block; a state without one only leads to the next, the batch's last always has one.
+ * Returns the states that a batch's logs lead to. Up to the block before the batch, or to the pool's base if that is
+ * later, the pool's timeline is authoritative. Later entries in it were read by another process and are ignored.
+ * `timestamps`: Unix seconds by block. A state in a block without one is only an intermediate step; the batch's last
+ * block always has one.
  */
 export function replay(
   hot: HotPool,

@@ -11,7 +11,7 @@ import type { Logger } from "../core/logger.ts";
 import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { BlockHeader, ChainLog, Tips, Verify } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import {
@@ -328,10 +328,10 @@ export class Follower {
     const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
     const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
     if (addresses.length === 0) return Promise.resolve([]);
-    const reaching = headers[0]?.number === fromBlock ? undefined : to;
+    const requiredBlock = headers[0]?.number === fromBlock ? undefined : to;
     const { clock } = this.#options;
     const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
-    const options = { strict: verify === "receipts", reaching, sampled };
+    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled };
     return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
   }
 

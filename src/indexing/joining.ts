@@ -17,7 +17,7 @@ import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import type { BlockHeader, ChainLog, ChainReader, Verify } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../rpc/port.ts";
 import type { Followed, FollowedStreams } from "./followed-streams.ts";
 
 // Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
@@ -207,7 +207,10 @@ export class JoiningCollections {
     const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: head.number };
     const headers = this.#newestHeaders(Math.max(from, firstChecked), head, headerOf);
     const isCovered = from >= firstChecked;
-    const options = { strict: byReceipts || verify === "receipts", reaching: isCovered ? undefined : head };
+    const options: CompleteLogsOptions = {
+      strict: byReceipts || verify === "receipts",
+      requiredBlock: isCovered ? undefined : head,
+    };
     const [logs, known, before] = await Promise.all([
       reader.completeLogs(filter, headers, options),
       headers,

@@ -78,9 +78,9 @@ export class LogReader {
   async completeLogs(
     filter: LogFilter,
     toCheck: MaybeLater<readonly BlockHeader[]>,
-    { strict = false, sampled, requiredBlock: reaching }: CompleteLogsOptions = {},
+    { strict = false, sampled, requiredBlock }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
-    const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching }), toCheck]);
+    const [{ logs, sources }, given] = await Promise.all([this.#read({ ...filter, reaching: requiredBlock }), toCheck]);
     const headers = given.filter((header) => !sources.isSettled(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.pieced.has(number);
     const certain = headers.filter((header) => isStrict(header) && addressesInBloom(header, filter).length > 0);

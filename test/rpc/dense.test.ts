@@ -41,7 +41,7 @@ function dense() {
   const clock = new ProcessClock(new Scheduler(1));
   const pool = new EndpointPool({ chain: "eth", endpoints: [endpoint], clock });
   const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
-  const read = (fromBlock: number, toBlock: number, room: { most?: number } = {}) =>
+  const read = (fromBlock: number, toBlock: number, room: { maxLogs?: number } = {}) =>
     reader.logs({ addresses: [ADDRESS], topics: [TRANSFER], fromBlock, toBlock, ...room });
   return { answers, read };
 }
@@ -66,8 +66,8 @@ test("who has no room for all of them is told so before all of them are read", a
   await read(1, 2_000);
   answers.length = 0;
   const most = 40_000;
-  const refused = await read(1, DENSE_UNTIL, { most }).catch((error: AppError) => error.code);
+  const refused = await read(1, DENSE_UNTIL, { maxLogs: most }).catch((error: AppError) => error.code);
   expect(refused).toBe("too_many_logs");
   expect(answers.reduce((sum, { logs }) => sum + logs, 0)).toBeLessThan(2 * most);
-  expect(await read(1, 1_000, { most })).toHaveLength(most);
+  expect(await read(1, 1_000, { maxLogs: most })).toHaveLength(most);
 });

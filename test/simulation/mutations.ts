@@ -13,7 +13,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "skip a revert",
     file: "src/indexing/followed-collections.ts",
-    find: "filter(({ state }) => state.end > ancestor.number)",
+    find: "filter(({ state }) => state.end > change.ancestor.number)",
     replace: "filter(() => false)",
   },
   {
@@ -118,8 +118,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "leave a dead follower's collections as they are",
-    file: "src/chain/follower.ts",
-    find: "await collections.reconcile(tip, finalized, (block) => isCanonical(state, block));",
+    file: "src/indexing/followed-collections.ts",
+    find: "await this.#reconcile(chain);",
     replace: "",
   },
   {

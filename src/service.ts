@@ -156,7 +156,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   const { minPollMs, auditMs } = options;
   const { verify } = config;
   const tests = { minPollMs, auditMs };
-  const isHeard = (chainId: number): boolean => channel.isChainHeard(chainId);
+  const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
   const parts = { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, isHeard };
   const shared = { ...parts, ...tests, holder: randomUUID(), verify };
   for (const chainConfig of config.chains) {
@@ -262,7 +262,7 @@ interface Watch {
 function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
   for (const { view, chain } of runtimes.values()) {
     const stop = view.onChange((change) => {
-      channel.chainMoved(chain.chainId);
+      channel.onChainViewMoved(chain.chainId);
       if (change.type === "reverted") channel.chainReverted(chain.chainId, change.ancestor);
     });
     lifecycle.onStop(`view of ${chain.name}`, stop);
@@ -285,7 +285,7 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
     const chainId = Number(id);
     if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
     runtimes.get(chainId)?.metadata.onWakeUp(stream);
-    if (kind !== "metadata" || !channel.isHeard(chainId, address as Address)) return;
+    if (kind !== "metadata" || !channel.hasSubscribers(chainId, address as Address)) return;
     // Load the stream if it has subscribers here; its content arrives through the subscription below.
     metadata.books.current(chainId, address as Address).catch((error: unknown) => {
       logger.debug({ err: error, stream }, "a metadata stream could not be read");
@@ -294,7 +294,7 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
   lifecycle.onStop("metadata watch", unsubscribe);
   metadata.books.subscribe((stream, { resolved, failed }) => {
     const [, id, address] = stream.split("/");
-    channel.metadataMoved(Number(id), address as Address, { resolved, failed });
+    channel.onMetadataProgress(Number(id), address as Address, { resolved, failed });
   });
   metrics.onScrape(() => {
     metrics.metadataCacheBytes.set(metadata.books.bytes);

@@ -323,9 +323,10 @@ export class CollectionProjections {
 
   /** Reports blocks with a missing transfer, if the event is of a followed block. */
   #doubt({ stream, collection: { ledger } }: HotCollection, { event }: Recorded<NftEvent>): void {
-    const { missingTransferRange: doubt } = ledger;
+    const { missingTransferRange } = ledger;
     const isFollowed = event.type === "TransfersCommitted" && event.chainVersion !== undefined;
-    if (doubt !== undefined && isFollowed && this.#hot.has(stream)) this.#onDoubt?.(stream, doubt);
+    if (missingTransferRange !== undefined && isFollowed && this.#hot.has(stream))
+      this.#onDoubt?.(stream, missingTransferRange);
   }
 
   /** Resolves once the collection is at `version`, or at the end of the log. */

@@ -46,7 +46,7 @@ export function searchOf(target: string): string {
 }
 
 /** Makes the request for the router: GET in place of HEAD, and no body, since no route reads one. */
-export function routed(request: Request, target: string): Request {
+export function routerRequest(request: Request, target: string): Request {
   const method = request.method === "HEAD" ? "GET" : request.method;
   return new Request(ORIGIN + target, { method, headers: request.headers });
 }
@@ -99,7 +99,7 @@ export function errorResponse(error: unknown): Response {
 /** Maps anything thrown to an error of API.md's table. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isOfTheChain(error)) {
+  if (isChainError(error)) {
     const chain = error.meta["chain"];
     const name = typeof chain === "string" ? chain : "the chain";
     return new ApiError(503, "chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {
@@ -110,17 +110,17 @@ export function toApiError(error: unknown): ApiError {
 }
 
 /** True if the chain's endpoints caused the error: none answered, a reorg interrupted the read, or they refused. */
-function isOfTheChain(error: unknown): error is AppError {
-  return error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isRefusal(error));
+function isChainError(error: unknown): error is AppError {
+  return error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isNodeRefusal(error));
 }
 
 /** True if an endpoint refused a request for a reason that a retry does not change. */
-export function isRefusal(error: unknown): boolean {
+export function isNodeRefusal(error: unknown): boolean {
   return error instanceof AppError && (error.code === "state_unavailable" || error.code.startsWith("rpc_"));
 }
 
 /** True if an `if-none-match` names the entity tag. Uses weak comparison (RFC 9110, 13.1.2). */
-export function isNamed(etag: string, ifNoneMatch: string | null): boolean {
+export function matchesEtag(etag: string, ifNoneMatch: string | null): boolean {
   if (ifNoneMatch === null) return false;
   const strong = (tag: string): string => (tag.startsWith("W/") ? tag.slice(2) : tag);
   const wanted = strong(etag);
@@ -144,7 +144,7 @@ const ENTRY_BYTES = 2_048;
 type Encoding = "zstd" | "gzip";
 
 /** A body with its status and headers. Bodies are blobs, because a `Response` shares a blob and copies other bytes. */
-interface ReadyAnswer {
+interface CachedResponse {
   readonly status: number;
   readonly body: Blob;
   /** Includes the `x-request-id` of the latest request. Each `Response` copies the headers when it is made. */
@@ -154,15 +154,15 @@ interface ReadyAnswer {
   readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
-interface Kept {
-  readonly answer: ReadyAnswer;
+interface CacheEntry {
+  readonly answer: CachedResponse;
   /** Returns true while the same request gets the same response. */
   readonly isCurrent: () => boolean;
 }
 
 /** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
-export interface RouteAnswer {
-  readonly answer: ReadyAnswer;
+export interface RouteResponse {
+  readonly answer: CachedResponse;
   readonly isCurrent?: (() => boolean) | undefined;
 }
 
@@ -170,7 +170,11 @@ export interface RouteAnswer {
  * Makes a response body of a text, or of bytes, which it copies. Adds an entity tag if clients may cache the response.
  * The tag is weak, since the compressed forms share it.
  */
-export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: number, headers: Headers): ReadyAnswer {
+export function cachedResponse(
+  body: string | Uint8Array<ArrayBuffer>,
+  status: number,
+  headers: Headers,
+): CachedResponse {
   const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
   const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
   if (isTagged) headers.set("etag", etag);
@@ -178,45 +182,45 @@ export function readyAnswer(body: string | Uint8Array<ArrayBuffer>, status: numb
   return { status, body: new Blob([body]), headers, etag, compressed: {} };
 }
 
-export class ReadyAnswers {
-  readonly #kept: LRUCache<string, Kept>;
+export class ResponseCache {
+  readonly #entries: LRUCache<string, CacheEntry>;
 
   /** @param maxBytes bound on all bodies, with compressed forms and keys: a query string can be long */
   constructor(maxBytes: number) {
-    this.#kept = new LRUCache({
+    this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: ({ answer }, question) => bytesOf(answer) + question.length,
     });
   }
 
   get bytes(): number {
-    return this.#kept.calculatedSize;
+    return this.#entries.calculatedSize;
   }
 
   /** Returns the cached response to a path and query if it is still current. */
-  get(question: string): ReadyAnswer | undefined {
-    const kept = this.#kept.get(question);
+  get(question: string): CachedResponse | undefined {
+    const kept = this.#entries.get(question);
     if (kept === undefined) return undefined;
     if (kept.isCurrent()) return kept.answer;
-    this.#kept.delete(question);
+    this.#entries.delete(question);
     return undefined;
   }
 
-  keep(question: string, answer: ReadyAnswer, isCurrent: () => boolean): void {
-    this.#kept.set(question, { answer, isCurrent });
+  put(question: string, answer: CachedResponse, isCurrent: () => boolean): void {
+    this.#entries.set(question, { answer, isCurrent });
   }
 
   /** Updates the size of an entry that got a compressed form. */
-  #grown(question: string, answer: ReadyAnswer): void {
-    const kept = this.#kept.peek(question);
-    if (kept?.answer === answer) this.#kept.set(question, kept);
+  #grown(question: string, answer: CachedResponse): void {
+    const kept = this.#entries.peek(question);
+    if (kept?.answer === answer) this.#entries.set(question, kept);
   }
 
   /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
-  respond(question: string, answer: ReadyAnswer, request: Request, id: string): Response | Promise<Response> {
+  respond(question: string, answer: CachedResponse, request: Request, id: string): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
     headers.set("x-request-id", id);
-    if (etag !== "" && isNamed(etag, request.headers.get("if-none-match"))) return notModified(headers);
+    if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
     const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
     if (encoding === undefined) return new Response(body, { status, headers });
     const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
@@ -229,7 +233,7 @@ export class ReadyAnswers {
   }
 
   /** Compresses off the main thread, once for all concurrent requests. */
-  #compress(question: string, answer: ReadyAnswer, encoding: Encoding): Promise<Blob> {
+  #compress(question: string, answer: CachedResponse, encoding: Encoding): Promise<Blob> {
     const { compressed } = answer;
     const work = compress(answer.body, encoding).then(
       (form) => {
@@ -247,7 +251,7 @@ export class ReadyAnswers {
   }
 }
 
-function bytesOf({ body, compressed }: ReadyAnswer): number {
+function bytesOf({ body, compressed }: CachedResponse): number {
   let bytes = ENTRY_BYTES + body.size;
   for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Blob) bytes += form.size;
   return bytes;
@@ -259,7 +263,7 @@ async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
   return new Blob([new Uint8Array(form)]);
 }
 
-function encoded({ status, headers }: ReadyAnswer, encoding: Encoding, form: Blob): Response {
+function encoded({ status, headers }: CachedResponse, encoding: Encoding, form: Blob): Response {
   const response = new Response(form, { status, headers });
   response.headers.set("content-encoding", encoding);
   return response;

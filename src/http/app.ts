@@ -10,16 +10,16 @@ import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
 import {
+  cachedResponse,
   errorResponse,
-  isRefusal,
+  isNodeRefusal,
   json,
   NO_STORE,
   pathOf,
   preflight,
-  ReadyAnswers,
-  type RouteAnswer,
-  readyAnswer,
-  routed,
+  ResponseCache,
+  type RouteResponse,
+  routerRequest,
   searchOf,
   toApiError,
   withoutBody,
@@ -111,21 +111,21 @@ export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
   const methods = new RouteMethods(elysia.routes);
-  const ready = new ReadyAnswers(LIMITS.pageCacheBytes);
+  const ready = new ResponseCache(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
   });
 
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
   const make = async (original: Request, target: string, id: string): Promise<Response> => {
-    const request = routed(original, target);
+    const request = routerRequest(original, target);
     requestIds.set(request, id);
     const response = await elysia.handle(request);
     const answered = answers.get(request);
     const unknown = unknowns.get(request);
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered !== undefined) {
-      if (answered.isCurrent?.() === true) ready.keep(target, answered.answer, answered.isCurrent);
+      if (answered.isCurrent?.() === true) ready.put(target, answered.answer, answered.isCurrent);
       return ready.respond(target, answered.answer, original, id);
     }
     if (!response.headers.has("cache-control")) {
@@ -138,7 +138,7 @@ export function createApp(deps: AppDeps): App {
       return response;
     }
     const body = new Uint8Array(await response.arrayBuffer());
-    return ready.respond(target, readyAnswer(body, response.status, response.headers), original, id);
+    return ready.respond(target, cachedResponse(body, response.status, response.headers), original, id);
   };
 
   const head = async (request: Request, target: string, id: string): Promise<Response> =>
@@ -146,10 +146,10 @@ export function createApp(deps: AppDeps): App {
 
   /** Returns the response. Throws or rejects with the error. */
   const answer = (request: Request, target: string, path: string, id: string): Response | Promise<Response> => {
-    if (request.method === "OPTIONS" && isOfApi(path)) return preflight(id);
-    admit(request, target, path, deps);
+    if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
+    checkRequest(request, target, path, deps);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
-    if (request.method !== "GET") methods.check(request.method, path, isOfApi(path));
+    if (request.method !== "GET") methods.check(request.method, path, isApiPath(path));
     const known = request.method === "GET" ? ready.get(target) : undefined;
     if (known !== undefined) return ready.respond(target, known, request, id);
     return request.method === "HEAD" ? head(request, target, id) : make(request, target, id);
@@ -179,12 +179,12 @@ export function createApp(deps: AppDeps): App {
 }
 
 /** Responses of routes, by request in progress. A `Response` through the router would cost two copies of the bytes. */
-const answers = new WeakMap<Request, RouteAnswer>();
+const answers = new WeakMap<Request, RouteResponse>();
 
 /** Unknown parameters by request in progress, for the header of its response or its error. */
 const unknowns = new WeakMap<Request, string>();
 
-type Operation = (search: string, address: string) => Promise<RouteAnswer>;
+type Operation = (search: string, address: string) => Promise<RouteResponse>;
 
 /** Stores an operation's response in `answers` and returns an empty `Response` to the router. */
 const respondTo =
@@ -203,20 +203,20 @@ const requestIds = new WeakMap<Request, string>();
 function failure(error: unknown, id: string, logger: Logger): Response {
   if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
   // The node's own error text goes to the operator's log; the client gets a 503 with retry-after.
-  else if (isRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
+  else if (isNodeRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
   return errorResponse(error);
 }
 
 /** Checks URL length, key and rate. @throws ApiError 400, 401, 429 */
-function admit(request: Request, target: string, path: string, { keys, limiter }: AppDeps): void {
+function checkRequest(request: Request, target: string, path: string, { keys, limiter }: AppDeps): void {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
-  if (isOfApi(path)) limiter.take(keys.check(request.headers.get("x-api-key")));
+  if (isApiPath(path)) limiter.take(keys.check(request.headers.get("x-api-key")));
 }
 
-const isOfApi = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
+const isApiPath = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
 
 const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
 
@@ -265,7 +265,7 @@ function createRoutes(deps: AppDeps): Elysia {
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
       detail: mediaDetail(),
     })
-    .get(`${API_PREFIX}/ws`, () => notAnUpgrade(), { detail: socketDetail() })
+    .get(`${API_PREFIX}/ws`, () => upgradeRequired(), { detail: socketDetail() })
     .get(`${API_PREFIX}/nft/:address`, respondTo(nft, NFT_PARAMETERS), {
       detail: nftDetail(deps.maxPageSize, deps.wireTypes),
     })
@@ -305,7 +305,7 @@ async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
 }
 
 /** @throws ApiError 426 */
-function notAnUpgrade(): never {
+function upgradeRequired(): never {
   throw new ApiError(426, "upgrade_required", "this path is a WebSocket: send an upgrade request", {
     headers: { upgrade: "websocket", connection: "Upgrade" },
   });

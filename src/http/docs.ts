@@ -87,7 +87,7 @@ const MORE_HEADERS: Partial<Record<ErrorStatus, Readonly<Record<string, keyof ty
 };
 
 /** @param unread statuses that are returned before the query is parsed, so without the header of unknown parameters */
-function refusals(
+function errorResponses(
   statuses: readonly ErrorStatus[],
   examples: Partial<Record<ErrorStatus, ErrorModel>> = {},
   unread: readonly ErrorStatus[] = statuses,
@@ -179,7 +179,7 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
     ],
     responses: {
       ...success("NftPage", pageExample(wire)),
-      ...refusals([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }, [401, 429]),
+      ...errorResponses([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }, [401, 429]),
     },
   };
 }
@@ -220,7 +220,7 @@ export function priceDetail(): object {
     ],
     responses: {
       ...success("TokenPrice", PRICE_EXAMPLE),
-      ...refusals([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }, [401, 429]),
+      ...errorResponses([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }, [401, 429]),
     },
   };
 }
@@ -236,7 +236,7 @@ export function socketDetail(): object {
     security: SECURITY,
     responses: {
       101: { description: "Switching protocols", headers: headers({ "x-request-id": "RequestId" }) },
-      ...refusals([400, 401, 426, 429, 503]),
+      ...errorResponses([400, 401, 426, 429, 503]),
     },
   };
 }
@@ -272,7 +272,7 @@ export function mediaDetail(): object {
     responses: {
       200: { description: "OK", headers: headers(caching), content: { "image/webp": binary } },
       304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(caching) },
-      ...refusals([404]),
+      ...errorResponses([404]),
     },
   };
 }
@@ -286,7 +286,7 @@ export function healthDetail(operationId: "live" | "ready", summary: string): ob
     security: [],
     responses: {
       200: { description: "OK", headers: headers(REFUSED), content: content("Health", healthExample(operationId)) },
-      ...(operationId === "live" ? {} : refusals([503], { 503: STARTING })),
+      ...(operationId === "live" ? {} : errorResponses([503], { 503: STARTING })),
     },
   };
 }
@@ -299,7 +299,7 @@ export function metricsDetail(): object {
     summary: "Prometheus metrics",
     tags: ["Service"],
     security: [],
-    responses: { 200: { description: "OK", headers: headers(REFUSED), content: plain }, ...refusals([401]) },
+    responses: { 200: { description: "OK", headers: headers(REFUSED), content: plain }, ...errorResponses([401]) },
   };
 }
 

@@ -20,7 +20,7 @@ import { currentPlan } from "../listings/plan.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-query.ts";
 import type { Prices } from "../prices/price-service.ts";
-import { isNamed, jsonHeaders, type RouteAnswer, readyAnswer } from "./answers.ts";
+import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "./answers.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
 
 /** The parts of an enabled chain that the listing needs. */
@@ -70,7 +70,7 @@ interface AsOf {
 }
 
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
-function answerHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
+function responseHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
   return {
     "cache-control": "private, no-cache",
     // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
@@ -104,7 +104,7 @@ async function blockOf({ block, hash, time }: Walk, { view, headerOf }: NftChain
   };
 }
 
-export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteAnswer> {
+export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteResponse> {
   const { projections, clock, cursorSecret } = deps;
   return async (search, addressText) => {
     const query = parseQueryString(search);
@@ -147,7 +147,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     // No await from here to the copy of the page's bytes, which it shares with the next page.
     const names = deps.namesOf(chainId, address);
     const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, names, time: asOf?.time });
-    const answer = readyAnswer(page.body, 200, jsonHeaders(answerHeaders(asOf, runtime.isHalted())));
+    const answer = cachedResponse(page.body, 200, jsonHeaders(responseHeaders(asOf, runtime.isHalted())));
     if (asOf === undefined || asOf.hash === "") return { answer };
     const stream = nftStream(chainId, address);
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
@@ -169,7 +169,7 @@ export interface PriceRouteDeps {
   readonly clock: Clock;
 }
 
-export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<RouteAnswer> {
+export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<RouteResponse> {
   return async (search, addressText) => {
     const query = parseQueryString(search);
     const address = addressOf(addressText);
@@ -180,7 +180,7 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     const { body, asOf, finality } = await inTime(prices.answer({ address, ...parameters }), chain, deps.clock);
     const facts = { block: asOf.number, hash: asOf.hash, time: asOf.timestamp, finalized: finality === "finalized" };
     const isHalted = deps.isHalted(chain);
-    const answer = readyAnswer(body, 200, jsonHeaders(answerHeaders(facts, isHalted)));
+    const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, isHalted)));
     const still = prices.stillCurrent({ address, ...parameters }, asOf);
     return { answer, isCurrent: still && (() => deps.isHalted(chain) === isHalted && still()) };
   };
@@ -224,7 +224,7 @@ export function createMediaRoute(
       "content-security-policy": "default-src 'none'; sandbox",
       "cross-origin-resource-policy": "cross-origin",
     };
-    const isKnown = isNamed(headers.etag, request.headers.get("if-none-match"));
+    const isKnown = matchesEtag(headers.etag, request.headers.get("if-none-match"));
     return isKnown ? new Response(null, { status: 304, headers }) : new Response(new Uint8Array(bytes), { headers });
   };
 }

@@ -72,7 +72,7 @@ class SocketPeer implements Peer {
   }
 
   /** Counts a message. Returns false and closes the socket if the client exceeds the rate. */
-  admit(): boolean {
+  countMessage(): boolean {
     const now = this.#clock.monotonic();
     if (now - this.#windowStart >= 1_000) {
       this.#windowStart = now;
@@ -121,7 +121,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       }
       return ready.app.handle(request, target, path);
     },
-    error: () => named(errorResponse(undefined)),
+    error: () => withRequestId(errorResponse(undefined)),
     websocket: {
       maxPayloadLength: LIMITS.maxSocketMessage,
       idleTimeout: IDLE_SECONDS,
@@ -139,7 +139,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       },
       message: async (socket, message) => {
         const { peer } = socket.data;
-        if (peer?.admit() !== true) return;
+        if (peer?.countMessage() !== true) return;
         if (typeof message === "string") await serving()?.channel.receive(peer, message);
         else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
       },
@@ -165,13 +165,15 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
 }
 
 function whileStarting(path: string): Response {
-  if (/^\/health\/live\/?$/.test(path)) return named(json('{"status":"live"}'));
+  if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
   const options = { headers: { "retry-after": "1" } };
-  return named(errorResponse(new ApiError(503, "starting", "the event log is not open yet; try again", options)));
+  return withRequestId(
+    errorResponse(new ApiError(503, "starting", "the event log is not open yet; try again", options)),
+  );
 }
 
 /** Adds a request id to a response. */
-function named(response: Response, id: string = crypto.randomUUID()): Response {
+function withRequestId(response: Response, id: string = crypto.randomUUID()): Response {
   response.headers.set("x-request-id", id);
   return response;
 }
@@ -201,6 +203,6 @@ function upgrade(
     if (server.upgrade(request, { data: { peer: undefined }, headers })) return undefined;
     throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
-    return named(errorResponse(error), id);
+    return withRequestId(errorResponse(error), id);
   }
 }

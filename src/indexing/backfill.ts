@@ -127,12 +127,12 @@ async function readTogether({ final }: RunningBackfill, answer: TransfersAnswer)
  * branch during its answer would give the orphaned logs and hash, and then the right final block.
  */
 async function assertHasFinalBlock(task: RunningBackfill, endpoint: Endpoint): Promise<void> {
-  const { finalBlockChecks: sure, final } = task;
-  let showing = sure.get(endpoint);
+  const { finalBlockChecks, final } = task;
+  let showing = finalBlockChecks.get(endpoint);
   if (showing === undefined) {
     showing = hashOfRange(task, endpoint, final.number).then(() => undefined);
-    sure.set(endpoint, showing);
-    showing.catch(() => sure.delete(endpoint));
+    finalBlockChecks.set(endpoint, showing);
+    showing.catch(() => finalBlockChecks.delete(endpoint));
   }
   await showing;
 }

@@ -102,14 +102,10 @@ export async function findUnexplained(question: AuditTarget, known: KnownTokens)
 }
 
 /** Returns ids that the log lacks and the contract may have. */
-function likelyIds(
-  { ids, logged: told, isLogged: tells }: KnownTokens,
-  supply: bigint | undefined,
-  random: () => number,
-): bigint[] {
+function likelyIds({ ids, logged, isLogged }: KnownTokens, supply: bigint | undefined, random: () => number): bigint[] {
   const beside = ids.slice(0, NEIGHBOURED).flatMap((id) => [id - 1n, id + 1n]);
-  const below = supply !== undefined && supply > BigInt(told) ? draws(supply, random) : [];
-  return [...new Set([...FIRST_IDS, ...beside, ...below])].filter((id) => !tells(id));
+  const below = supply !== undefined && supply > BigInt(logged) ? draws(supply, random) : [];
+  return [...new Set([...FIRST_IDS, ...beside, ...below])].filter((id) => !isLogged(id));
 }
 
 function controlIds(kind: SingleKind, random: () => number): bigint[] {

@@ -173,19 +173,15 @@ export class Metadata {
       onWakeUp: (stream) => worker.onWakeUp(stream),
       inFlight: () => worker.inFlight,
       factsOf: async (address, entries, options) => {
-        const {
-          facts,
-          dueTokens: wanted,
-          duePictures: pictures,
-        } = await this.#reader.read({ chainId, address }, entries, options);
+        const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
         if (worker.holding) {
-          worker.request(address, wanted);
-          if (pictures.length > 0) media.want(address, pictures);
+          worker.request(address, dueTokens);
+          if (duePictures.length > 0) media.want(address, duePictures);
         } else {
-          this.#requestThroughLog({ chainId, address }, wanted, false);
-          this.#requestThroughLog({ chainId, address }, pictures, true);
+          this.#requestThroughLog({ chainId, address }, dueTokens, false);
+          this.#requestThroughLog({ chainId, address }, duePictures, true);
         }
-        return { facts, isSettled: wanted.length + pictures.length === 0 };
+        return { facts, isSettled: dueTokens.length + duePictures.length === 0 };
       },
       versionOf: (address) => this.books.peek(chainId, address)?.version,
     };

@@ -22,29 +22,29 @@ export interface PricesContext {
   readonly clock: Clock;
   readonly journal: Journal;
   readonly books: Books;
-  readonly origins: Origins;
+  readonly startBlocks: Origins;
   /** The chain's factories, in the order of the API's exchange list. */
   readonly venues: readonly Venue[];
   /** Wrapped native, stablecoins and connectors. */
   readonly references: readonly Address[];
   /** Fingerprint of factories and reference tokens. A session of a process with another fingerprint is ignored. */
-  readonly listing: string;
+  readonly listingFingerprint: string;
   /** This process's session while it follows the chain; see `coverage.ts`. */
   session: string | undefined;
   /** Last block that this process's follower applied. */
   followedTo: number | undefined;
   /** Tokens that other processes price and this one does not hold yet, with the stream version that announced them. */
-  readonly wanted: Map<Address, number>;
+  readonly announcedTokens: Map<Address, number>;
   /** Streams that this process dropped, with the version in which it recorded that. */
-  readonly left: LRUCache<StreamName, number>;
+  readonly droppedStreams: LRUCache<StreamName, number>;
   /** Reference tokens with facts that this process has appended to the log. */
-  readonly said: Set<Address>;
+  readonly recordedReferences: Set<Address>;
 }
 
 /** The source for reads of past blocks, with the final block known at this moment. */
-export const pastOf = ({ reader, origins, view }: PricesContext): PastSource => ({
+export const pastSourceOf = ({ reader, startBlocks, view }: PricesContext): PastSource => ({
   reader,
-  origins,
+  origins: startBlocks,
   finalized: view.finalized()?.number ?? -1,
 });
 
@@ -54,9 +54,9 @@ export interface Subject {
   readonly facts: TokenFacts;
   readonly book: TokenBook;
   /** Pools of an unlisted factory, used for this request only. */
-  readonly extra: readonly Pool[];
+  readonly unlistedPools: readonly Pool[];
   /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
   readonly factoryAnswers: boolean;
   /** The head at which the node just answered for factories and tokens; undefined when memory had the answers. */
-  readonly asked?: BlockHeader;
+  readonly discoveredHead?: BlockHeader;
 }

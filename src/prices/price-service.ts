@@ -17,18 +17,18 @@ import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import type { PricesContext, Subject } from "./context.ts";
 import type { Market } from "./market/market.ts";
-import { floorOf, type Quote, type QuoteOptions, quote, refusal, unfit } from "./market/quote.ts";
+import { floorOf, type Quote, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
 import type { Rational } from "./market/rational.ts";
-import { cover, learn, loadBook, loadReference, sessionUnderWay } from "./memory/memory.ts";
+import { applyCoverage, applyEvents, loadBook, loadReference, sessionUnderWay } from "./memory/memory.ts";
 import { MAX_GAP_MS, PriceFollower } from "./memory/pool-follower.ts";
 import { Journal } from "./memory/price-streams.ts";
 import { type BookLimits, Books, emptyBook, type TokenBook } from "./memory/token-book.ts";
 import { type PriceParameters, type Selection, selectPools, unknownExchange } from "./price-query.ts";
 import { type PriceRecord, provenanceOf, recordOf } from "./price-record.ts";
 import { venueOf } from "./search/discovery.ts";
-import { isTooMuch, Origins } from "./search/history.ts";
+import { isTooManyLogs, Origins } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
-import { averageOf, BlockTimes, changeOf, PastWork, type Turn } from "./search/past-figures.ts";
+import { averageOf, BlockTimes, changeOf, PastQueue, type RunInSlot } from "./search/past-figures.ts";
 
 interface PricesDeps {
   readonly chain: Chain;
@@ -102,19 +102,19 @@ const LOAD_BATCH = 32;
 const UNWANTED_MS = 60_000;
 
 /** A request in progress. */
-interface Question {
+interface PriceComputation {
   readonly request: PriceRequest;
   readonly selection: Selection;
   /** True if a client sent this request lately. */
   readonly isWanted: () => boolean;
   /** Runs the reads of past blocks when a slot is free. */
-  readonly turn: Turn;
+  readonly turn: RunInSlot;
   /** True after a reorg during the read: the followed head may be orphaned, so it must not be used. */
   readonly hasMoved: boolean;
 }
 
 /** A computation, shared by all requests that ask for the same meanwhile. */
-interface Asked {
+interface SharedComputation {
   readonly answer: Promise<PriceAnswer>;
   /** `Clock.monotonic` of the last of these requests. */
   askedMs: number;
@@ -144,11 +144,11 @@ class PriceService {
   readonly #markets: Markets;
   readonly #times: BlockTimes;
   readonly #answers: LRUCache<string, PriceAnswer>;
-  readonly #inFlight = new Map<string, Asked>();
+  readonly #inFlight = new Map<string, SharedComputation>();
   /** Slots for requests about past blocks. */
-  readonly #past: PastWork;
+  readonly #pastQueue: PastQueue;
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
-  readonly #history: PastWork;
+  readonly #headPastQueue: PastQueue;
   #restoring: Promise<void> | undefined;
   #isRestored = false;
   readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
@@ -160,7 +160,9 @@ class PriceService {
     const { chain, reader, view, clock } = deps;
     const venues = exchangesOf(chain).map(venueOf);
     const references = referenceTokens(chain).map((token) => token.address);
-    const journal = new Journal(deps.log, (stream, events) => learn({ books, chain, clock, venues }, stream, events));
+    const journal = new Journal(deps.log, (stream, events) =>
+      applyEvents({ books, chain, clock, venues }, stream, events),
+    );
     const reference = emptyBook(chain.chainId, chain.wrappedNative.address);
     const onDrop = (book: TokenBook): void => {
       journal.close(book.stream);
@@ -174,35 +176,36 @@ class PriceService {
       clock,
       journal,
       books,
-      origins: new Origins(),
+      startBlocks: new Origins(),
       venues,
       references,
-      listing: fingerprint([references, venues]),
+      listingFingerprint: fingerprint([references, venues]),
       session: undefined,
       followedTo: undefined,
-      wanted: new Map(),
-      left: new LRUCache({ max: MAX_LEFT }),
-      said: new Set(),
+      announcedTokens: new Map(),
+      droppedStreams: new LRUCache({ max: MAX_LEFT }),
+      recordedReferences: new Set(),
     };
     this.#markets = new Markets(this.#context);
-    this.#past = new PastWork(chain);
-    this.#history = new PastWork(chain);
+    this.#pastQueue = new PastQueue(chain);
+    this.#headPastQueue = new PastQueue(chain);
     this.#times = new BlockTimes(reader, chain.blockSeconds);
     this.#answers = new LRUCache({ maxSize: limits.answerBytes, sizeCalculation: ({ body }) => body.length * 2 + 512 });
     this.consumer = new PriceFollower(this.#context, () => this.load());
     const prefix = `price/${chain.chainId}/`;
     this.close = deps.log.subscribe((stream, version) => {
-      if (stream.startsWith(prefix)) this.#offer(stream, version);
+      if (stream.startsWith(prefix)) this.#noteGrownStream(stream, version);
     });
   }
 
   /** Notes a price stream that grew, perhaps by a request at another process, so that its token is followed here. */
-  #offer(stream: StreamName, version: number): void {
-    const { books, journal, wanted, chain } = this.#context;
+  #noteGrownStream(stream: StreamName, version: number): void {
+    const { books, journal, announcedTokens, chain } = this.#context;
     const parsed = parseStream(stream);
     if (parsed.kind !== "price" || version <= journal.version(stream)) return;
-    if (isMoney(chain, parsed.address) || books.held(stream) !== undefined || wanted.size >= MAX_WANTED) return;
-    wanted.set(parsed.address, version);
+    if (isMoney(chain, parsed.address) || books.peek(stream) !== undefined || announcedTokens.size >= MAX_WANTED)
+      return;
+    announcedTokens.set(parsed.address, version);
     this.#deps.onTokenKnown?.();
   }
 
@@ -232,7 +235,7 @@ class PriceService {
     for (let at = 0; at < tokens.length; at += LOAD_BATCH) {
       await Promise.all(tokens.slice(at, at + LOAD_BATCH).map((token) => loadBook(this.#context, token)));
     }
-    for (const book of books.all()) cover(this.#context, book, session);
+    for (const book of books.all()) applyCoverage(this.#context, book, session);
     this.#deps.onTokenKnown?.();
   }
 
@@ -285,8 +288,8 @@ class PriceService {
       // A computation that starts at once is not registered yet.
       return asked === undefined || clock.monotonic() - asked.askedMs < UNWANTED_MS;
     };
-    const turn: Turn = (work) => this.#history.run(isWanted, work);
-    const question: Question = { request, selection, isWanted, turn, hasMoved: false };
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(isWanted, work);
+    const question: PriceComputation = { request, selection, isWanted, turn, hasMoved: false };
     const ask = (): Promise<PriceAnswer> =>
       this.#attempt((hasMoved) => {
         const now = { ...question, hasMoved };
@@ -297,7 +300,7 @@ class PriceService {
       const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
       if (found === undefined) throw error;
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
-      return this.#finish(question, found, await this.#markets.cold(found));
+      return this.#finish(question, found, await this.#markets.fromNode(found));
     });
     this.#answers.set(`${key}@${answer.asOf.hash}`, answer);
     if (answer.finality === "finalized") this.#answers.set(`${key}@${answer.asOf.number}`, answer);
@@ -316,16 +319,16 @@ class PriceService {
     }
   }
 
-  async #atHead(question: Question): Promise<PriceAnswer> {
+  async #atHead(question: PriceComputation): Promise<PriceAnswer> {
     const { request, selection, hasMoved } = question;
     const head = hasMoved ? undefined : this.#context.view.head();
     const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-    const warm = head !== undefined && known !== undefined ? this.#markets.warm(known, head) : undefined;
-    const ahead = head !== undefined && known !== undefined ? this.#markets.ahead(known, head) : undefined;
+    const warm = head !== undefined && known !== undefined ? this.#markets.fromMemory(known, head) : undefined;
+    const ahead = head !== undefined && known !== undefined ? this.#markets.aheadOfFollower(known, head) : undefined;
     if (ahead !== undefined) return this.#finish(question, known!, ahead);
     if (warm !== undefined) return this.#finish(question, known!, warm);
     const { subject, market } = await this.#load(request.address, selection.unlisted);
-    this.#admit(subject);
+    this.#assertPriceable(subject);
     return this.#finish(question, subject, market!);
   }
 
@@ -335,9 +338,9 @@ class PriceService {
     if (unlisted === undefined && shared !== undefined) return shared;
     const load = async (): Promise<{ subject: Subject; market: Market | undefined }> => {
       const subject = await this.#markets.subject(token, unlisted);
-      if (unfit(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
+      if (refusalOf(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
       this.#deps.onTokenKnown?.();
-      return { subject, market: await this.#markets.cold(subject) };
+      return { subject, market: await this.#markets.fromNode(subject) };
     };
     if (unlisted !== undefined) return load();
     const loading = load().finally(() => this.#loading.delete(token));
@@ -346,26 +349,26 @@ class PriceService {
   }
 
   /** @throws ApiError when the address is not a priceable token, or the unlisted factory is not a factory */
-  #admit(subject: Subject): void {
+  #assertPriceable(subject: Subject): void {
     if (!subject.factoryAnswers) throw unknownExchange();
-    const refused = unfit(subject.facts);
+    const refused = refusalOf(subject.facts);
     if (refused !== undefined) throw refused;
   }
 
-  async #atBlock(question: Question, toBlock: number): Promise<PriceAnswer> {
+  async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
     const { request, selection, isWanted, hasMoved } = question;
     const head = this.#context.view.head();
     if (head?.number === toBlock && !hasMoved) {
       // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
       const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-      const warm = known === undefined ? undefined : this.#markets.warm(known, head);
+      const warm = known === undefined ? undefined : this.#markets.fromMemory(known, head);
       if (warm !== undefined) return this.#finish(question, known!, warm);
     }
     // The slot is taken for the whole request, so its parts don't wait for further slots.
-    return this.#past.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
+    return this.#pastQueue.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
   }
 
-  async #inPast(question: Question, toBlock: number): Promise<PriceAnswer> {
+  async #inPast(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
     const { request, selection } = question;
     const head = this.#context.view.head();
     const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
@@ -373,14 +376,14 @@ class PriceService {
       this.#markets.subject(request.address, selection.unlisted),
       this.#header(toBlock),
     ]);
-    this.#admit(subject);
+    this.#assertPriceable(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     // Counts the pools now: pools found during the read, perhaps a minute later, are not part of this market.
     const poolCount = this.#markets.poolCount(request.address);
     const market = await this.#markets
       .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
       .catch((error: unknown) => {
-        throw isTooMuch(error) ? refusal("no_price_at_block") : error;
+        throw isTooManyLogs(error) ? refusal("no_price_at_block") : error;
       });
     const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
     return { ...answer, poolCount };
@@ -407,7 +410,11 @@ class PriceService {
     return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
   }
 
-  async #finish({ request, selection, turn }: Question, subject: Subject, market: Market): Promise<PriceAnswer> {
+  async #finish(
+    { request, selection, turn }: PriceComputation,
+    subject: Subject,
+    market: Market,
+  ): Promise<PriceAnswer> {
     const poolCount = this.#markets.poolCount(subject.token);
     const priced = quote(market, this.#quoteOptions(request, selection, market));
     const [percentChange, twap] = await Promise.all([

@@ -32,7 +32,7 @@ import {
   statusMessage,
 } from "./event-messages.ts";
 import { type ClientMessage, type ErrorMessage, parseClientMessage } from "./messages.ts";
-import { Broadcast, Pace } from "./pacing.ts";
+import { Broadcast, Throttle } from "./pacing.ts";
 import {
   type Connection,
   type HeldEvent,
@@ -82,13 +82,13 @@ export class Channel {
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<Subscription>();
   readonly #held = new HeldEvents();
-  readonly #progress: Pace<StreamName>;
-  readonly #metadata: Pace<StreamName>;
+  readonly #progress: Throttle<StreamName>;
+  readonly #metadata: Throttle<StreamName>;
 
   constructor(options: ChannelOptions) {
     this.#options = options;
-    this.#progress = new Pace(options.clock, PROGRESS_MS);
-    this.#metadata = new Pace(options.clock, METADATA_MS);
+    this.#progress = new Throttle(options.clock, PROGRESS_MS);
+    this.#metadata = new Throttle(options.clock, METADATA_MS);
     this.#unsubscribe = options.projections.subscribe((stream, collection, recorded) =>
       this.#onEvent(stream, collection, recorded),
     );
@@ -183,8 +183,8 @@ export class Channel {
     const all = this.#byStream.get(stream) ?? new Set();
     this.#byStream.set(stream, all.add(subscription));
     try {
-      const collection = await this.#askFor(chain.chainId, address);
-      if (subscription.isListening) await this.#greet(subscription, collection, since);
+      const collection = await this.#requestCollection(chain.chainId, address);
+      if (subscription.isListening) await this.#sendInitialState(subscription, collection, since);
     } catch (error) {
       // The client gets an error and must subscribe again.
       if (subscription.isListening) this.#drop(subscription);
@@ -193,7 +193,7 @@ export class Channel {
   }
 
   /** Returns the collection. Like a page request, it requests indexing if new, and identification if due. */
-  async #askFor(chainId: number, address: Address): Promise<Collection> {
+  async #requestCollection(chainId: number, address: Address): Promise<Collection> {
     const { projections, clock, reidentifyMs, requestIndexing, requestIdentification } = this.#options;
     const collection = await projections.get(chainId, address);
     if (collection.version === 0) {
@@ -207,7 +207,11 @@ export class Channel {
   }
 
   /** Sends `status`, then `indexed` or `failed` if due, then replays the versions after `since`, then goes live. */
-  async #greet(subscription: Subscription, collection: Collection, since: number | undefined): Promise<void> {
+  async #sendInitialState(
+    subscription: Subscription,
+    collection: Collection,
+    since: number | undefined,
+  ): Promise<void> {
     const { stream, peer, connection } = subscription;
     await this.#holdUnshown(stream, collection);
     if (!subscription.isListening) return;
@@ -223,9 +227,9 @@ export class Channel {
     if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {
       if (since !== undefined && since >= indexed.version) connection.indexed.add(stream);
-      else subscription.tellIndexed(indexed);
+      else subscription.sendIndexed(indexed);
     }
-    subscription.begin(isReplayed ? Math.min(Math.max(since, indexed.version), version) : version);
+    subscription.startAfter(isReplayed ? Math.min(Math.max(since, indexed.version), version) : version);
     await this.#replay(subscription, collection);
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
@@ -248,12 +252,12 @@ export class Channel {
     const { chainVersion, end, status } = collection;
     const block = status === "synced" ? (end?.number ?? 0) : 0;
     if (isShown({ block, chainVersion }, this.#chainOf(stream))) return;
-    for (const event of await this.#unshown(stream, collection)) this.#held.add(stream, event);
+    for (const event of await this.#readUnshown(stream, collection)) this.#held.add(stream, event);
     this.#release(stream);
   }
 
   /** Returns the newest events of a stream, newest first, down to the oldest one that no page shows. */
-  async #unshown(stream: StreamName, collection: Collection): Promise<HeldEvent[]> {
+  async #readUnshown(stream: StreamName, collection: Collection): Promise<HeldEvent[]> {
     const events: HeldEvent[] = [];
     let unshown = 0;
     for (let before = collection.version + 1; ; ) {
@@ -280,14 +284,14 @@ export class Channel {
     while (subscription.isListening) {
       // The collection may have been evicted and hydrated again meanwhile.
       const now = projections.peek(stream) ?? collection;
-      const end = Math.max(this.#shownVersion(stream, now), subscription.heard);
-      if (subscription.version >= end) {
+      const end = Math.max(this.#shownVersion(stream, now), subscription.replayTo);
+      if (subscription.sentVersion >= end) {
         subscription.goLive();
         return;
       }
       // Also before the first part, since many clients may reconnect at once.
       await yieldToEventLoop();
-      const from = subscription.version + 1;
+      const from = subscription.sentVersion + 1;
       const page = await log.read(stream, { from, maxBytes: REPLAY_BYTES });
       if (!subscription.isListening) return;
       invariant(page.length > 0, "the log lacks events that the projection has folded", { stream, from, end });
@@ -312,8 +316,8 @@ export class Channel {
 
   #onEvent(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     if (!this.#byStream.has(stream)) return;
-    if (isProgress(collection, recorded)) this.#progress.act(stream, () => this.#sendProgress(stream, collection));
-    if (recorded.event.type === "IndexingCompleted") this.#progress.drop(stream);
+    if (isProgress(collection, recorded)) this.#progress.run(stream, () => this.#sendProgress(stream, collection));
+    if (recorded.event.type === "IndexingCompleted") this.#progress.cancel(stream);
     const { event, version } = recorded;
     const message = messageOfEvent(stream, collection, recorded);
     if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
@@ -325,19 +329,20 @@ export class Channel {
   #release(stream: StreamName): void {
     for (const { version, message } of this.#held.take(stream, this.#chainOf(stream))) {
       // The client learns a version without a message from the next message.
-      if (message !== undefined) this.#tellAll(stream, (subscription) => subscription.happened(version, message));
+      if (message !== undefined)
+        this.#sendToSubscribers(stream, (subscription) => subscription.onEvent(version, message));
     }
   }
 
   /** Handles a move of the chain view: sends the events that it shows by now. */
-  chainMoved(chainId: number): void {
+  onChainViewMoved(chainId: number): void {
     for (const stream of this.#held.streams()) if (parseStream(stream).chainId === chainId) this.#release(stream);
   }
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
     const message = progressMessage(stream, collection, this.#shownVersion(stream, collection));
-    this.#tellAll(stream, (subscription) => subscription.progressed(message));
+    this.#sendToSubscribers(stream, (subscription) => subscription.onProgress(message));
   }
 
   /** Handles a reorg: notifies all subscribers of its complete collections, even if their streams don't change. */
@@ -347,7 +352,7 @@ export class Channel {
       const version = this.#completeVersion(stream, subscriptions);
       if (version === undefined) continue;
       const message = revertedMessage(stream, version, ancestor);
-      this.#broadcast.send(subscriptions, (subscription) => subscription.chainReverted(message));
+      this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message));
     }
   }
 
@@ -359,29 +364,29 @@ export class Channel {
     const collection = this.#options.projections.peek(stream);
     if (collection !== undefined) return collection.completed && this.#shownVersion(stream, collection);
     let version: number | undefined;
-    for (const { toldComplete = version } of subscriptions) {
-      if (toldComplete !== undefined) version = Math.max(toldComplete, version ?? 0);
+    for (const { sentCompleteVersion = version } of subscriptions) {
+      if (sentCompleteVersion !== undefined) version = Math.max(sentCompleteVersion, version ?? 0);
     }
     return version;
   }
 
   /** True if the collection has a subscriber. */
-  isHeard(chainId: number, address: Address): boolean {
+  hasSubscribers(chainId: number, address: Address): boolean {
     return this.#byStream.has(nftStream(chainId, address));
   }
 
   /** True while a client subscribes to a collection of the chain. */
-  isChainHeard(chainId: number): boolean {
+  hasChainSubscribers(chainId: number): boolean {
     const prefix = `nft/${chainId}/`;
     for (const stream of this.#byStream.keys()) if (stream.startsWith(prefix)) return true;
     return false;
   }
 
   /** Sends the progress of a collection's metadata: the first at once, then at most one a second, always the last. */
-  metadataMoved(chainId: number, address: Address, counts: MetadataCounts): void {
+  onMetadataProgress(chainId: number, address: Address, counts: MetadataCounts): void {
     const stream = nftStream(chainId, address);
     if (!this.#byStream.has(stream)) return;
-    this.#metadata.act(stream, () => {
+    this.#metadata.run(stream, () => {
       const collection = this.#options.projections.peek(stream);
       if (collection !== undefined) this.#sendMetadata(stream, collection, counts);
       else this.#readForMetadata(chainId, address, counts);
@@ -401,12 +406,12 @@ export class Channel {
 
   #sendMetadata(stream: StreamName, collection: Collection, counts: MetadataCounts): void {
     const message = metadataMessage(stream, collection, { ...counts, version: this.#shownVersion(stream, collection) });
-    this.#tellAll(stream, (subscription) => {
+    this.#sendToSubscribers(stream, (subscription) => {
       if (subscription.isListening) subscription.peer.send(message);
     });
   }
 
-  #tellAll(stream: StreamName, tell: (subscription: Subscription) => void): void {
+  #sendToSubscribers(stream: StreamName, tell: (subscription: Subscription) => void): void {
     const subscriptions = this.#byStream.get(stream);
     if (subscriptions !== undefined) this.#broadcast.send(subscriptions, tell);
   }

@@ -42,16 +42,16 @@ export class Broadcast<T> {
   }
 }
 
-interface Turn {
+interface Interval {
   readonly cancel: () => void;
   /** The call to run at the end of the interval. */
   next: (() => void) | undefined;
 }
 
-export class Pace<K> {
+export class Throttle<K> {
   readonly #clock: Clock;
   readonly #ms: number;
-  readonly #turns = new Map<K, Turn>();
+  readonly #turns = new Map<K, Interval>();
 
   constructor(clock: Clock, ms: number) {
     this.#clock = clock;
@@ -59,7 +59,7 @@ export class Pace<K> {
   }
 
   /** Runs the call now. During an interval it replaces the call that waits for the interval's end. */
-  act(key: K, what: () => void): void {
+  run(key: K, what: () => void): void {
     const turn = this.#turns.get(key);
     if (turn !== undefined) {
       turn.next = what;
@@ -68,14 +68,14 @@ export class Pace<K> {
     const cancel = this.#clock.after(this.#ms, () => {
       const next = this.#turns.get(key)?.next;
       this.#turns.delete(key);
-      if (next !== undefined) this.act(key, next);
+      if (next !== undefined) this.run(key, next);
     });
     this.#turns.set(key, { cancel, next: undefined });
     what();
   }
 
   /** Cancels the waiting call. */
-  drop(key: K): void {
+  cancel(key: K): void {
     const turn = this.#turns.get(key);
     if (turn !== undefined) turn.next = undefined;
   }

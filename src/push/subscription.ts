@@ -10,7 +10,7 @@ import type { ServerMessage } from "./messages.ts";
 // after a message must find the announced change there. The events stay in order until the view shows them.
 
 /** The block and version that the chain view must have folded before pages show an event. */
-interface Place {
+interface ChainPosition {
   readonly block: number;
   /** Version of the chain's stream. */
   readonly chainVersion: number;
@@ -18,13 +18,13 @@ interface Place {
 
 export interface HeldEvent {
   readonly version: number;
-  readonly place: Place | undefined;
+  readonly place: ChainPosition | undefined;
   /** Undefined for an event without a message. */
   readonly message: ServerMessage | undefined;
 }
 
 /** Returns an event's place on the chain; undefined for an event that no page depends on. */
-export function placeOf(event: NftEvent): Place | undefined {
+export function placeOf(event: NftEvent): ChainPosition | undefined {
   switch (event.type) {
     case "TransfersCommitted":
       // Pages show all of a backfill, independent of the head.
@@ -40,7 +40,7 @@ export function placeOf(event: NftEvent): Place | undefined {
 }
 
 /** True if pages show events at this place. */
-export function isShown(place: Place | undefined, chain: PageChain | undefined): boolean {
+export function isShown(place: ChainPosition | undefined, chain: PageChain | undefined): boolean {
   if (place === undefined || chain === undefined) return true;
   const head = chain.head();
   return chain.version >= place.chainVersion && (head === undefined || head.number >= place.block);
@@ -102,12 +102,12 @@ export class Subscription {
   readonly connection: Connection;
   readonly unpin: () => void;
   /** Newest version that the client knows, or need not know. */
-  version = Number.MAX_SAFE_INTEGER;
+  sentVersion = Number.MAX_SAFE_INTEGER;
   /** Newest version that arrived during a replay. The replay goes on until it reaches it. */
-  heard = 0;
+  replayTo = 0;
   #isReplaying = true;
   /** The chain's reverts that arrived during a replay, in order. */
-  #held: Reorged[] = [];
+  #heldReverts: Reorged[] = [];
   /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
   /** Common ancestor of the chain's last revert sent. The stream's own event with the same one is not sent again. */
@@ -133,36 +133,36 @@ export class Subscription {
   }
 
   /** Newest version sent, if the client knows that the collection is complete. */
-  get toldComplete(): number | undefined {
-    const { stream, connection, version } = this;
-    return this.isLive && connection.indexed.has(stream) ? version : undefined;
+  get sentCompleteVersion(): number | undefined {
+    const { stream, connection, sentVersion } = this;
+    return this.isLive && connection.indexed.has(stream) ? sentVersion : undefined;
   }
 
   /** Starts after `status` was sent. Versions above `version` follow. */
-  begin(version: number): void {
-    this.version = version;
-    this.#held = [];
+  startAfter(version: number): void {
+    this.sentVersion = version;
+    this.#heldReverts = [];
   }
 
   /** Handles an event as it is folded: sends it, or leaves it to the running replay. */
-  happened(version: number, message: ServerMessage): void {
-    if (this.#isReplaying) this.heard = Math.max(this.heard, version);
-    else if (this.isListening) this.#tell(version, message);
+  onEvent(version: number, message: ServerMessage): void {
+    if (this.#isReplaying) this.replayTo = Math.max(this.replayTo, version);
+    else if (this.isListening) this.#send(version, message);
   }
 
   /** Sends progress. Skips an older version: a collection that is read again starts further back. */
-  progressed(message: ServerMessage & { readonly version: number }): void {
-    if (!this.isLive || message.version < this.version) return;
-    this.version = message.version;
+  onProgress(message: ServerMessage & { readonly version: number }): void {
+    if (!this.isLive || message.version < this.sentVersion) return;
+    this.sentVersion = message.version;
     this.peer.send(message);
   }
 
   /** Handles an older event from the log. `message` is undefined for an event without a message. */
   replay(version: number, message: ServerMessage | undefined): void {
-    if (version <= this.version) return;
+    if (version <= this.sentVersion) return;
     // The chain's reverts before this event come first.
     this.#release(version);
-    this.#tell(version, message);
+    this.#send(version, message);
     if (message?.type === "reorged") this.#replayed.add(message.hash);
   }
 
@@ -174,10 +174,10 @@ export class Subscription {
   }
 
   /** Handles a reorg of the chain. The stream's own events may report the same one. */
-  chainReverted(message: Reorged): void {
+  onChainReverted(message: Reorged): void {
     if (!this.isListening) return;
     if (this.#isReplaying) {
-      this.#held.push(message);
+      this.#heldReverts.push(message);
       return;
     }
     const isTold = this.#streamRevertedTo === message.hash;
@@ -189,19 +189,19 @@ export class Subscription {
 
   /** Sends the held reverts with a version below `version`. */
   #release(version: number): void {
-    for (let next = this.#held[0]; next !== undefined && next.version < version; next = this.#held[0]) {
-      this.#held.shift();
+    for (let next = this.#heldReverts[0]; next !== undefined && next.version < version; next = this.#heldReverts[0]) {
+      this.#heldReverts.shift();
       if (this.#replayed.has(next.hash)) continue;
       this.#revertedTo = next.hash;
       this.peer.send(next);
     }
   }
 
-  #tell(version: number, message: ServerMessage | undefined): void {
-    if (version <= this.version) return;
-    this.version = version;
+  #send(version: number, message: ServerMessage | undefined): void {
+    if (version <= this.sentVersion) return;
+    this.sentVersion = version;
     this.#streamRevertedTo = undefined;
-    if (message?.type === "indexed") this.tellIndexed(message);
+    if (message?.type === "indexed") this.sendIndexed(message);
     else if (message?.type === "reorged") {
       if (this.#revertedTo !== message.hash) {
         this.#streamRevertedTo = message.hash;
@@ -212,7 +212,7 @@ export class Subscription {
   }
 
   /** Sends `indexed` once per connection, even after a new subscription or a reorg. */
-  tellIndexed(message: ServerMessage): void {
+  sendIndexed(message: ServerMessage): void {
     const { indexed } = this.connection;
     if (indexed.has(this.stream)) return;
     indexed.add(this.stream);

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { ReadyAnswers, readyAnswer } from "../../src/http/answers.ts";
+import { cachedResponse, ResponseCache } from "../../src/http/answers.ts";
 import {
   eventually,
   startTestService,
@@ -144,8 +144,8 @@ test("a transfer, and a reorganisation that takes it back, are told at once; a w
 });
 
 test("what was asked counts as well as what is answered: a query may be longer than its page", () => {
-  const ready = new ReadyAnswers(1_000_000);
+  const ready = new ResponseCache(1_000_000);
   const questions = Array.from({ length: 200 }, (_, i) => `/api/v2/nft/0x1?${i}=${"x".repeat(8_000)}`);
-  for (const question of questions) ready.keep(question, readyAnswer("{}", 200, new Headers()), () => true);
+  for (const question of questions) ready.put(question, cachedResponse("{}", 200, new Headers()), () => true);
   expect(questions.filter((question) => ready.get(question) !== undefined).length).toBeLessThan(120);
 });

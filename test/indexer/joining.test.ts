@@ -64,12 +64,8 @@ function joining(lies: Lies) {
   let now = 0;
   const reader = {
     headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
-    completeLogs: async (
-      { addresses }: LogFilter,
-      _headers: unknown,
-      { requiredBlock: reaching }: CompleteLogsOptions,
-    ) => {
-      wanted.push(reaching);
+    completeLogs: async ({ addresses }: LogFilter, _headers: unknown, { requiredBlock }: CompleteLogsOptions) => {
+      wanted.push(requiredBlock);
       const failure = await lies.failing?.(addresses[0]);
       if (failure !== undefined) throw failure;
       return [mint(5, 1, false), mint(9, lies.logs ? 3 : 2, lies.logs)];

@@ -364,7 +364,7 @@ describe("an error names what it is about", () => {
     const errors = messages.map((message) => [message.type, "code" in message && message.code]);
     expect(errors).toEqual(Array.from({ length: 4 }, () => ["error", "internal"]));
     expect(messages[3]).toMatchObject({ chain: "eth", address: address(513) });
-    expect(channel.isHeard(1, address(513))).toBe(false);
+    expect(channel.hasSubscribers(1, address(513))).toBe(false);
   });
 });
 
@@ -433,7 +433,7 @@ describe("a collection that had to make room for others", () => {
   test("is told how far its metadata is, which is known beside it", async () => {
     await finished(721, 1, 0);
     const { version, messages } = await evicted(720);
-    crowded.metadataMoved(1, address(720), { resolved: 500, failed: 1 });
+    crowded.onMetadataProgress(1, address(720), { resolved: 500, failed: 1 });
     const told = await eventually("it is told", async () => messages[0]);
     expect(told).toEqual({
       ...{ type: "metadata", chain: "eth", address: address(720), version },

@@ -65,7 +65,7 @@ const followed = (block: number, chainVersion = shown.version): NftEvent =>
 
 function show(number: number, chainVersion = shown.version + 1): void {
   Object.assign(shown, { number, version: chainVersion });
-  channel.chainMoved(1);
+  channel.onChainViewMoved(1);
 }
 
 async function subscribe(since?: number) {

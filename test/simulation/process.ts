@@ -101,7 +101,7 @@ export class SimProcess {
       maxSubscriptions: 100,
     });
     view.onChange((change) => {
-      this.#channel.chainMoved(CHAIN_ID);
+      this.#channel.onChainViewMoved(CHAIN_ID);
       if (change.type === "reverted") this.#channel.chainReverted(CHAIN_ID, change.ancestor);
     });
     log.subscribe((stream, version) => {

@@ -74,8 +74,8 @@ export class Hosts {
     return host;
   }
 
-  #assertOpen({ openUntil: closedUntil, reason }: Host): void {
-    if (this.#clock.monotonic() < closedUntil) throw new CircuitOpen(reason);
+  #assertOpen({ openUntil, reason }: Host): void {
+    if (this.#clock.monotonic() < openUntil) throw new CircuitOpen(reason);
   }
 
   /** Half-open state: one request probes the host before more are allowed. */

@@ -115,7 +115,7 @@ export interface DisputedCoin {
 
 export interface Dollar {
   /** True if a stablecoin counts as one dollar here. */
-  believes(token: Address): boolean;
+  isTrusted(token: Address): boolean;
   /** Returns the measured price of a distrusted stablecoin in dollars, for messages. */
   measured(token: Address): Rational | undefined;
   /**
@@ -178,7 +178,7 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
     (measures.get(coin) ?? []).filter((way) => believed.has(way.by)).sort((a, b) => compare(b.depth, a.depth));
 
   return {
-    believes: (token) => believed.has(token),
+    isTrusted: (token) => believed.has(token),
     measured: (token) => inBelieved(token)[0]?.ratio,
     disputed: configured.flatMap((coin) => {
       const off = inBelieved(coin.address).find((way) => offPeg(way.ratio));

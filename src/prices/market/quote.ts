@@ -58,7 +58,7 @@ export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): 
   new ApiError(404, code, MESSAGE, { details: { pools } });
 
 /** Returns the refusal for an address that is not a priceable token, before any pool is read; else undefined. */
-export function unfit(facts: TokenFacts): ApiError | undefined {
+export function refusalOf(facts: TokenFacts): ApiError | undefined {
   if (facts.kind === "not_a_token") return refusal("not_a_token");
   return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
 }
@@ -81,7 +81,7 @@ export function quote(market: Market, options: QuoteOptions): Quote {
     // Pools that the request excludes still measure the coin: a request's floor or exchange must not make it a dollar.
     // Pools under the chain's floor measure nothing, or a pool of a few dollars could unseat any stablecoin.
     const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
-    const byDecree = measures.usable.length === 0 ? decreed(market, dollar, options) : undefined;
+    const byDecree = measures.usable.length === 0 ? oneDollarQuote(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
   }
   throw refused(market, options, ranking);
@@ -119,7 +119,7 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
  * Quotes a stablecoin at one dollar. Its native price comes from its own deepest native pool, which needs no dollar.
  * Undefined when the coin did not trade yet, or not on the requested exchange.
  */
-function decreed(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
+function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);

@@ -70,7 +70,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
   for (const pool of poolsOf(market, options)) {
     const quote = otherToken(pool, token);
     if (quote !== native && !stablecoins.has(quote)) continue;
-    if (stablecoins.has(quote) && !dollar.believes(quote)) {
+    if (stablecoins.has(quote) && !dollar.isTrusted(quote)) {
       const measured = dollar.measured(quote);
       skipped.push(skip(pool, "quote_depegged", { quote, ...(measured ? { quoteUsd: format(measured) } : {}) }));
       continue;
@@ -78,7 +78,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
     const side = sideOrReason(market, pool, token, skipped);
     if (side === undefined) continue;
     if (quote === native && nativePrice === undefined) {
-      skipped.push(throughNothing(side, dollar.native(ZERO, except), floor));
+      skipped.push(skipWithoutNativePrice(side, dollar.native(ZERO, except), floor));
       continue;
     }
     const route = quote === native ? throughNative(side, nativePrice!) : alone(side);
@@ -92,7 +92,8 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
   const { token, floor } = options;
   const routes: Route[] = [];
   for (const connector of options.connectors) {
-    if (connector === token || connector === market.chain.wrappedNative.address || dollar.believes(connector)) continue;
+    if (connector === token || connector === market.chain.wrappedNative.address || dollar.isTrusted(connector))
+      continue;
     const pools = poolsOf(market, options).filter((pool) => otherToken(pool, token) === connector);
     if (pools.length === 0) continue;
     const [onward] = directRoutes(market, dollar, { ...options, token: connector, accepts: () => true }, []).filter(
@@ -137,7 +138,11 @@ function throughNative(side: Side, native: NativePrice): Route {
 }
 
 /** Skips a pool with the native coin when that has no price above the floor. `thin`: its best price below the floor. */
-function throughNothing({ pool, quote, depth }: Side, thin: NativePrice | undefined, floor: Rational): SkippedPool {
+function skipWithoutNativePrice(
+  { pool, quote, depth }: Side,
+  thin: NativePrice | undefined,
+  floor: Rational,
+): SkippedPool {
   if (thin === undefined) return skip(pool, "no_usd_price_of_quote", { quote });
   const depthUsd = multiply(depth, thin.usd);
   const numbers = { liquidityUsd: format(depthUsd), minLiquidityUsd: format(floor) };

@@ -19,7 +19,16 @@ import { fromPoolState, type Observation, type Pool, toPoolState } from "../mark
 import type { TokenFacts } from "../search/discovery.ts";
 import { type HeadRead, observed } from "../search/history.ts";
 import type { KnownPool, PriceState } from "./projection.ts";
-import { emptyBook, extend, hotPool, LISTED, revertPool, type TokenBook, UNLISTED, uncover } from "./token-book.ts";
+import {
+  emptyBook,
+  extend,
+  hotPool,
+  LISTED,
+  markNotFollowed,
+  revertPool,
+  type TokenBook,
+  UNLISTED,
+} from "./token-book.ts";
 
 // Converts between the types of the prices and the events of the log. Pure.
 
@@ -101,11 +110,11 @@ export async function recordReads(
   const references = touched.has(books.reference) ? [...books.reference.facts] : [];
   await Promise.all(
     references.map(async ([token, facts]) => {
-      if (token === books.reference.address || context.said.has(token)) return;
+      if (token === books.reference.address || context.recordedReferences.has(token)) return;
       const stream = priceStream(chain.chainId, token);
       await journal.append(stream, [identifiedEvent(facts, header.number)]);
-      if (books.held(stream) === undefined) journal.close(stream);
-      context.said.add(token);
+      if (books.peek(stream) === undefined) journal.close(stream);
+      context.recordedReferences.add(token);
     }),
   );
 }
@@ -124,9 +133,9 @@ export function belongsTo(chain: Chain, token: Address, pool: Pick<Pool, "token0
 }
 
 /** Applies the events of a stream to its book. Does nothing for a stream without a book in memory. */
-export function learn(context: MemoryContext, stream: StreamName, events: readonly PriceEvent[]): void {
+export function applyEvents(context: MemoryContext, stream: StreamName, events: readonly PriceEvent[]): void {
   const { books, clock } = context;
-  const book = books.held(stream);
+  const book = books.peek(stream);
   if (book === undefined) return;
   for (const event of events) {
     if (event.type === "PoolDiscovered") {
@@ -140,8 +149,8 @@ export function learn(context: MemoryContext, stream: StreamName, events: readon
       if (hot !== undefined && event.block > known) extend(hot, [observationOf(event)], event.timestamp);
       // A state without a log index was read from a node, so a client asked another process for a price.
       if (event.logIndex === undefined) {
-        book.askedMs = clock.monotonic();
-        books.reference.askedMs = book.askedMs;
+        book.lastRequestMs = clock.monotonic();
+        books.reference.lastRequestMs = book.lastRequestMs;
       }
     } else if (event.type === "BlocksReverted") {
       for (const hot of book.pools.values()) revertPool(hot, event.ancestor.number);
@@ -171,22 +180,22 @@ export function knownPools(context: PricesContext, book: TokenBook): Map<Address
  * Returns the current session by the log; undefined when there is none. Also undefined when its process has other
  * reference tokens or factories: it does not follow all the pools that a price here depends on.
  */
-export function sessionUnderWay({ books, journal, listing }: PricesContext): string | undefined {
+export function sessionUnderWay({ books, journal, listingFingerprint }: PricesContext): string | undefined {
   const { session } = journal.coverage(books.reference.stream);
-  return session?.startsWith(`${listing}-`) ? session : undefined;
+  return session?.startsWith(`${listingFingerprint}-`) ? session : undefined;
 }
 
 /** Marks a book's pools as followed if the stream's headline says so for the current `session`; else uncovers it. */
-export function cover(context: PricesContext, book: TokenBook, session: string | undefined): void {
+export function applyCoverage(context: PricesContext, book: TokenBook, session: string | undefined): void {
   const { session: own, from, pools } = context.journal.coverage(book.stream);
   const known = knownPools(context, book);
   const isWhole = pools === known.size && [...book.pools.keys()].every((address) => known.has(address));
   if (from === undefined || session === undefined || own !== session || !isWhole) {
-    uncover(book);
-    if (book.discoveredAt === LISTED) book.discoveredAt = UNLISTED;
+    markNotFollowed(book);
+    if (book.discoveredBlock === LISTED) book.discoveredBlock = UNLISTED;
     return;
   }
-  if (book.discoveredAt === UNLISTED) book.discoveredAt = LISTED;
+  if (book.discoveredBlock === UNLISTED) book.discoveredBlock = LISTED;
   book.heldFrom = from;
   for (const [address, hot] of book.pools) {
     hot.coveredFrom = from;
@@ -214,7 +223,7 @@ export async function loadBook(context: PricesContext, token: Address): Promise<
   }
   book.facts = new Map([[token, facts]]);
   fill(context, book);
-  book.askedMs = clock.monotonic();
+  book.lastRequestMs = clock.monotonic();
   books.put(book);
   return book;
 }
@@ -229,7 +238,7 @@ export async function adoptBook(context: PricesContext, token: Address): Promise
     const stream = priceStream(chain.chainId, token);
     const { pools } = await journal.open(stream);
     if (pools.size === 0) {
-      if (books.held(stream) === undefined) journal.close(stream);
+      if (books.peek(stream) === undefined) journal.close(stream);
       return;
     }
   }
@@ -240,19 +249,19 @@ export async function adoptBook(context: PricesContext, token: Address): Promise
 export async function loadReference(context: PricesContext): Promise<boolean> {
   const { books, chain, journal, clock } = context;
   const { reference } = books;
-  if (reference.discoveredAt !== undefined) return true;
+  if (reference.discoveredBlock !== undefined) return true;
   const state = await journal.open(reference.stream);
   const facts = new Map<Address, TokenFacts>();
   for (const token of referenceTokens(chain)) {
     const stream = priceStream(chain.chainId, token.address);
     const said = factsOf(stream === reference.stream ? state : await journal.open(stream));
-    if (books.held(stream) === undefined) journal.close(stream);
+    if (books.peek(stream) === undefined) journal.close(stream);
     if (said !== undefined) facts.set(token.address, said);
   }
-  if (!facts.has(reference.address) || reference.discoveredAt !== undefined) return false;
+  if (!facts.has(reference.address) || reference.discoveredBlock !== undefined) return false;
   reference.facts = facts;
   fill(context, reference);
-  reference.askedMs = clock.monotonic();
+  reference.lastRequestMs = clock.monotonic();
   return true;
 }
 
@@ -261,8 +270,8 @@ function fill(context: PricesContext, book: TokenBook): void {
     const pool = poolOf(context, book, discovered);
     if (pool !== undefined && !book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
   }
-  book.discoveredAt = UNLISTED;
-  book.discoveredMs = context.clock.monotonic();
+  book.discoveredBlock = UNLISTED;
+  book.lastDiscoveryMs = context.clock.monotonic();
 }
 
 function factsOf({ token }: PriceState): TokenFacts | undefined {

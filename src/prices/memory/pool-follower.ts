@@ -16,7 +16,7 @@ import { replay } from "../search/pool-events.ts";
 import { creationsIn, FollowedBlocks } from "./followed-blocks.ts";
 import {
   adoptBook,
-  cover,
+  applyCoverage,
   discoveredEvent,
   knownPools,
   loadReference,
@@ -32,11 +32,11 @@ import {
   type HotPool,
   hotPool,
   isStanding,
+  markNotFollowed,
   resetTo,
   revertBook,
   stateAt,
   type TokenBook,
-  uncover,
 } from "./token-book.ts";
 
 /** Most headers fetched per batch to date states. After a long gap a batch omits headers of old blocks. */
@@ -69,19 +69,19 @@ export class PriceFollower implements ChainConsumer {
   readonly #context: PricesContext;
   readonly #ready: () => Promise<void>;
   /** The addresses of every filter since the last batch. The follower can call `addresses` several times per batch. */
-  #asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
-  #turn: Promise<void> = Promise.resolve();
+  #requested: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
+  #queue: Promise<void> = Promise.resolve();
   #appliedMs: number;
   /** The chain as its follower has recorded it. Undefined until this process follows. */
   #chain: FollowedChain | undefined;
-  readonly #canon: FollowedBlocks;
+  readonly #followedBlocks: FollowedBlocks;
   readonly #dropped = new Set<TokenBook>();
 
   /** @param ready resolves once memory is restored from the log */
   constructor(context: PricesContext, ready: () => Promise<void>) {
     this.#context = context;
     this.#ready = ready;
-    this.#canon = new FollowedBlocks(context.view);
+    this.#followedBlocks = new FollowedBlocks(context.view);
     this.#appliedMs = context.clock.monotonic();
   }
 
@@ -97,8 +97,8 @@ export class PriceFollower implements ChainConsumer {
         for (const address of book.pools.keys()) pools.add(address);
       }
     }
-    const before = this.#asked;
-    this.#asked = before === undefined ? { pools, books: held } : intersection(before, { pools, books: held });
+    const before = this.#requested;
+    this.#requested = before === undefined ? { pools, books: held } : intersection(before, { pools, books: held });
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
@@ -109,7 +109,7 @@ export class PriceFollower implements ChainConsumer {
 
   /** Resolves once memory has caught up with the log. */
   settle(): Promise<void> {
-    return this.#inTurn(() => this.#sync());
+    return this.#enqueue(() => this.#sync());
   }
 
   async begin(chain: FollowedChain): Promise<void> {
@@ -117,12 +117,12 @@ export class PriceFollower implements ChainConsumer {
   }
 
   apply(change: ChainChange): Promise<void> {
-    return this.#inTurn(() => (change.type === "advanced" ? this.#apply(change) : this.#revert(change.ancestor)));
+    return this.#enqueue(() => (change.type === "advanced" ? this.#apply(change) : this.#revert(change.ancestor)));
   }
 
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const result = this.#turn.then(() => this.#ready()).then(work);
-    this.#turn = result.catch(() => undefined);
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    const result = this.#queue.then(() => this.#ready()).then(work);
+    this.#queue = result.catch(() => undefined);
     return result;
   }
 
@@ -137,28 +137,28 @@ export class PriceFollower implements ChainConsumer {
     if (session !== undefined && session === current) return;
     this.#context.session = undefined;
     this.#context.followedTo = undefined;
-    for (const book of held) cover(this.#context, book, current);
+    for (const book of held) applyCoverage(this.#context, book, current);
   }
 
   async #apply(batch: AdvancedBlocks): Promise<void> {
     const context = this.#context;
-    const asked = this.#asked ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
-    this.#asked = undefined;
+    const asked = this.#requested ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
+    this.#requested = undefined;
     this.#appliedMs = context.clock.monotonic();
     await this.#sync();
-    if (asked.books.size === 0) await this.#end(batch.to);
-    else this.#begin(batch);
-    this.#canon.add(batch);
+    if (asked.books.size === 0) await this.#endSession(batch.to);
+    else this.#continueOrStartSession(batch);
+    this.#followedBlocks.add(batch);
     const isFollowing = context.session !== undefined;
     const changes = isFollowing ? await this.#changes(batch, asked) : [];
     if (isFollowing) await this.#write(changes, batch.to);
     context.followedTo = batch.to.number;
-    await this.#adopt();
+    await this.#loadAnnouncedTokens();
   }
 
   /** Continues this process's session, or starts a new one and takes over from the process that followed up to here. */
-  #begin({ fromBlock, headers }: AdvancedBlocks): void {
-    const { books, clock, followedTo, session, view, listing } = this.#context;
+  #continueOrStartSession({ fromBlock, headers }: AdvancedBlocks): void {
+    const { books, clock, followedTo, session, view, listingFingerprint } = this.#context;
     if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
       // A batch that is delivered again may hold other blocks than the first time.
       if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
@@ -173,18 +173,18 @@ export class PriceFollower implements ChainConsumer {
       for (const hot of book.pools.values()) {
         if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
       }
-      cover(this.#context, book, isKnown ? current : undefined);
-      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) uncover(book);
+      applyCoverage(this.#context, book, isKnown ? current : undefined);
+      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) markNotFollowed(book);
     }
-    this.#canon.clear();
+    this.#followedBlocks.clear();
     const random = Math.floor(clock.random() * 2 ** 40).toString(36);
-    this.#context.session = `${listing}-${clock.now().toString(36)}-${random}`;
+    this.#context.session = `${listingFingerprint}-${clock.now().toString(36)}-${random}`;
   }
 
   /** Ends the session because no client asks for prices. Replicas must not rely on the log from here on. */
-  async #end(to: HeaderRef): Promise<void> {
+  async #endSession(to: HeaderRef): Promise<void> {
     const { books, journal } = this.#context;
-    for (const book of books.all()) uncover(book);
+    for (const book of books.all()) markNotFollowed(book);
     this.#context.session = undefined;
     this.#dropped.clear();
     if (journal.coverage(books.reference.stream).session === undefined) return;
@@ -207,12 +207,12 @@ export class PriceFollower implements ChainConsumer {
       changes.set(book, change);
       book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
       for (const [address, hot] of book.pools) {
-        this.#admit(hot, batch, asked.pools.has(address));
+        this.#updateBaseAndCoverage(hot, batch, asked.pools.has(address));
         const { base } = hot;
         if (base === undefined) unread.push({ book, hot, isNew: false });
         else if (hot.coveredFrom !== undefined) {
-          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#canon);
-          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#canon);
+          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#followedBlocks);
+          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#followedBlocks);
           // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
           if (last !== undefined && isBlind(last)) {
             hot.base = undefined;
@@ -220,7 +220,7 @@ export class PriceFollower implements ChainConsumer {
             continue;
           }
           // The log must also hold the pool's state before the first followed block, whichever process read it.
-          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#canon) : undefined;
+          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#followedBlocks) : undefined;
           if (first !== undefined) change.events.push(observedEvent(address, first));
           if (states.length === 0) continue;
           change.states.push({ hot, base, states });
@@ -246,8 +246,8 @@ export class PriceFollower implements ChainConsumer {
   }
 
   /** Drops a pool's base if it is orphaned or has a gap after it, and sets the first block covered. */
-  #admit(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
-    if (!isStanding(hot, this.#canon)) hot.base = undefined;
+  #updateBaseAndCoverage(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
+    if (!isStanding(hot, this.#followedBlocks)) hot.base = undefined;
     const { base } = hot;
     hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
     // A base at or beyond the end of the batch stays: the next batch continues from there.
@@ -272,7 +272,7 @@ export class PriceFollower implements ChainConsumer {
     const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
     // A new pool that could not be read is found again by asking the factories.
     const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
-    for (const { book } of left) book.discoveredAt = undefined;
+    for (const { book } of left) book.discoveredBlock = undefined;
     return done;
   }
 
@@ -283,8 +283,8 @@ export class PriceFollower implements ChainConsumer {
 
   /** Appends the changes to the log, then applies them to memory. */
   async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
-    const { journal, books, left } = this.#context;
-    const dropped = [...this.#dropped].filter((book) => books.held(book.stream) === undefined);
+    const { journal, books, droppedStreams } = this.#context;
+    const dropped = [...this.#dropped].filter((book) => books.peek(book.stream) === undefined);
     this.#dropped.clear();
     const writes = changes.map(async ({ book, events, states, reads }) => {
       const unread = new Map(reads.map(({ hot, read }) => [read.pool.address, hot]));
@@ -303,8 +303,8 @@ export class PriceFollower implements ChainConsumer {
     const ends = dropped.map(async ({ stream }) => {
       await journal.open(stream);
       await this.#append(stream, [], { coverage: UNCOVERED, block: to.number });
-      left.set(stream, journal.version(stream));
-      if (books.held(stream) === undefined) journal.close(stream);
+      droppedStreams.set(stream, journal.version(stream));
+      if (books.peek(stream) === undefined) journal.close(stream);
     });
     await Promise.all([...writes, ...ends]);
   }
@@ -320,16 +320,16 @@ export class PriceFollower implements ChainConsumer {
   }
 
   /** Loads tokens that other processes price, so that they are followed here. */
-  async #adopt(): Promise<void> {
-    const { wanted, left, chain } = this.#context;
-    for (const [token, version] of wanted) {
+  async #loadAnnouncedTokens(): Promise<void> {
+    const { announcedTokens, droppedStreams, chain } = this.#context;
+    for (const [token, version] of announcedTokens) {
       // The event that records an eviction grows the token's stream as well. It is no client's request.
-      if (version <= (left.get(priceStream(chain.chainId, token)) ?? 0)) wanted.delete(token);
+      if (version <= (droppedStreams.get(priceStream(chain.chainId, token)) ?? 0)) announcedTokens.delete(token);
     }
-    const tokens = [...wanted.keys()].slice(0, MAX_ADOPTED);
-    for (const token of tokens) wanted.delete(token);
+    const tokens = [...announcedTokens.keys()].slice(0, MAX_ADOPTED);
+    for (const token of tokens) announcedTokens.delete(token);
     if (tokens.length === 0 || !(await loadReference(this.#context))) return;
-    this.#context.books.reference.askedMs = this.#context.clock.monotonic();
+    this.#context.books.reference.lastRequestMs = this.#context.clock.monotonic();
     await Promise.all(tokens.map((token) => adoptBook(this.#context, token)));
   }
 
@@ -338,7 +338,7 @@ export class PriceFollower implements ChainConsumer {
     await this.#sync();
     const held = [...books.all()];
     for (const book of held) revertBook(book, ancestor.number);
-    this.#canon.clear(ancestor.number);
+    this.#followedBlocks.clear(ancestor.number);
     if (this.#context.session === undefined) return;
     this.#context.followedTo = ancestor.number;
     const reverted: PriceEvent = { type: "BlocksReverted", ancestor };

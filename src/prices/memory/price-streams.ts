@@ -8,6 +8,7 @@ import type { Address } from "../../core/hex.ts";
 import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../../log/event-log.ts";
 import {
+  afterGap,
   type Coverage,
   coverageOf,
   evolvePrice,
@@ -16,7 +17,6 @@ import {
   latest,
   type PriceState,
   sameCoverage,
-  skipped,
   UNCOVERED,
 } from "./projection.ts";
 
@@ -180,7 +180,7 @@ export class Journal {
     let state = events.reduce(evolvePrice, initialPriceState);
     if (first.length === EDGE) {
       const last = (await this.#log.readBackwards(stream, { limit: EDGE })).reverse();
-      if (last[0]!.version > version + 1) state = skipped(state);
+      if (last[0]!.version > version + 1) state = afterGap(state);
       const later = last.filter((recorded) => recorded.version > version).map(({ event }) => event as PriceEvent);
       state = later.reduce(evolvePrice, state);
       events.push(...later);

@@ -61,7 +61,7 @@ function observe(known: KnownPool, event: PriceObserved): KnownPool {
 }
 
 /** Returns the state of a stream after a gap in reading: facts stay, pool states are dropped. */
-export function skipped(state: PriceState): PriceState {
+export function afterGap(state: PriceState): PriceState {
   const pools = [...state.pools].map(
     ([address, known]) => [address, { ...known, observations: [], knownFrom: Number.POSITIVE_INFINITY }] as const,
   );

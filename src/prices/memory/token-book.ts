@@ -44,13 +44,13 @@ export interface TokenBook {
   facts: ReadonlyMap<Address, TokenFacts>;
   readonly pools: Map<Address, HotPool>;
   /** The block at which the factories were asked, `LISTED` or `UNLISTED`; undefined when they must be asked (again). */
-  discoveredAt: number | undefined;
+  discoveredBlock: number | undefined;
   /** First block from which on all pool creations for this book came through the follower without a gap. */
   heldFrom: number | undefined;
   /** `Clock.monotonic` of the last request to the factories. */
-  discoveredMs: number;
+  lastDiscoveryMs: number;
   /** `Clock.monotonic` of the last price request. */
-  askedMs: number;
+  lastRequestMs: number;
 }
 
 export interface BookLimits {
@@ -93,8 +93,8 @@ export class Books {
       dispose: (book, _address, reason) => {
         if (reason === "set") return;
         // The follower ignores an evicted book. A caller that still holds it must read its pools again.
-        uncover(book);
-        book.discoveredAt = undefined;
+        markNotFollowed(book);
+        book.discoveredBlock = undefined;
         options.onDrop(book);
       },
     });
@@ -105,7 +105,7 @@ export class Books {
   }
 
   /** Returns the book of a stream without marking it as recently used. */
-  held(stream: StreamName): TokenBook | undefined {
+  peek(stream: StreamName): TokenBook | undefined {
     if (stream === this.reference.stream) return this.reference;
     return this.#tokens.peek(stream.slice(stream.lastIndexOf("/") + 1) as Address);
   }
@@ -132,7 +132,7 @@ export class Books {
       // A book without a pool costs time at each block, too.
       const places = Math.max(1, book.pools.size);
       const fits = pools + places <= maxPools && bytes + size <= maxBytes;
-      if (!fits || now - book.askedMs > idleMs) {
+      if (!fits || now - book.lastRequestMs > idleMs) {
         this.#tokens.delete(address);
         continue;
       }
@@ -143,8 +143,8 @@ export class Books {
 
   /** True if there was no price request lately. The follower then follows no pools. */
   get idle(): boolean {
-    const quiet = this.#clock.monotonic() - this.reference.askedMs > this.#limits.idleMs;
-    return this.reference.discoveredAt === undefined || quiet;
+    const quiet = this.#clock.monotonic() - this.reference.lastRequestMs > this.#limits.idleMs;
+    return this.reference.discoveredBlock === undefined || quiet;
   }
 }
 
@@ -167,10 +167,10 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   stream: priceStream(chainId, token),
   facts: new Map(),
   pools: new Map(),
-  discoveredAt: undefined,
+  discoveredBlock: undefined,
   heldFrom: undefined,
-  discoveredMs: Number.NEGATIVE_INFINITY,
-  askedMs: Number.NEGATIVE_INFINITY,
+  lastDiscoveryMs: Number.NEGATIVE_INFINITY,
+  lastRequestMs: Number.NEGATIVE_INFINITY,
 });
 
 /** True if all events since the base came through without a gap. */
@@ -264,11 +264,11 @@ export function revertPool(hot: HotPool, ancestor: number): boolean {
 export function revertBook(book: TokenBook, ancestor: number): void {
   for (const hot of book.pools.values()) revertPool(hot, ancestor);
   if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
-  if (book.discoveredAt !== undefined && book.discoveredAt > ancestor) book.discoveredAt = undefined;
+  if (book.discoveredBlock !== undefined && book.discoveredBlock > ancestor) book.discoveredBlock = undefined;
 }
 
 /** Marks the book's pools as not followed, and drops bases that only the log gave. */
-export function uncover(book: TokenBook): void {
+export function markNotFollowed(book: TokenBook): void {
   book.heldFrom = undefined;
   for (const hot of book.pools.values()) {
     hot.coveredFrom = undefined;

@@ -66,14 +66,14 @@ const GROWTH = 4;
 const MAX_LOGS = 100_000;
 
 /** True if the search was stopped because the blocks hold too many logs. */
-export const isTooMuch = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
+export const isTooManyLogs = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
 
 /** Resolves to undefined when `reading` fails with `too_many_logs`. */
-export async function unlessTooMuch<T>(reading: Promise<T>): Promise<T | undefined> {
+export async function undefinedIfTooManyLogs<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
-    if (isTooMuch(error)) return undefined;
+    if (isTooManyLogs(error)) return undefined;
     throw error;
   }
 }

@@ -9,10 +9,10 @@ import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead } from "../../rpc/port.ts";
-import { type PricesContext, pastOf, type Subject } from "../context.ts";
+import { type PricesContext, pastSourceOf, type Subject } from "../context.ts";
 import type { Market } from "../market/market.ts";
 import { type Observation, otherToken, type Pool } from "../market/pools.ts";
-import { isPricedDirectly, type QuoteOptions, unfit } from "../market/quote.ts";
+import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
 import { loadBook, recordReads } from "../memory/memory.ts";
 import {
   emptyBook,
@@ -41,10 +41,10 @@ import { type HeadRead, observed, statesAt } from "./history.ts";
 // Contract calls at the node's newest block, or at a head that the node has just returned. Skips endpoints that are
 // behind the followed chain.
 
-type Asked = Pick<PricesContext, "reader" | "view">;
+type HeadCallContext = Pick<PricesContext, "reader" | "view">;
 
 /** Runs calls at the newest block. Retries once on another endpoint if the first one is behind the followed head. */
-async function callsAtHead({ reader, view }: Asked, calls: readonly Call[]): Promise<CallsAtHead> {
+async function callsAtHead({ reader, view }: HeadCallContext, calls: readonly Call[]): Promise<CallsAtHead> {
   const answer = await reader.callsAtHead(calls);
   const followed = view.head();
   if (followed === undefined || answer.header.number >= followed.number) return answer;
@@ -52,13 +52,17 @@ async function callsAtHead({ reader, view }: Asked, calls: readonly Call[]): Pro
 }
 
 /** Runs calls at a given head in one round trip. Falls back to the newest block without a head, or if that fails. */
-async function callsAt(context: Asked, calls: readonly Call[], header: BlockHeader | undefined): Promise<CallsAtHead> {
-  return (await callsAtTold(context, calls, header)) ?? callsAtHead(context, calls);
+async function callsAt(
+  context: HeadCallContext,
+  calls: readonly Call[],
+  header: BlockHeader | undefined,
+): Promise<CallsAtHead> {
+  return (await callsAtKnownHead(context, calls, header)) ?? callsAtHead(context, calls);
 }
 
 /** Saves the request for the head: on a chain without Multicall3 that is a round trip of its own. */
-async function callsAtTold(
-  { reader }: Asked,
+async function callsAtKnownHead(
+  { reader }: HeadCallContext,
   calls: readonly Call[],
   header: BlockHeader | undefined,
 ): Promise<CallsAtHead | undefined> {
@@ -97,11 +101,11 @@ export class Markets {
     const { reference } = books;
     const book = isMoney(chain, token) ? reference : books.get(token);
     if (book === undefined) return undefined;
-    book.askedMs = clock.monotonic();
-    reference.askedMs = book.askedMs;
+    book.lastRequestMs = clock.monotonic();
+    reference.lastRequestMs = book.lastRequestMs;
     if (!this.#isDiscovered(reference) || !this.#isDiscovered(book)) return undefined;
     const facts = book.facts.get(token);
-    return facts === undefined ? undefined : { token, facts, book, extra: [], factoryAnswers: true };
+    return facts === undefined ? undefined : { token, facts, book, unlistedPools: [], factoryAnswers: true };
   }
 
   /** Number of pools in memory that the token's price could come from. */
@@ -111,18 +115,18 @@ export class Markets {
     return books.reference.pools.size + (own?.pools.size ?? 0);
   }
 
-  #isDiscovered({ discoveredAt, discoveredMs, heldFrom }: TokenBook): boolean {
-    if (discoveredAt === undefined || discoveredAt === UNLISTED) return false;
-    if (heldFrom !== undefined && heldFrom <= discoveredAt + 1) return true;
+  #isDiscovered({ discoveredBlock, lastDiscoveryMs, heldFrom }: TokenBook): boolean {
+    if (discoveredBlock === undefined || discoveredBlock === UNLISTED) return false;
+    if (heldFrom !== undefined && heldFrom <= discoveredBlock + 1) return true;
     // This process follows, but started after the factories were asked: pools created in between are missing.
-    if (heldFrom !== undefined && discoveredAt !== LISTED && this.#context.session !== undefined) return false;
-    return this.#context.clock.monotonic() - discoveredMs < REDISCOVER_MS;
+    if (heldFrom !== undefined && discoveredBlock !== LISTED && this.#context.session !== undefined) return false;
+    return this.#context.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
   }
 
   /** Returns the subject. Asks factories and tokens for anything that is not in memory. */
   async subject(token: Address, unlisted: Address | undefined): Promise<Subject> {
     const known = this.known(token);
-    return known !== undefined && unlisted === undefined ? known : this.#ask(token, unlisted);
+    return known !== undefined && unlisted === undefined ? known : this.#discover(token, unlisted);
   }
 
   /**
@@ -140,13 +144,13 @@ export class Markets {
   async #askAgain(token: Address): Promise<Subject | undefined> {
     const { books, clock } = this.#context;
     const book = books.get(token);
-    if (book === undefined || clock.monotonic() - book.discoveredMs < REDISCOVER_MS) return undefined;
+    if (book === undefined || clock.monotonic() - book.lastDiscoveryMs < REDISCOVER_MS) return undefined;
     const known = this.poolCount(token);
-    const subject = await this.#ask(token, undefined);
+    const subject = await this.#discover(token, undefined);
     return this.poolCount(token) > known ? subject : undefined;
   }
 
-  async #ask(token: Address, unlisted: Address | undefined): Promise<Subject> {
+  async #discover(token: Address, unlisted: Address | undefined): Promise<Subject> {
     const context = this.#context;
     const { chain, references, venues } = context;
     const reference = context.books.reference;
@@ -178,13 +182,13 @@ export class Markets {
       addPools(book, tokenPools);
       this.#discovered(book, header);
       // An address that is not a priceable token takes no memory.
-      if (unfit(facts) === undefined) context.books.put(book);
+      if (refusalOf(facts) === undefined) context.books.put(book);
     }
     // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const own = new Set([...reference.pools.keys(), ...book.pools.keys()]);
     const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
     const factoryAnswers = unlisted === undefined || venue !== undefined;
-    return { token, facts, book, extra, factoryAnswers, asked: header };
+    return { token, facts, book, unlistedPools: extra, factoryAnswers, discoveredHead: header };
   }
 
   /** Returns the book with the log's pools. Its prices are used only after the factories were asked. */
@@ -192,21 +196,21 @@ export class Markets {
     const held = this.#context.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
     const book = (await loadBook(this.#context, token)) ?? held ?? emptyBook(this.#context.chain.chainId, token);
-    if (!isKnown) book.discoveredAt = undefined;
+    if (!isKnown) book.discoveredBlock = undefined;
     return book;
   }
 
   #discovered(book: TokenBook, header: BlockHeader): void {
-    book.discoveredAt = header.number;
-    book.discoveredMs = this.#context.clock.monotonic();
-    book.askedMs = book.discoveredMs;
+    book.discoveredBlock = header.number;
+    book.lastDiscoveryMs = this.#context.clock.monotonic();
+    book.lastRequestMs = book.lastDiscoveryMs;
   }
 
   /** Returns the market at the followed head if all of it is in memory; undefined when the node must be asked. */
-  warm(subject: Subject, head: HeaderRef): Market | undefined {
+  fromMemory(subject: Subject, head: HeaderRef): Market | undefined {
     const { view } = this.#context;
     const pools = this.#hotPools(subject);
-    if (subject.extra.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
+    if (subject.unlistedPools.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
     const states = new Map(
       pools.flatMap((hot) => {
         const state = stateAt(hot, head.number, view);
@@ -222,23 +226,24 @@ export class Markets {
   }
 
   /** Returns the last market read from the node while the follower has not reached its block yet. */
-  ahead(subject: Subject, head: HeaderRef): Market | undefined {
+  aheadOfFollower(subject: Subject, head: HeaderRef): Market | undefined {
     const kept = this.#ahead.get(subject.token);
-    if (kept === undefined || subject.extra.length > 0) return undefined;
+    if (kept === undefined || subject.unlistedPools.length > 0) return undefined;
     const fresh = this.#context.clock.monotonic() - kept.readMs < AHEAD_MS;
     return fresh && kept.market.block.number > head.number ? kept.market : undefined;
   }
 
   /** Returns the market at the node's head: every state in one round trip, recorded before it is returned. */
-  async cold(subject: Subject): Promise<Market> {
+  async fromNode(subject: Subject): Promise<Market> {
     const market = await this.#cold(subject);
-    if (subject.extra.length === 0) this.#ahead.set(subject.token, { market, readMs: this.#context.clock.monotonic() });
+    if (subject.unlistedPools.length === 0)
+      this.#ahead.set(subject.token, { market, readMs: this.#context.clock.monotonic() });
     return market;
   }
 
   async #cold(subject: Subject): Promise<Market> {
     const pools = this.pools(subject);
-    const { header, reads } = await this.readHead(subject, pools, subject.asked);
+    const { header, reads } = await this.readHead(subject, pools, subject.discoveredHead);
     const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
     const states = observedIn({ header, reads });
     await recordReads(this.#context, subject, { header, reads });
@@ -256,8 +261,8 @@ export class Markets {
   }
 
   /** Reads the subject's pools at the node's head, or at the head `at` that it has just returned. */
-  async readHead(subject: Pick<Subject, "extra">, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
-    const extra = new Set(subject.extra.map((pool) => pool.address));
+  async readHead(subject: Pick<Subject, "unlistedPools">, pools: readonly Pool[], at?: BlockHeader): Promise<HeadRead> {
+    const extra = new Set(subject.unlistedPools.map((pool) => pool.address));
     const plan = together(
       pools.map((pool) =>
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
@@ -271,7 +276,7 @@ export class Markets {
   /** Returns the market at the end of a past block, with these pools only. */
   async past(subject: Subject, block: BlockHeader, pools: readonly Pool[]): Promise<Market> {
     const honest = await this.#honest(subject, pools);
-    const then = await statesAt(pastOf(this.#context), honest, block, () => this.readHead(subject, honest));
+    const then = await statesAt(pastSourceOf(this.#context), honest, block, () => this.readHead(subject, honest));
     return this.#market(subject, { block, isPast: true, ...then });
   }
 
@@ -288,17 +293,17 @@ export class Markets {
   }
 
   /** Drops pools of an unlisted factory that hold other tokens than the factory claims. */
-  async #honest({ extra }: Subject, pools: readonly Pool[]): Promise<readonly Pool[]> {
-    if (extra.length === 0) return pools;
-    const plan = together(extra.map((pool) => planPoolTokens(pool.address)));
+  async #honest({ unlistedPools }: Subject, pools: readonly Pool[]): Promise<readonly Pool[]> {
+    if (unlistedPools.length === 0) return pools;
+    const plan = together(unlistedPools.map((pool) => planPoolTokens(pool.address)));
     const said = plan.read(await this.#context.reader.calls(plan.calls, "latest"));
-    const liars = new Set(extra.filter((pool, index) => contradicts(pool, said[index]!)));
+    const liars = new Set(unlistedPools.filter((pool, index) => contradicts(pool, said[index]!)));
     return pools.filter((pool) => !liars.has(pool));
   }
 
   /** Returns every pool that the subject's price depends on. */
   pools(subject: Subject): readonly Pool[] {
-    return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.extra];
+    return [...this.#hotPools(subject).map((hot) => hot.pool), ...subject.unlistedPools];
   }
 
   /** Returns the token's own pools with the native coin and the stablecoins, and the pools that set the dollar. */
@@ -312,11 +317,11 @@ export class Markets {
    * Returns the pools in memory that the subject's price depends on: the token's own, those that set the dollar, and
    * those of each connector that the token has a pool with.
    */
-  #hotPools({ token, book, extra }: Subject): HotPool[] {
+  #hotPools({ token, book, unlistedPools }: Subject): HotPool[] {
     const { chain, books } = this.#context;
     const held = new Map([...books.reference.pools, ...book.pools]);
     const ends = new Set([token]);
-    for (const pool of [...[...held.values()].map((hot) => hot.pool), ...extra]) {
+    for (const pool of [...[...held.values()].map((hot) => hot.pool), ...unlistedPools]) {
       if (pool.token0 === token || pool.token1 === token) ends.add(otherToken(pool, token));
     }
     return [...held.values()].filter(({ pool: { token0, token1 } }) => {

@@ -10,14 +10,14 @@ import { ApiError, AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { ChainReader } from "../../rpc/port.ts";
-import { type PricesContext, pastOf, type Subject } from "../context.ts";
+import { type PricesContext, pastSourceOf, type Subject } from "../context.ts";
 import type { Market } from "../market/market.ts";
 import type { Observation, Pool } from "../market/pools.ts";
 import { repriced, TWAP_WINDOW, timeWeighted } from "../market/quality.ts";
 import { type Quote, type QuoteOptions, quote } from "../market/quote.ts";
 import { divide, multiply, type Rational, rational, subtract } from "../market/rational.ts";
 import { isCurrent, reachesBack, statesUpTo } from "../memory/token-book.ts";
-import { seriesBetween, unlessTooMuch } from "./history.ts";
+import { seriesBetween, undefinedIfTooManyLogs } from "./history.ts";
 import type { Markets } from "./markets.ts";
 
 // A bounded queue for work at past blocks. Without archive state such a request searches logs, which can last minutes
@@ -32,9 +32,9 @@ const MAX_WAITING = 256;
 const RETRY = { headers: { "retry-after": "5" } };
 
 /** Runs work when a slot is free. */
-export type Turn = <T>(work: () => Promise<T>) => Promise<T>;
+export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
 
-export class PastWork {
+export class PastQueue {
   readonly #chain: Chain;
   readonly #slots = new Semaphore(AT_ONCE);
   /** Number of requests that run or wait. */
@@ -192,7 +192,7 @@ export async function changeOf(question: ChangeQuestion): Promise<Rational | und
   const found = await times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
   if (found === undefined) return undefined;
   const header = { ...found, logsBloom: "0x" };
-  const usd = await unlessTooMuch(usdAt(question, header));
+  const usd = await undefinedIfTooManyLogs(usdAt(question, header));
   return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
 }
 
@@ -232,7 +232,7 @@ interface AverageQuestion {
   readonly subject: Subject;
   readonly now: Quote;
   /** Runs the read of past blocks when a slot is free. */
-  readonly turn: Turn;
+  readonly turn: RunInSlot;
 }
 
 /**
@@ -254,7 +254,7 @@ export async function averageOf(question: AverageQuestion): Promise<Rational | u
     { ...block, parentHash: block.hash },
   );
   if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-  const series = await unlessTooMuch(turn(() => readSeries(question, pools, start)));
+  const series = await undefinedIfTooManyLogs(turn(() => readSeries(question, pools, start)));
   return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
 }
 
@@ -269,7 +269,7 @@ async function readSeries(
   const first = from ?? (await context.reader.header(0));
   if (first === undefined) return undefined;
   return seriesBetween(
-    pastOf(context),
+    pastSourceOf(context),
     pools,
     { ...first, logsBloom: "0x" },
     { ...block, parentHash: block.hash, logsBloom: "0x" },

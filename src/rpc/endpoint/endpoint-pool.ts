@@ -369,8 +369,8 @@ export class EndpointPool {
   #ranked(endpoints: readonly Endpoint[]): Endpoint[] {
     const now = this.#clock.monotonic();
     const rank = (endpoint: Endpoint) => {
-      const { availableFrom: restsUntil, failures, latency } = this.#healthOf(endpoint);
-      return [restsUntil > now ? restsUntil : 0, failures, latency] as const;
+      const { availableFrom, failures, latency } = this.#healthOf(endpoint);
+      return [availableFrom > now ? availableFrom : 0, failures, latency] as const;
     };
     return [...endpoints].sort((a, b) => {
       const [x, y] = [rank(a), rank(b)];

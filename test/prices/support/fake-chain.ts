@@ -242,11 +242,11 @@ export class FakeChain implements ChainReader {
     topics,
     fromBlock,
     toBlock,
-    maxLogs: most = Number.POSITIVE_INFINITY,
+    maxLogs = Number.POSITIVE_INFINITY,
   }: LogFilter): Promise<ChainLog[]> {
     this.requests.push(`logs ${fromBlock}-${toBlock}`);
     const logs = this.#logs(addresses, topics, fromBlock, toBlock);
-    if (logs.length > most) throw new AppError("more logs than there is room for", { code: "too_many_logs" });
+    if (logs.length > maxLogs) throw new AppError("more logs than there is room for", { code: "too_many_logs" });
     return logs;
   }
 

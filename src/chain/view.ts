@@ -4,6 +4,7 @@
  */
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
+import { CatchUp } from "../log/hot-streams.ts";
 import type { ChainView } from "./consumer.ts";
 import { type ChainState, evolveChain, initialChainState, isCanonical } from "./state.ts";
 
@@ -53,8 +54,7 @@ export class ChainProjection implements ChainView {
   readonly #settle: () => Promise<void>;
   readonly #listeners = new Set<(change: ChainChange) => void>();
   #state: ChainState = initialChainState();
-  #catching: Promise<void> | undefined;
-  #wanted = 0;
+  readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
 
   /** @param settle resolves when all readers that answer as of the head have caught up with the log */
   constructor(log: EventLog, chainId: number, settle: () => Promise<void>) {
@@ -103,24 +103,12 @@ export class ChainProjection implements ChainView {
   }
 
   /** Folds new events of the stream. Resolves when `version` is shown, or the stream has no more events. */
-  async catchUp(version: number): Promise<void> {
-    this.#wanted = Math.max(this.#wanted, version);
-    while (this.#state.version < version) {
-      // The running pass may have read its last page already. Then another pass follows.
-      if (this.#catching !== undefined) await this.#catching;
-      else {
-        const before = this.#state.version;
-        this.#catching = this.#run().finally(() => {
-          this.#catching = undefined;
-        });
-        await this.#catching;
-        if (this.#state.version === before) return;
-      }
-    }
+  catchUp(version: number): Promise<void> {
+    return this.#catchUp.to(version);
   }
 
-  async #run(): Promise<void> {
-    while (this.#state.version < this.#wanted) {
+  async #run(target: () => number): Promise<void> {
+    while (this.#state.version < target()) {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });
       if (page.length === 0) return;
       await this.#settle();

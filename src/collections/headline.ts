@@ -3,11 +3,12 @@
  * its row, so that a start with thousands of collections reads one row per collection and replays no events.
  */
 import type { Clock } from "../core/clock.ts";
-import { ConcurrencyError, messageOf } from "../core/errors.ts";
+import { messageOf } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { backoffMs } from "../core/retry.ts";
 import { type IndexingFailed, nftStream, type TransferForm } from "../events/types.ts";
 import type { EventLog, Headline } from "../log/event-log.ts";
+import { appendUnlessMoved } from "../log/stream-writer.ts";
 import type { Collection } from "./collection.ts";
 
 type IndexStatus =
@@ -96,11 +97,7 @@ export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.s
 /** Requests the indexing of a contract. Does nothing if its stream exists already. */
 export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
   const stream = nftStream(chainId, address);
-  try {
-    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
-  } catch (error) {
-    if (!(error instanceof ConcurrencyError)) throw error;
-  }
+  await appendUnlessMoved(log, { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
 }
 
 /**
@@ -116,16 +113,8 @@ export async function requestIdentification(
   const stream = nftStream(chainId, address);
   const { headline } = await log.head(stream);
   const state: IndexState = { ...fromHeadline(headline), status: "requested", attempt: 0, retryAt: 0 };
-  try {
-    await log.append({
-      stream,
-      events: [{ type: "IndexingRequested" }],
-      expectedVersion: version,
-      headline: toHeadline(state),
-    });
-  } catch (error) {
-    if (!(error instanceof ConcurrencyError)) throw error;
-  }
+  const append = { stream, expectedVersion: version, headline: toHeadline(state) };
+  await appendUnlessMoved(log, { ...append, events: [{ type: "IndexingRequested" }] });
 }
 
 // Decides when a contract that is not an NFT is identified again. It may have been deployed, or upgraded to an NFT,

@@ -9,7 +9,6 @@ import type { Chain } from "../chains/chains.ts";
 import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
@@ -159,13 +158,7 @@ export class FollowedCollections implements ChainConsumer {
     );
     observer.omitted(chainId);
     this.#rechecked.delete(address);
-    try {
-      await this.#revertEach([followed], ancestor, true);
-    } catch (error) {
-      if (error instanceof ConcurrencyError) throw error;
-      // The append may have succeeded although its answer was lost. The follower must reload from the log.
-      throw new AppError("the revert of a collection was interrupted", { code: "write_interrupted", cause: error });
-    }
+    await this.#revertEach([followed], ancestor, true);
     this.#followed.delete(address);
     this.#joining.add({ ...followed, byReceipts: true });
   }

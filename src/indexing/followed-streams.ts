@@ -4,7 +4,7 @@
  */
 import type { FollowedChain, IndexingObserver } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
-import { ConcurrencyError } from "../core/errors.ts";
+import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import {
   type BlockRef,
@@ -15,6 +15,7 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import type { Append, EventLog } from "../log/event-log.ts";
+import { isConflict } from "../log/stream-writer.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
 
@@ -94,18 +95,25 @@ export class FollowedStreams {
     };
   }
 
-  /** Writes one collection's stream. @throws ConcurrencyError if another writer moved it, or the chain's stream */
+  /**
+   * Writes one collection's stream.
+   * @throws ConcurrencyError if another writer moved it, or the chain's stream; AppError `write_interrupted`
+   */
   async append(change: Change): Promise<void> {
     const { followed, state } = change;
-    followed.version = await this.#options.log.append(this.#appendOf(change));
+    followed.version = await this.#options.log.append(this.#appendOf(change)).catch(throwInterrupted);
     followed.state = state;
   }
 
   /**
    * Writes the streams of several collections. Retries after events of other writers that did not move the end.
-   * @throws ConcurrencyError if another writer moved the end
+   * @throws ConcurrencyError if another writer moved the end; AppError `write_interrupted`
    */
   async appendAll(changes: readonly Change[]): Promise<void> {
+    await this.#appendAll(changes).catch(throwInterrupted);
+  }
+
+  async #appendAll(changes: readonly Change[]): Promise<void> {
     const { log } = this.#options;
     let left = changes;
     for (let attempt = 1; left.length > 0; attempt++) {
@@ -120,8 +128,7 @@ export class FollowedStreams {
           continue;
         }
         const stream = this.nameOf(followed.address);
-        const isOwn = outcome.error instanceof ConcurrencyError && outcome.error.stream === stream;
-        if (!isOwn || attempt === ATTEMPTS) throw outcome.error;
+        if (!isConflict(outcome.error, stream) || attempt === ATTEMPTS) throw outcome.error;
         // Another writer added flags, for example. If the end moved, another follower is active.
         const head = await log.head(stream);
         if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
@@ -131,4 +138,10 @@ export class FollowedStreams {
       left = again;
     }
   }
+}
+
+/** An append may have succeeded although its answer was lost. The follower must reload from the log before it goes on. */
+function throwInterrupted(error: unknown): never {
+  if (error instanceof ConcurrencyError) throw error;
+  throw new AppError("writing a collection was interrupted", { code: "write_interrupted", cause: error });
 }

@@ -184,13 +184,7 @@ export class JoiningCollections {
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
     const { number: end, hash: endHash } = head;
     const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0 };
-    try {
-      await streams.append({ followed: joining, events, state: complete });
-    } catch (error) {
-      if (error instanceof ConcurrencyError) throw error;
-      // The append may have succeeded although its answer was lost. Reload from the log before any revert.
-      throw new AppError("the join of a collection was interrupted", { code: "write_interrupted", cause: error });
-    }
+    await streams.append({ followed: joining, events, state: complete });
     onJoined(joining);
     return true;
   }

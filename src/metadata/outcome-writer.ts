@@ -4,11 +4,11 @@
  * appends again, because no event here depends on the events before it.
  */
 import type { Clock } from "../core/clock.ts";
-import { ConcurrencyError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { encodeTokens, NO_HASH, type TokenHash } from "../events/columns.ts";
 import { type MetadataEvent, type MetadataReason, metadataStream } from "../events/types.ts";
 import type { EventLog, Headline } from "../log/event-log.ts";
+import { appendWithRetry } from "../log/stream-writer.ts";
 import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./work.ts";
 
@@ -37,17 +37,12 @@ export async function appendMetadata(
   headline?: Headline,
 ): Promise<void> {
   const stream = metadataStream(chainId, address);
-  for (let attempt = 1; ; attempt++) {
+  await appendWithRetry(log, ATTEMPTS, async () => {
     const { version } = await books.current(chainId, address);
-    try {
-      // `at` is the version of the headline. It is valid only while the stream ends there.
-      const summary = headline === undefined ? {} : { headline: { ...headline, at: version + events.length } };
-      await log.append({ stream, events, expectedVersion: version, ...summary });
-      break;
-    } catch (error) {
-      if (!(error instanceof ConcurrencyError) || attempt >= ATTEMPTS) throw error;
-    }
-  }
+    // `at` is the version of the headline. It is valid only while the stream ends there.
+    const summary = headline === undefined ? {} : { headline: { ...headline, at: version + events.length } };
+    return { stream, events, expectedVersion: version, ...summary };
+  });
   // Fold the events now, so that the caller reads its own writes.
   await books.current(chainId, address);
 }

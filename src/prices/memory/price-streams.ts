@@ -3,10 +3,10 @@
  * the journal reads the other process's events, drops its own ones that are known by then, and retries. An append is
  * durable when it resolves. Passes all events it reads to `onRead`, so that memory learns those of other processes.
  */
-import { ConcurrencyError, invariant } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
 import type { Append, EventLog, StreamHead } from "../../log/event-log.ts";
+import { appendWithRetry } from "../../log/stream-writer.ts";
 import {
   afterGap,
   type Coverage,
@@ -80,47 +80,19 @@ export class Journal {
   /** Appends the events that are news to the stream. Resolves once durable. */
   append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions = {}): Promise<void> {
     return this.#queued(stream, async () => {
-      for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
-        const tail = await this.#tail(stream);
-        if (await this.#appendOnce(stream, tail, events, options)) return;
-        await this.#catchUp(stream, tail);
-      }
-      invariant(false, "too many consecutive version conflicts on a price stream", { stream });
+      let after: Omit<Tail, "version"> | undefined;
+      const version = await appendWithRetry(this.#log, MAX_CONFLICTS, async (attempt) => {
+        const known = await this.#tail(stream);
+        const tail = attempt === 1 ? known : await this.#catchUp(stream, known);
+        const prepared = prepare(tail, events, options);
+        after = prepared.after;
+        if (prepared.fresh.length === 0) return undefined;
+        const headline = prepared.isCovered ? {} : { headline: headlineOf(prepared.after.coverage) };
+        const guard = guardOf(stream, options.chainVersion);
+        return { stream, events: prepared.fresh, expectedVersion: tail.version, ...headline, ...guard };
+      });
+      if (version !== undefined && after !== undefined) this.#tails.set(stream, { version, ...after });
     });
-  }
-
-  async #appendOnce(
-    stream: StreamName,
-    tail: Tail,
-    events: readonly PriceEvent[],
-    options: AppendOptions,
-  ): Promise<boolean> {
-    const fresh: PriceEvent[] = [];
-    let { state } = tail;
-    const isNews = options.followed ? isUnsaid : isWorthSaying;
-    for (const event of events) {
-      if (!isNews(state, event)) continue;
-      fresh.push(event);
-      state = evolvePrice(state, event);
-    }
-    const coverage = options.coverage ?? tail.coverage;
-    const changed = !sameCoverage(coverage, tail.coverage);
-    // A headline is stored with events only. The token's facts are appended again to carry it.
-    if (changed && fresh.length === 0 && state.token !== undefined) {
-      fresh.push({ ...state.token, block: options.block ?? state.token.block });
-    }
-    if (fresh.length === 0) return true;
-    try {
-      const headline = changed ? { headline: headlineOf(coverage) } : {};
-      const guard = guardOf(stream, options.chainVersion);
-      const own = { stream, events: fresh, expectedVersion: tail.version };
-      const version = await this.#log.append({ ...own, ...headline, ...guard });
-      this.#tails.set(stream, { version, state: fresh.reduce(evolvePrice, tail.state), coverage });
-      return true;
-    } catch (error) {
-      if (error instanceof ConcurrencyError && error.stream === stream) return false;
-      throw error;
-    }
   }
 
   /** Reads events and coverage that other processes appended to the open streams. */
@@ -205,6 +177,26 @@ export class Journal {
     if (before.length + missed.length > 0) this.#onRead(stream, [...before, ...missed]);
     return read;
   }
+}
+
+/** The events of an append that are news to the stream, and the tail after them. */
+function prepare(tail: Tail, events: readonly PriceEvent[], options: AppendOptions) {
+  const fresh: PriceEvent[] = [];
+  let { state } = tail;
+  const isNews = options.followed ? isUnsaid : isWorthSaying;
+  for (const event of events) {
+    if (!isNews(state, event)) continue;
+    fresh.push(event);
+    state = evolvePrice(state, event);
+  }
+  const coverage = options.coverage ?? tail.coverage;
+  const isCovered = sameCoverage(coverage, tail.coverage);
+  // A headline is stored with events only. The token's facts are appended again to carry it.
+  if (!isCovered && fresh.length === 0 && state.token !== undefined) {
+    fresh.push({ ...state.token, block: options.block ?? state.token.block });
+    state = evolvePrice(state, fresh[0]!);
+  }
+  return { fresh, isCovered, after: { state, coverage } };
 }
 
 function guardOf(stream: StreamName, version: number | undefined): Pick<Append, "guard"> {

@@ -3,10 +3,10 @@
  * that all chains share.
  */
 import { LRUCache } from "lru-cache";
-import type { ChainProjection } from "./chain/view.ts";
+import type { PublishedChain } from "./chain/view.ts";
 import type { Chain } from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
-import type { CollectionProjections } from "./collections/hot-collections.ts";
+import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
@@ -48,7 +48,7 @@ const AUDITED_AT_ONCE = 20;
 /** One enabled chain with its parts. */
 export interface ChainRuntime {
   readonly chain: Chain;
-  readonly view: ChainProjection;
+  readonly view: PublishedChain;
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
@@ -66,7 +66,7 @@ interface RuntimeOptions {
   readonly metrics: Metrics;
   readonly lists: FlagLists;
   readonly log: EventLog;
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly metadata: Metadata;
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly isHeard: (chainId: number) => boolean;
@@ -176,7 +176,7 @@ function blockHeaders({
   clock,
 }: {
   reader: RpcChainReader;
-  view: ChainProjection;
+  view: PublishedChain;
   clock: Clock;
 }): (block: number) => Promise<HeaderRef | undefined> {
   const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
@@ -207,7 +207,7 @@ function knownTokens(collection: Collection, block: number, holdings: readonly H
 interface AuditParts {
   readonly chain: Chain;
   readonly reader: RpcChainReader;
-  readonly view: ChainProjection;
+  readonly view: PublishedChain;
 }
 
 /** Compares served holdings with the chain, as long as the service runs. */

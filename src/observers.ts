@@ -1,7 +1,7 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
 import type { IndexingObserver } from "./chain/consumer.ts";
 import { type Chain, chainById } from "./chains/chains.ts";
-import type { CollectionProjections } from "./collections/hot-collections.ts";
+import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
@@ -93,7 +93,7 @@ export function measureHead(metrics: Metrics, { chain, view, clock, heads }: Hea
 }
 
 /** Metrics that are cheaper to read at a scrape than to keep current. */
-export function observe(metrics: Metrics, projections: CollectionProjections): void {
+export function observe(metrics: Metrics, projections: HotCollections): void {
   metrics.onScrape(() => {
     const { bytes, collections } = projections.stats();
     metrics.cacheBytes.set(bytes);

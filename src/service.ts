@@ -13,7 +13,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
 import { requestIdentification, requestIndexing } from "./collections/headline.ts";
-import { type BlocksInDoubt, CollectionProjections } from "./collections/hot-collections.ts";
+import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
@@ -131,7 +131,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     const parsed = parseStream(stream);
     if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
   };
-  const projections = new CollectionProjections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
+  const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
     log,

@@ -1,7 +1,7 @@
 /** A SQLite log in a temporary folder with one synthetic collection in it. */
 import { join } from "node:path";
 import type { Collection } from "../../src/collections/collection.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -37,7 +37,7 @@ export async function filledLog(options: Partial<FillOptions> & Pick<FillOptions
   const appendMs = await fill(log, { ...common, ...options });
   const chainId = options.chainId ?? 1;
   const hydrate = async (snapshots?: Snapshots) => {
-    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 35, snapshots });
+    const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 2 ** 35, snapshots });
     const started = performance.now();
     const collection = await projections.get(chainId, FILLED_ADDRESS);
     const ms = performance.now() - started;

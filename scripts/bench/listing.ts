@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Collection } from "../../src/collections/collection.ts";
 import type { PageChain } from "../../src/collections/current.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
@@ -95,7 +95,7 @@ function memory({ ledger }: Collection): void {
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 const log = await openLog(`sqlite://${join(folder, "events.db")}`, systemClock, createLogger("warn"));
-const projections = new CollectionProjections({ log, logger: createLogger("warn"), maxBytes: 2 ** 32 });
+const projections = new HotCollections({ log, logger: createLogger("warn"), maxBytes: 2 ** 32 });
 try {
   say(machine());
   for (const [name, kind, chainId] of [

@@ -1,5 +1,5 @@
 /** What a log that a service left behind says of a collection: what it holds, and when it came. */
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -23,7 +23,7 @@ const PAGE = 1_000;
 /** A hash of the listing: of every NFT with its owner and blocks, in the end and half-way there. */
 export function listingHash(logUrl: string, address: string): Promise<string> {
   return withLog(logUrl, async (log) => {
-    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 34 });
+    const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 2 ** 34 });
     const { ledger, end, identified } = await projections.get(1, address as Address);
     const hasher = new Bun.CryptoHasher("sha256");
     const [first, last] = [identified?.startBlock ?? 0, end?.number ?? 0];

@@ -48,7 +48,7 @@ async function foldFrom(log: EventLog, stream: StreamName, state: ChainState, fr
   }
 }
 
-export class ChainProjection implements ChainView {
+export class PublishedChain implements ChainView {
   readonly #log: EventLog;
   readonly #stream: StreamName;
   readonly #settle: () => Promise<void>;

@@ -6,7 +6,7 @@ import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Collection } from "./collection.ts";
-import type { CollectionProjections } from "./hot-collections.ts";
+import type { HotCollections } from "./hot-collections.ts";
 
 /** The visible chain, with a way to bring it forward. */
 export interface ShownChain extends PageChain {
@@ -30,7 +30,7 @@ const MAX_ATTEMPTS = 8;
  * @throws AppError `chain_moved`, retryable
  */
 export async function currentCollection(
-  { projections, chain }: { projections: CollectionProjections; chain: ShownChain },
+  { projections, chain }: { projections: HotCollections; chain: ShownChain },
   { chainId, address }: { chainId: number; address: Address },
   walk: WalkSnapshot | undefined,
 ): Promise<Collection> {

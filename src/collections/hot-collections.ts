@@ -48,7 +48,7 @@ const SNAPSHOT_SHARE = 0.25;
 /** Attempts per snapshot. A collection that changes during each write must not be written forever. */
 const SNAPSHOT_ATTEMPTS = 3;
 
-export class CollectionProjections {
+export class HotCollections {
   readonly #options: ProjectionsOptions;
   readonly #hot: HotStreams<Collection, NftEvent>;
   readonly #listeners = new Set<CollectionListener>();

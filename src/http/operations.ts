@@ -5,7 +5,7 @@
 import type { Chain } from "../chains/chains.ts";
 import { currentCollection, type ShownChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
-import type { CollectionProjections } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
@@ -46,7 +46,7 @@ const KEPT_MS = 30_000;
 const UNSETTLED_MS = 1_000;
 
 export interface NftRouteDeps {
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly clock: Clock;
   readonly cursorSecret: string;
   readonly maxPageSize: number;

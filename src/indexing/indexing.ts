@@ -4,7 +4,7 @@
  */
 import type { ChainConsumer, IndexingObserver } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
-import { ChainProjection } from "../chain/view.ts";
+import { PublishedChain } from "../chain/view.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
@@ -47,7 +47,7 @@ interface IndexingOptions {
 }
 
 export class ChainIndexing {
-  readonly view: ChainProjection;
+  readonly view: PublishedChain;
   readonly #options: IndexingOptions;
   readonly #collections: FollowedCollections;
   readonly #consumers: ChainConsumer[];
@@ -59,7 +59,7 @@ export class ChainIndexing {
     this.#options = options;
     const { chain, log, reader, clock, logger, lifecycle, observer, holder, minPollMs, verify } = options;
     const { chainId } = chain;
-    this.view = new ChainProjection(log, chain.chainId, options.settle);
+    this.view = new PublishedChain(log, chain.chainId, options.settle);
     const flags = new CollectionFlags({
       chainId,
       log,

@@ -5,7 +5,7 @@
  */
 import type { Collection } from "../collections/collection.ts";
 import { currentCollection, type ShownChain } from "../collections/current.ts";
-import type { CollectionProjections } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -28,7 +28,7 @@ import {
 } from "./pages.ts";
 
 interface PlanSource {
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly chain: ShownChain;
   readonly chainId: number;
   readonly address: Address;

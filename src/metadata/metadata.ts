@@ -6,7 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import type { CollectionProjections } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
@@ -53,7 +53,7 @@ interface MetadataOptions {
   readonly log: EventLog;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly wire: Wire;
   readonly gateways: Gateways;
   readonly allowPrivate: boolean;

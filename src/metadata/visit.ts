@@ -3,7 +3,7 @@
  * only its own place in the window. Outcomes are appended to the log as they arrive.
  */
 import type { ChainView } from "../chain/consumer.ts";
-import type { CollectionProjections } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
@@ -25,7 +25,7 @@ export interface VisitContext {
   readonly log: EventLog;
   readonly clock: Clock;
   readonly books: MetadataBooks;
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly view: ChainView;
   readonly asker: TokenUriReader;
   readonly resolver: Resolver;

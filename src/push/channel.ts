@@ -6,7 +6,7 @@
 import type { Collection } from "../collections/collection.ts";
 import { currentBlock, type PageChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
-import type { CollectionProjections } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invariant, isAbort } from "../core/errors.ts";
@@ -51,7 +51,7 @@ interface MetadataCounts {
 
 export interface ChannelOptions {
   readonly log: EventLog;
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The followed chain of an enabled chain id. */

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { currentCollection } from "../../src/collections/current.ts";
-import type { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import type { HotCollections } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
 import { planPage } from "../../src/listings/pages.ts";
@@ -29,7 +29,7 @@ function source(version: number, logged: number) {
     done.push("read");
     return collection;
   };
-  return { done, of: { chain, projections: { get, newest: get } as unknown as CollectionProjections } };
+  return { done, of: { chain, projections: { get, newest: get } as unknown as HotCollections } };
 }
 
 test("who shows less of the chain than the walk's first page reads on before it looks at the collection", async () => {

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import type { ShownChain } from "../../src/collections/current.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -113,7 +113,7 @@ async function turnsUntil(promise: Promise<unknown>, each: (turn: number) => voi
 }
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
-const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
 afterAll(async () => {
   await projections.close();
   await log.close();
@@ -240,7 +240,7 @@ function branchOf(fork: number) {
 function sourceOf(collection: Collection, chain: ShownChain) {
   const get = async () => collection;
   const projections = { get, newest: get, updateSize: () => {} };
-  return { collection, chain, projections: projections as unknown as CollectionProjections };
+  return { collection, chain, projections: projections as unknown as HotCollections };
 }
 
 function planOf({ collection, ...source }: ReturnType<typeof sourceOf>, fields: Partial<FirstPage>) {

@@ -1,6 +1,6 @@
 /** Many cold collections asked for at once, over a real log: a few are read at a time, and all of them come. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -60,7 +60,7 @@ test("what is half read is bounded, whatever is asked for", async () => {
       return page;
     },
   } as unknown as EventLog;
-  const projections = new CollectionProjections({ log: watched, logger: silentLogger, maxBytes: 1e9 });
+  const projections = new HotCollections({ log: watched, logger: silentLogger, maxBytes: 1e9 });
   const all = await Promise.all(appends.map((_, index) => projections.get(1, address(index))));
   expect(all.map(({ ledger }) => ledger.owners.count)).toEqual(Array.from({ length: COUNT }, () => EVENTS));
   expect(most).toBeLessThanOrEqual(16);
@@ -75,7 +75,7 @@ test("a collection larger than all the room there is is held until another one i
     await log.append({ stream: nftStream(1, address(index)), events: history, expectedVersion: 0 });
   }
   const counted = countedLog();
-  const projections = new CollectionProjections({ log: counted.log, logger: silentLogger, maxBytes: 10 });
+  const projections = new HotCollections({ log: counted.log, logger: silentLogger, maxBytes: 10 });
   const first = await projections.get(1, one);
   const after = counted.reads();
   expect(await projections.get(1, one)).toBe(first);
@@ -101,7 +101,7 @@ test("a collection that grows takes more of the room there is, and others make w
     const events: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0)];
     await log.append({ stream: nftStream(1, one), events, expectedVersion: 0 });
   }
-  const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 100_000 });
+  const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 100_000 });
   await projections.get(1, small);
   const { ledger } = await projections.get(1, large);
   const before = projections.stats();
@@ -120,7 +120,7 @@ async function hotCollection(one: Address) {
   const stream = nftStream(1, one);
   await log.append({ stream, events: [{ type: "IndexingRequested" }, identified, committed(0)], expectedVersion: 0 });
   const counted = countedLog();
-  const projections = new CollectionProjections({ log: counted.log, logger: silentLogger, maxBytes: 1e9 });
+  const projections = new HotCollections({ log: counted.log, logger: silentLogger, maxBytes: 1e9 });
   const collection = await projections.get(1, one);
   const before = counted.reads();
   return { stream, projections, collection, reads: () => counted.reads() - before };
@@ -176,7 +176,7 @@ test("a fold that falls behind by megabytes does not keep them: it reads the log
 });
 
 test("what one block brings to many collections is folded one by one, with turns for others in between", async () => {
-  const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+  const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
   const indexes = Array.from({ length: COUNT }, (_, index) => 200 + index);
   const append = (events: NftEvent[], expectedVersion: number) =>
     log.appendAll(indexes.map((index) => ({ stream: nftStream(1, address(index)), events, expectedVersion })));

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -326,7 +326,7 @@ describe("a service's projections", () => {
         },
       } as unknown as Snapshots;
       const options = { log, logger: silentLogger, maxBytes: 1e9, snapshots: watched, snapshotEvery: 20 };
-      return { projections: new CollectionProjections(options), saves, loads };
+      return { projections: new HotCollections(options), saves, loads };
     };
     const first = open();
     // Half a history is nothing to keep.

@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { initialState } from "../../src/collections/collection.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -23,7 +23,7 @@ import { eventually, temporaryLogUrl } from "../support/service.ts";
 setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
-const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
 /** What the channel read, by stream and version; what is done before it does; and a failure to come. */
 const reads: [StreamName, ReadOptions][] = [];
 let beforeRead: (() => Promise<void>) | undefined;
@@ -383,7 +383,7 @@ test("a revert is told once, whether the chain or the stream says it first; each
 });
 
 describe("a collection that had to make room for others", () => {
-  const small = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1 });
+  const small = new HotCollections({ log, logger: silentLogger, maxBytes: 1 });
   /** What comes too often waits for a turn, not for a while. */
   const clock: Clock = {
     ...systemClock,

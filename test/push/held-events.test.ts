@@ -1,6 +1,6 @@
 /** Messages of blocks that the chain view does not show yet: they wait for it, and no subscription misses them. */
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -15,7 +15,7 @@ import { eventually, temporaryLogUrl } from "../support/service.ts";
 setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
-const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 1e9 });
+const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
 /** The chain as it is shown. */
 const shown = { version: 1, number: 9 };
 const channel = new Channel({

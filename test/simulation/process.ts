@@ -3,7 +3,7 @@ import { chainById } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { currentCollection } from "../../src/collections/current.ts";
 import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
-import { CollectionProjections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
@@ -37,7 +37,7 @@ export class SimProcess {
   readonly name: string;
   readonly clock: ProcessClock;
   readonly log: SimLog;
-  readonly projections: CollectionProjections;
+  readonly projections: HotCollections;
   readonly indexing: ChainIndexing;
   /** What the one subscriber of this process was told. */
   readonly told: ServerMessage[] = [];
@@ -57,7 +57,7 @@ export class SimProcess {
     const log = new SimLog(disk, clock, world, { name, crash });
     this.log = log;
     const lifecycle = new Lifecycle(logger);
-    this.projections = new CollectionProjections({ log, logger, maxBytes: 1 << 24 });
+    this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24 });
     const endpoints = nodes.map((node) => new SimEndpoint(node, clock, world));
     const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
     const multicall = eth.multicall3.address;

@@ -3,7 +3,7 @@
  * make the same number of transfers at each length: what comes now and then, as moving the journal into the file, is
  * then a part of each alike. In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
-import { CollectionProjections } from "../../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
@@ -33,7 +33,7 @@ async function turn(tokens: number, moves: number, histories: number): Promise<{
   for (let i = 0; i < histories; i++) append += await fill(log, { ...common, address: addressOf(i) });
   Bun.gc(true);
   for (let i = 0; i < histories; i++) {
-    const projections = new CollectionProjections({ log, logger: silentLogger, maxBytes: 2 ** 35 });
+    const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 2 ** 35 });
     const started = performance.now();
     await projections.get(CHAIN_ID, addressOf(i));
     hydrate += performance.now() - started;

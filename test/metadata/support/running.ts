@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../../scripts/bench/fill.ts";
 import { chainById } from "../../../src/chains/chains.ts";
-import { CollectionProjections } from "../../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
@@ -100,7 +100,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
   };
   for (const [address, uris] of Object.entries(options.stories)) await add(address as Address, uris);
   const log = wrapLog(opened);
-  const projections = new CollectionProjections({ log, logger, maxBytes: 2 ** 26 });
+  const projections = new HotCollections({ log, logger, maxBytes: 2 ** 26 });
   const outcomes = new Map<string, number>();
   const pictures = new Map<string, number>();
   const metadata = new Metadata({

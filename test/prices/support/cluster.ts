@@ -1,5 +1,5 @@
 /** Several processes over one chain and one log, as replicas are: any of them may follow, each shows heads as it may. */
-import { ChainProjection, loadChainState } from "../../../src/chain/view.ts";
+import { loadChainState, PublishedChain } from "../../../src/chain/view.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import {
   type ChainEvent,
@@ -27,7 +27,7 @@ class CountingClock extends ManualClock {
 
 export class Process {
   readonly prices: Prices;
-  readonly view: ChainProjection;
+  readonly view: PublishedChain;
   readonly clock = new CountingClock();
   readonly #chain: FakeChain;
   readonly #log: EventLog;
@@ -35,7 +35,7 @@ export class Process {
   constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}) {
     this.#chain = chain;
     this.#log = log;
-    this.view = new ChainProjection(log, 1, () => this.prices.settle());
+    this.view = new PublishedChain(log, 1, () => this.prices.settle());
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.view, clock: this.clock, limits });
   }
 

@@ -1,10 +1,10 @@
-/** The environment: defaults, every key, and all that is wrong told at once. */
+/** The environment variables: defaults, every key, and one report of all errors. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
 import { ConfigError, readConfig } from "../src/config.ts";
 import { spawnService } from "./support/process.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const problemsOf = (environment: Record<string, string>): readonly string[] => {
@@ -17,7 +17,7 @@ const problemsOf = (environment: Record<string, string>): readonly string[] => {
 };
 
 describe("the environment", () => {
-  test("nothing set: the defaults of the contract, every chain by its published endpoints", () => {
+  test("uses the documented defaults and the published endpoints of every chain when no variable is set", () => {
     const config = readConfig({});
     expect(config).toMatchObject({
       host: "127.0.0.1",
@@ -31,7 +31,7 @@ describe("the environment", () => {
     expect(config.chains.map(({ chain }) => chain.name)).toEqual(CHAINS.map(({ name }) => name));
   });
 
-  test("endpoints: several, off, only the given ones; finality as set", () => {
+  test("reads several endpoints, chains switched off, chains limited to the given endpoints, and a finality depth", () => {
     const config = readConfig({
       RPC_URL_ETH: "http://a.example, wss://b.example",
       RPC_URL_BSC_TESTNET: "http://c.example",
@@ -53,7 +53,7 @@ describe("the environment", () => {
     expect(readConfig({ RPC_URL_POLYGON: "off" }).chains.map(({ chain }) => chain.name)).not.toContain("polygon");
   });
 
-  test("snapshots: beside a SQLite log, in the data folder with PostgreSQL, where it is said, or nowhere", () => {
+  test("keeps snapshots beside a SQLite log, in the data folder with PostgreSQL, in a given folder, or nowhere", () => {
     const dirOf = (environment: Record<string, string>) => readConfig(environment).snapshotDir;
     expect(dirOf({})).toBe("./data/events.db.snapshots");
     expect(dirOf({ EVENT_LOG_URL: "postgres://u:p@h/d" })).toBe("./data/snapshots");
@@ -61,7 +61,7 @@ describe("the environment", () => {
     expect(dirOf({ SNAPSHOT_DIR: "off" })).toBeUndefined();
   });
 
-  test("gateways: bases, whatever the slash or path at their end; private addresses only when told so", () => {
+  test("strips slashes and paths from the ends of gateway URLs, and allows private addresses only if set", () => {
     expect(readConfig({ IPFS_GATEWAYS: "https://a.example/ipfs/, http://10.0.0.1:8080/" })).toMatchObject({
       ipfsGateways: ["https://a.example", "http://10.0.0.1:8080"],
       metadataAllowPrivate: false,
@@ -75,7 +75,7 @@ describe("the environment", () => {
     for (const gateways of [ipfsGateways, arweaveGateways]) expect(gateways.length).toBeGreaterThan(1);
   });
 
-  test("keys are kept as hashes only", () => {
+  test("keeps API keys only as hashes", () => {
     const hash = new Bun.CryptoHasher("sha256").update("other-key-1").digest("hex");
     const config = readConfig({ API_KEYS: `secret-key-1, sha256:${hash.toUpperCase()}` });
     expect(config.apiKeyHashes).toEqual([new Bun.CryptoHasher("sha256").update("secret-key-1").digest("hex"), hash]);
@@ -114,7 +114,7 @@ describe("the environment", () => {
     ["RPC_URLS_ONLY", "true"],
   ];
   for (const [key, value] of bad) {
-    test(`${key}=${value} is refused by name, without the value of a secret`, () => {
+    test(`refuses ${key}=${value} by name, and does not print the value of a secret`, () => {
       const problems = problemsOf({ [key]: value });
       expect(problems).toHaveLength(1);
       expect(problems[0]).toStartWith(key);
@@ -122,13 +122,13 @@ describe("the environment", () => {
     });
   }
 
-  test("a bad environment stops the start with all that is wrong", async () => {
+  test("stops the start and lists every error of a bad environment", async () => {
     const { exited, stderr } = spawnService({ PORT: "x", CACHE_MB: "y", RPC_URL_ETH: "z", LOG_LEVEL: "w" });
     expect(await exited).toBe(78);
     for (const key of ["PORT", "CACHE_MB", "RPC_URL_ETH", "LOG_LEVEL"]) expect(stderr()).toContain(`${key}: `);
   });
 
-  test("a taken port, and a log that cannot be opened, stop the start with the reason", async () => {
+  test("stops the start with the reason if the port is taken or the log cannot be opened", async () => {
     const taken = Bun.serve({ port: 0, fetch: () => new Response() });
     const env = { RPC_URL_ETH: "http://127.0.0.1:9", RPC_URLS_ONLY: "true" };
     const first = spawnService({ ...env, PORT: String(taken.port), EVENT_LOG_URL: "sqlite:///tmp/never.db" });

@@ -4,7 +4,7 @@ import { isReference, referenceTokens } from "../../src/chains/quote-tokens.ts";
 import { listedToken } from "../../src/chains/token-list.ts";
 
 describe("the chain selector", () => {
-  test("knows the twelve by name and by code, in any case", () => {
+  test("accepts the twelve chains by name and by code, in any case", () => {
     expect(CHAINS.map((chain) => [chain.name, chain.code])).toEqual([
       ["eth", "0x1"],
       ["goerli", "0x5"],
@@ -29,20 +29,20 @@ describe("the chain selector", () => {
     expect(DEFAULT_CHAIN.name).toBe("eth");
   });
 
-  test("takes nothing else", () => {
+  test("refuses any other text", () => {
     for (const text of ["", "1", "0x01", "ethereum", "bsc_testnet", " eth", "0x2", "constructor", "__proto__"]) {
       expect(parseChain(text)).toBeUndefined();
     }
   });
 
-  test("names its environment variables", () => {
+  test("gives each chain a name for its environment variables", () => {
     expect(CHAINS.map(envSuffix)).toContain("BSC_TESTNET");
     expect(envSuffix(DEFAULT_CHAIN)).toBe("ETH");
   });
 });
 
 describe("tokens", () => {
-  test("are distinct on a chain", () => {
+  test("have distinct addresses on each chain", () => {
     for (const chain of CHAINS) {
       const addresses = referenceTokens(chain).map((token) => token.address);
       expect(new Set(addresses).size).toBe(addresses.length);
@@ -50,7 +50,7 @@ describe("tokens", () => {
     }
   });
 
-  test("of the list agree with it where it has them", () => {
+  test("agree with the installed token list where it contains them", () => {
     const listed = CHAINS.flatMap((chain) =>
       referenceTokens(chain).flatMap(({ address }) => listedToken(chain.chainId, address) ?? []),
     );
@@ -58,7 +58,7 @@ describe("tokens", () => {
     expect(listed.every((token) => token.name !== "" && token.symbol !== "")).toBe(true);
   });
 
-  test("that lost their peg are dollars before that moment only", () => {
+  test("count as dollars only before the moment at which they lost their peg", () => {
     const fantom = parseChain("fantom")!;
     expect(dollarsAt(fantom, 1_688_601_599)).toHaveLength(6);
     expect(dollarsAt(fantom, 1_688_601_600).map((coin) => coin.symbol)).toEqual([

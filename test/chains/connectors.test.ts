@@ -1,4 +1,4 @@
-/** The connectors, against what the cited packages say of them (recorded) and against the one that is installed. */
+/** The connectors against recorded data of the packages that they cite, and against the package that is installed. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import tokenList from "@uniswap/default-token-list";
@@ -13,7 +13,7 @@ import {
   isReferencePair,
 } from "../../src/chains/quote-tokens.ts";
 
-/** By chain, address and source: symbol and decimals. */
+/** Symbol and decimals by chain, address and source. */
 type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;
 
 interface Recorded {
@@ -25,7 +25,7 @@ interface Recorded {
 const recorded = (await Bun.file(join(import.meta.dir, "../fixtures/connectors.json")).json()) as Recorded;
 const rows = CHAINS.flatMap((chain) => (CONNECTORS[chain.name] ?? []).map((row) => ({ chain, row })));
 
-test("a stablecoin has its decimals from every maker that publishes it, of whom two do where the chain is no testnet", () => {
+test("a stablecoin has the decimals that each publisher states, and at least two publishers unless on a testnet", () => {
   const single: string[] = [];
   for (const chain of CHAINS) {
     for (const { symbol, address, decimals } of chain.stablecoins) {
@@ -38,7 +38,7 @@ test("a stablecoin has its decimals from every maker that publishes it, of whom 
 });
 
 describe("a connector", () => {
-  test("has its address and its decimals from at least two makers, each of which says so", () => {
+  test("has an address and decimals that at least two publishers state", () => {
     expect(recorded.packages).toEqual(CONNECTOR_SOURCES);
     for (const { chain, row } of rows) {
       const [symbol, address, decimals, sources] = row;
@@ -52,7 +52,7 @@ describe("a connector", () => {
     }
   });
 
-  test("is in the installed list with the same decimals where that is cited", () => {
+  test("has the same decimals in the installed token list if it cites that list", () => {
     const cited = rows.filter(({ row: [, , , sources] }) => sources.split(" ").includes("uniswap"));
     expect(cited.length).toBeGreaterThan(40);
     for (const { chain, row } of cited) {
@@ -64,7 +64,7 @@ describe("a connector", () => {
     }
   });
 
-  test("stands in the list once, and is neither native coin nor stablecoin", () => {
+  test("is listed once per chain, and is neither the native coin nor a stablecoin", () => {
     for (const chain of CHAINS) {
       const addresses = connectorsOf(chain).map(({ address }) => address);
       expect(new Set(addresses).size).toBe(addresses.length);
@@ -77,7 +77,7 @@ describe("a connector", () => {
     }
   });
 
-  test("is each exchange's own coin where that is published by two makers", () => {
+  test("includes the coin of each exchange on the chain if two publishers list it", () => {
     const coins: Readonly<Record<string, string>> = {
       uniswapv2: "UNI",
       uniswapv3: "UNI",

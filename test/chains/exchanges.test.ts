@@ -14,7 +14,7 @@ interface KnownPool {
 }
 
 describe("deployments", () => {
-  test.each(knownPools as readonly KnownPool[])("$standin on $chain makes pool $pool by CREATE2", (known) => {
+  test.each(knownPools as readonly KnownPool[])("$standin on $chain creates pool $pool by CREATE2", (known) => {
     const deployment = DEPLOYMENTS.find(
       (entry) => entry.exchange.standin === known.standin && entry.chain === known.chain,
     )!;
@@ -27,14 +27,14 @@ describe("deployments", () => {
     if (known.fee !== undefined) expect(deployment.fees).toContain(known.fee);
   });
 
-  test("exist for each of the twelve, on a chain that exists, once", () => {
+  test("exist for each of the twelve exchanges, once per chain, on known chains only", () => {
     for (const exchange of EXCHANGES) expect(DEPLOYMENTS.some((entry) => entry.exchange === exchange)).toBe(true);
     const keys = DEPLOYMENTS.map((entry) => `${entry.exchange.standin} ${entry.chain}`);
     expect(new Set(keys).size).toBe(keys.length);
     expect(DEPLOYMENTS.every((entry) => parseChain(entry.chain) !== undefined)).toBe(true);
   });
 
-  test("of two names for one factory are one place to look", () => {
+  test("with two names for one factory are listed once", () => {
     const polygon = exchangesOf(parseChain("polygon")!);
     expect(polygon.map((entry) => entry.exchange.realName)).toEqual([
       "uniswapv2",
@@ -48,7 +48,7 @@ describe("deployments", () => {
     expect(quickswap!.factory).toBe(quickswapV2!.factory);
   });
 
-  test("are listed for every chain in the contract's order", () => {
+  test("are listed for every chain in the documented order", () => {
     for (const chain of CHAINS) {
       const ranks = exchangesOf(chain).map((entry) => entry.exchange.rank);
       expect(ranks).toEqual([...ranks].sort((a, b) => a - b));
@@ -57,7 +57,7 @@ describe("deployments", () => {
 });
 
 describe("the exchange parameter", () => {
-  test("takes stand-ins, real names and those of answers, any case, separators ignored", () => {
+  test("accepts stand-ins, real names and display names, in any case and without regard to separators", () => {
     for (const exchange of EXCHANGES) {
       const spellings = [exchange.standin, exchange.realName, exchange.realName.toUpperCase(), exchange.displayName];
       for (const text of spellings) {
@@ -69,13 +69,13 @@ describe("the exchange parameter", () => {
       expect(parseExchange(text)).toEqual(sushi);
   });
 
-  test("takes a factory's address, and not one with a wrong checksum", () => {
+  test("accepts a factory's address, but not with a wrong checksum", () => {
     const factory = "0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f";
     expect(parseExchange(factory)).toEqual({ kind: "factory", factory: toAddress(factory) });
     expect(parseExchange(factory.replace("C69b", "c69b"))).toBeUndefined();
   });
 
-  test("takes nothing else", () => {
+  test("refuses any other text", () => {
     for (const text of ["", "uniswap", "dexa", "dexa_v4", "0x12", "constructor"])
       expect(parseExchange(text)).toBeUndefined();
   });

@@ -3,7 +3,7 @@ pragma solidity ^0.8.20;
 
 import {ERC721A} from "erc721a/contracts/ERC721A.sol";
 
-/// An ERC721A collection: sequential ids from 0, many of them in one cheap mint.
+/// An ERC721A collection. Its ids are sequential from 0, and one cheap mint creates many of them.
 contract BatchNft is ERC721A {
     string private base;
     string private suffix;
@@ -18,7 +18,7 @@ contract BatchNft is ERC721A {
         _burn(id);
     }
 
-    /// A token's URI is `base`, the id in decimal, `suffix`. Without a base it has none.
+    /// Sets the token URIs to `base`, the id in decimal, `suffix`. Without a base the tokens have no URI.
     function setBaseURI(string calldata base_, string calldata suffix_) external {
         base = base_;
         suffix = suffix_;
@@ -34,7 +34,7 @@ contract BatchNft is ERC721A {
     }
 }
 
-/// An ERC721A collection whose first tokens are announced by ERC-2309's ConsecutiveTransfer alone, while it is created.
+/// An ERC721A collection. Its constructor announces the first tokens only by ERC-2309's ConsecutiveTransfer.
 contract ConsecutiveNft is ERC721A {
     constructor(string memory name_, string memory symbol_, address to, uint256 quantity) ERC721A(name_, symbol_) {
         _mintERC2309(to, quantity);

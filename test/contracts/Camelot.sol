@@ -7,7 +7,7 @@ interface IBalances {
     function decimals() external view returns (uint8);
 }
 
-/// A pair with a fee per direction and a choice of two curves, xy or x³y + y³x, behind the getters of Camelot's pairs.
+/// A pair with one fee per direction and two curves, xy or x³y + y³x, behind the getters of Camelot's pairs.
 contract CamelotPair {
     event Sync(uint112 reserve0, uint112 reserve1);
 
@@ -39,14 +39,14 @@ contract CamelotPair {
         return (reserve0, reserve1, token0FeePercent, token1FeePercent);
     }
 
-    /// What the pair holds becomes its reserves.
+    /// Sets the reserves to the pair's balances.
     function sync() public {
         reserve0 = uint112(IBalances(token0).balanceOf(address(this)));
         reserve1 = uint112(IBalances(token1).balanceOf(address(this)));
         emit Sync(reserve0, reserve1);
     }
 
-    /// Pays for what was sent here before.
+    /// Pays out for tokens that were transferred to the pair before this call.
     function sell(address tokenIn, address to) external returns (uint256 out) {
         bool first = tokenIn == token0;
         out = getAmountOut(IBalances(tokenIn).balanceOf(address(this)) - (first ? reserve0 : reserve1), tokenIn);
@@ -54,7 +54,7 @@ contract CamelotPair {
         sync();
     }
 
-    /// The most that leaves the curve where it is or above, found by halving.
+    /// Returns the largest output that doesn't lower the curve's value. It is found by bisection.
     function getAmountOut(uint256 amountIn, address tokenIn) public view returns (uint256 low) {
         bool first = tokenIn == token0;
         uint256 net = amountIn - (amountIn * (first ? token0FeePercent : token1FeePercent)) / FEE_DENOMINATOR;
@@ -76,7 +76,7 @@ contract CamelotPair {
     }
 }
 
-/// Makes such pairs and answers like a v2 factory.
+/// Creates Camelot pairs and answers like a v2 factory.
 contract CamelotFactory {
     event PairCreated(address indexed token0, address indexed token1, address pair, uint256 length);
 

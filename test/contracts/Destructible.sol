@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// An ERC-721 that can destroy itself. Its code goes away only on forks before cancun, so it is compiled for those.
+/// An ERC-721 that can destroy itself. It is compiled for a fork before Cancun, because later forks keep the code.
 contract Destructible {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// Emits whatever events it is told to, without any state behind them, and answers calls with whatever it was told to
-/// answer. It plays contracts that lie, that are broken, or that are simply very busy.
+/// Emits any event it is given, without state behind it, and answers calls with any bytes it is given.
+/// It stands for contracts that lie, that are broken, or that are very busy.
 contract Emitter {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
     event TransferSingle(
@@ -22,7 +22,7 @@ contract Emitter {
         supportsInterface[id] = supported;
     }
 
-    /// Any call to `selector` that is not one of the functions here is answered with these bytes. None: it reverts.
+    /// Sets the bytes that answer any call to `selector`, unless a function here has it. Empty bytes: the call reverts.
     function setAnswer(bytes4 selector, bytes calldata answer) external {
         answers[selector] = answer;
     }
@@ -32,7 +32,7 @@ contract Emitter {
         require(answer.length != 0, "no answer");
     }
 
-    /// One ERC-721 Transfer for each of `count` ids.
+    /// Emits one ERC-721 Transfer for each of `count` ids.
     function emitTransfers(uint256 firstId, uint256 count, address from, address to) external {
         for (uint256 i = 0; i < count; i++) emit Transfer(from, to, firstId + i);
     }
@@ -67,8 +67,8 @@ contract Emitter {
         }
     }
 
-    /// Many logs at once, packed one after the other: a byte with the number of topics, the topics of 32 bytes each, four
-    /// bytes with the length of the data, the data.
+    /// Emits many packed logs. Each is one byte with the number of topics, the topics of 32 bytes each, four bytes with
+    /// the length of the data, and the data.
     function emitLogs(bytes calldata packed) external {
         assembly {
             let at := packed.offset

@@ -20,7 +20,7 @@ interface IV3Pool {
         returns (int256 amount0, int256 amount1);
 }
 
-/// Adds liquidity to and swaps on any Uniswap v3 pool. It pays from what it holds and pays whoever asks: for tests only.
+/// Adds liquidity to any Uniswap v3 pool and swaps on it. It pays from its own balance for any caller: for tests only.
 contract V3Operator {
     function mint(IV3Pool pool, int24 lower, int24 upper, uint128 liquidity) external {
         pool.mint(address(this), lower, upper, liquidity, "");
@@ -31,7 +31,7 @@ contract V3Operator {
         pool.collect(msg.sender, lower, upper, type(uint128).max, type(uint128).max);
     }
 
-    /// A positive amount is what goes in, a negative one what comes out.
+    /// Swaps. A positive `amount` is the input, a negative one the output.
     function swap(IV3Pool pool, bool zeroForOne, int256 amount, uint160 limit, address recipient) external {
         pool.swap(recipient, zeroForOne, amount, limit, "");
     }
@@ -51,8 +51,8 @@ contract V3Operator {
     }
 }
 
-/// Stands in for the factory of an exchange that forked Uniswap v2. Such a fork's pairs lie at addresses that follow from
-/// creation code which no package ships, so the pair is put there from outside and then registered here.
+/// Stands for the factory of an exchange that forked Uniswap v2. The addresses of such a fork's pairs follow from
+/// creation code that no package ships. So the test puts a pair at its address and then registers it here.
 contract ForkedV2Factory {
     event PairCreated(address indexed token0, address indexed token1, address pair, uint256);
 

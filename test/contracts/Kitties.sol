@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// A collection older than ERC-721: nothing in its events is indexed, and it denies the standard's interface id.
+/// A collection older than ERC-721. Its events have no indexed parameters, and it denies the standard's interface id.
 contract Kitties {
     string public constant name = "Kitties";
     string public constant symbol = "KIT";
@@ -14,7 +14,7 @@ contract Kitties {
     mapping(uint256 => address) private owners;
     mapping(address => uint256) public balanceOf;
 
-    /// Ids are given in order from 1. A birth is a Birth and a Transfer from the zero address.
+    /// Gives ids in order from 1. A birth emits a Birth and a Transfer from the zero address.
     function breed(address to, uint256 count) external {
         for (uint256 i = 0; i < count; i++) {
             uint256 id = ++totalSupply;
@@ -33,7 +33,7 @@ contract Kitties {
         require(owner != address(0), "no such kitty");
     }
 
-    /// Says yes to ERC-165 itself and to the draft of ERC-721 that it was written to, and to nothing else.
+    /// Supports ERC-165 itself and the draft of ERC-721 that the contract follows, and nothing else.
     function supportsInterface(bytes4 id) external pure returns (bool) {
         return id == 0x01ffc9a7 || id == 0x9a20483d;
     }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.20;
 
 import {Ownership} from "./OddNfts.sol";
 
-/// Events of the ERC-821 drafts: operator and the data of user and operator come after from, to and id.
+/// Events of the ERC-821 drafts: after from, to and id come the operator and the data of user and operator.
 abstract contract Erc821 is Ownership {
     event Transfer(
         address indexed from,
@@ -17,11 +17,11 @@ abstract contract Erc821 is Ownership {
     event Destroy(address indexed holder, uint256 indexed assetId, address indexed operator);
 
     function announce(address from, address to, uint256 id) internal virtual override {
-        // A mint carries what was written about the asset, a transfer carries nothing.
+        // A mint carries the description of the asset, a transfer carries no data.
         emit Transfer(from, to, id, msg.sender, from == address(0) ? bytes("0,\"a parcel of land\",\"\"") : bytes(""), "");
     }
 
-    /// As the earliest logic did: mints and burns have events of their own.
+    /// Announces as the earliest logic did, with separate events for mints and burns.
     function announceCreation(address from, address to, uint256 id) internal {
         if (from == address(0)) emit Create(to, id, msg.sender, "0,\"a parcel of land\",\"\"");
         else if (to == address(0)) emit Destroy(from, id, msg.sender);
@@ -29,7 +29,7 @@ abstract contract Erc821 is Ownership {
     }
 }
 
-/// A registry of the first draft, before ERC-165.
+/// A registry of the first draft, which is older than ERC-165.
 contract AssetRegistry is Erc821 {
     string public constant name = "Asset Registry";
     string public constant symbol = "AST";
@@ -44,7 +44,7 @@ contract CreatingRegistry is Erc821 {
     }
 }
 
-/// Decentraland's LAND: one address, and logic that was replaced twice. Each logic announces a transfer in its own way.
+/// Decentraland's LAND: one address with logic that was replaced twice. Each logic announces transfers in its own way.
 contract Land is Erc821 {
     event Transfer(address indexed from, address indexed to, uint256 indexed assetId, address operator, bytes userData);
     event Transfer(address indexed from, address indexed to, uint256 indexed assetId);
@@ -52,7 +52,8 @@ contract Land is Erc821 {
     string public constant name = "Decentraland LAND";
     string public constant symbol = "LAND";
     uint256 public constant decimals = 0;
-    /// 0 and 1: the two drafts, 2: ERC-721, 3: ERC-721 beside the second draft, which LAND never did, 4: the earliest.
+    /// 0 and 1: the two drafts. 2: ERC-721. 3: ERC-721 and the second draft together, which LAND never did. 4: the
+    /// earliest.
     uint256 public logic;
 
     function upgrade(uint256 to) external {

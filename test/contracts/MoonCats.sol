@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// A rescue of cats with the events of MoonCats: a cat is named by five bytes, and Transfer tells a number of cats only.
+/// The events of MoonCats: a cat has a name of five bytes, and Transfer carries only a number of cats.
 contract MoonCats {
     event CatRescued(address indexed to, bytes5 indexed catId);
     event Transfer(address indexed from, address indexed to, uint256 value);
@@ -24,7 +24,7 @@ contract MoonCats {
         emit CatRescued(to, catId);
     }
 
-    /// A genesis cat has no owner before it is adopted.
+    /// Gives a genesis cat to its first owner. It has no owner before.
     function adoptGenesisCat(address to, bytes5 catId) external {
         require(catOwners[catId] == address(0), "rescued");
         balanceOf[address(0)]++;

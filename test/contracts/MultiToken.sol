@@ -4,7 +4,7 @@ pragma solidity ^0.8.20;
 import {ERC1155} from "@openzeppelin/contracts/token/ERC1155/ERC1155.sol";
 import {ERC1155Supply} from "@openzeppelin/contracts/token/ERC1155/extensions/ERC1155Supply.sol";
 
-/// An OpenZeppelin ERC-1155 with supplies. Its batches may repeat an id and may carry amounts of zero.
+/// An OpenZeppelin ERC-1155 with supplies. Its batches may repeat an id and may contain amounts of zero.
 contract MultiToken is ERC1155Supply {
     string public name;
     string public symbol;
@@ -30,7 +30,7 @@ contract MultiToken is ERC1155Supply {
         _burnBatch(from, ids, amounts);
     }
 
-    /// Announces the URI of one id, as EIP-1155 asks for when it changes.
+    /// Announces the URI of one id. EIP-1155 requires this event when a URI changes.
     function announceURI(string calldata value, uint256 id) external {
         emit URI(value, id);
     }

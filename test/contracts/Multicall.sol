@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// The parts of Multicall3's interface that readers use, under the same signatures.
+/// The functions of Multicall3 that the service calls, with the same signatures.
 contract Multicall {
     struct Call3 {
         address target;

@@ -4,12 +4,12 @@ pragma solidity ^0.8.20;
 import {ERC1967Proxy} from "@openzeppelin/contracts/proxy/ERC1967/ERC1967Proxy.sol";
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 
-/// A proxy in front of an ERC-721: the code at its address says nothing about the standard.
+/// A proxy in front of an ERC-721. The code at its address doesn't show the standard.
 contract NftProxy is ERC1967Proxy {
     constructor(address implementation, bytes memory call_) ERC1967Proxy(implementation, call_) {}
 }
 
-/// The implementation behind the proxy. Its name lives in the proxy's storage and is set once, by `initialize`.
+/// The implementation behind the proxy. The proxy's storage holds its name, and `initialize` sets it once.
 contract ProxiedNft is ERC721 {
     string private proxiedName;
     string private proxiedSymbol;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// Ownership without any event or ERC-165: what the odd collections below have in common.
+/// Ownership without events and without ERC-165: the common base of the odd collections below.
 abstract contract Ownership {
     mapping(uint256 => address) internal owners;
     mapping(address => uint256) private held;
@@ -45,7 +45,7 @@ abstract contract Ownership {
     function announce(address from, address to, uint256 id) internal virtual;
 }
 
-/// ERC-721's Transfer in all but the index on the id: three topics and the id as data, exactly the shape of ERC-20.
+/// ERC-721's Transfer without the index on the id: three topics and the id as data, exactly the shape of ERC-20.
 contract ThreeTopicNft is Ownership {
     event Transfer(address indexed from, address indexed to, uint256 tokenId);
 
@@ -57,7 +57,7 @@ contract ThreeTopicNft is Ownership {
     }
 }
 
-/// ERC-721's events and ownerOf and nothing else: no ERC-165, no name, no symbol, no URIs.
+/// Only the events and the ownerOf of ERC-721: no ERC-165, no name, no symbol, no URIs.
 contract BareNft is Ownership {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
@@ -66,7 +66,7 @@ contract BareNft is Ownership {
     }
 }
 
-/// An ERC-721 whose name and symbol are bytes32 instead of strings.
+/// An ERC-721 with name and symbol as bytes32 and not as strings.
 contract Bytes32Nft is Ownership {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
@@ -87,7 +87,7 @@ contract Bytes32Nft is Ownership {
     }
 }
 
-/// Claims to be ERC-721 and ERC-1155 at once and emits both kinds of event for one movement.
+/// Claims to be both ERC-721 and ERC-1155, and emits both kinds of event for each movement.
 contract Hybrid is Ownership {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
     event TransferSingle(
@@ -111,7 +111,7 @@ contract Hybrid is Ownership {
     }
 }
 
-/// As CryptoCats: CryptoPunks' event for a first owner, and events and views of its own for all that follows.
+/// CryptoCats: the first owner is announced by CryptoPunks' event, everything later by events and views of its own.
 contract AssignedCats {
     event Assign(address indexed to, uint256 catIndex);
     event Transfer(address indexed from, address indexed to, uint256 value);
@@ -128,7 +128,7 @@ contract AssignedCats {
         emit Assign(msg.sender, index);
     }
 
-    /// The value is the cat here, and a number of cats where one is sold.
+    /// The event's value is the cat's index here. In a sale it would be a number of cats.
     function transfer(address to, uint256 index) external {
         require(catIndexToAddress[index] == msg.sender, "not the owner");
         catIndexToAddress[index] = to;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.20;
 import {ERC1967Proxy} from "@openzeppelin/contracts/proxy/ERC1967/ERC1967Proxy.sol";
 import {Ledger} from "./Tokens.sol";
 
-/// Says of its decimals what no token can mean.
+/// Reports decimals that no token can have.
 contract AbsurdDecimalsToken is Ledger {
     string public constant name = "Absurd";
     string public constant symbol = "ABS";
@@ -15,7 +15,7 @@ contract AbsurdDecimalsToken is Ledger {
     }
 }
 
-/// Has decimals() and refuses to answer.
+/// Has decimals(), but the call reverts.
 contract MuteDecimalsToken is Ledger {
     string public constant name = "Mute";
     string public constant symbol = "MUTE";
@@ -25,7 +25,7 @@ contract MuteDecimalsToken is Ledger {
     }
 }
 
-/// Everybody's balance can be scaled down at once, without an event.
+/// A token that can scale down all balances at once, without an event.
 contract RebasingToken {
     event Transfer(address indexed from, address indexed to, uint256 value);
 
@@ -62,13 +62,13 @@ contract RebasingToken {
     }
 }
 
-/// A price feed: decimals and a description, and no token.
+/// A price feed: it has decimals and a description, but it is not a token.
 contract PriceFeed {
     uint8 public constant decimals = 8;
     string public constant description = "TKN / USD";
 }
 
-/// A token behind a proxy, set up by the call that comes with its creation.
+/// A token behind a proxy. The constructor's call sets it up.
 contract TokenProxy is ERC1967Proxy {
     constructor(address implementation, bytes memory call_) ERC1967Proxy(implementation, call_) {}
 }

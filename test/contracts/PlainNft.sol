@@ -3,7 +3,7 @@ pragma solidity ^0.8.20;
 
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 
-/// An ordinary OpenZeppelin ERC-721 that anybody may mint from and burn in.
+/// An ordinary OpenZeppelin ERC-721 in which any account may mint and burn.
 contract PlainNft is ERC721 {
     string private base;
     string private suffix;
@@ -14,7 +14,7 @@ contract PlainNft is ERC721 {
         _mint(to, id);
     }
 
-    /// One Transfer for each of `count` ids from `firstId` on.
+    /// Emits one Transfer for each of `count` ids from `firstId` on.
     function mintMany(address to, uint256 firstId, uint256 count) external {
         for (uint256 i = 0; i < count; i++) _mint(to, firstId + i);
     }
@@ -23,12 +23,12 @@ contract PlainNft is ERC721 {
         _burn(id);
     }
 
-    /// Moves a token whoever owns it, so that a test needs no approvals.
+    /// Moves a token without an approval, so that a test needs none.
     function move(address from, address to, uint256 id) external {
         _transfer(from, to, id);
     }
 
-    /// A token's URI is `base`, the id in decimal, `suffix`. Without a base it has none.
+    /// Sets the token URIs to `base`, the id in decimal, `suffix`. Without a base the tokens have no URI.
     function setBaseURI(string calldata base_, string calldata suffix_) external {
         base = base_;
         suffix = suffix_;

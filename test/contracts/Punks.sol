@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// A market of pre-standard tokens with the events of CryptoPunks, its well-known fault in accepted bids included.
+/// A market of tokens older than the standards, with the events of CryptoPunks and its known fault in accepted bids.
 contract Punks {
     struct Offer {
         bool open;
@@ -46,7 +46,7 @@ contract Punks {
         _;
     }
 
-    /// First assignment; as in the early days an owner may still be replaced by another assignment.
+    /// First assignment. A later assignment may still replace the owner, as in the first days of CryptoPunks.
     function setInitialOwner(address to, uint256 index) external exists(index) {
         address previous = punkIndexToAddress[index];
         if (previous != address(0)) balanceOf[previous]--;
@@ -102,8 +102,8 @@ contract Punks {
         emit PunkBidEntered(index, msg.value, msg.sender);
     }
 
-    /// The fault: the bid is a reference into storage and is cleared before the event reads it, so PunkBought names
-    /// the zero address and no value. Only the Transfer just before it tells who the buyer is.
+    /// The fault: the bid is a reference into storage, and it is cleared before the event reads it. So PunkBought has
+    /// the zero address and no value. Only the Transfer just before it names the buyer.
     function acceptBidForPunk(uint256 index, uint256 minPrice) external owned(index) {
         Bid storage bid = punkBids[index];
         require(bid.open && bid.value >= minPrice, "no such bid");

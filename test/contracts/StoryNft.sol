@@ -3,8 +3,8 @@ pragma solidity ^0.8.20;
 
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 
-/// An ERC-721 whose tokens each have the URI they were given, or that of a common base, or none; some burn all gas
-/// when asked. It announces changes as ERC-4906 has it, when told to.
+/// An ERC-721 in which a token has its own URI, a common base, or no URI. For some tokens the call burns all gas.
+/// On request it announces changes by the events of ERC-4906.
 contract StoryNft is ERC721 {
     event MetadataUpdate(uint256 _tokenId);
     event BatchMetadataUpdate(uint256 _fromTokenId, uint256 _toTokenId);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// The least that is an ERC-721 collection to a reader, so that its code can be put at a thousand addresses.
+/// The smallest contract that is indexed as an ERC-721 collection, so that its code can be put at a thousand addresses.
 contract TinyNft {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
@@ -11,7 +11,7 @@ contract TinyNft {
         return id == 0x80ac58cd || id == 0x01ffc9a7;
     }
 
-    /// Mints a token, or moves it whoever owns it.
+    /// Mints a token, or moves it without an approval.
     function move(uint256 id, address to) external {
         emit Transfer(ownerOf[id], to, id);
         ownerOf[id] = to;

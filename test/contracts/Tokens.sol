@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.20;
 
-/// The bookkeeping of an ERC-20 that anybody may mint from, without a word about its name.
+/// The balances of an ERC-20 in which any account may mint. It has no name and no symbol.
 abstract contract Ledger {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -46,7 +46,7 @@ abstract contract Ledger {
     }
 }
 
-/// An ordinary ERC-20. Everything is in storage, so its runtime code works at any address once `init` was called there.
+/// An ordinary ERC-20. It keeps everything in storage, so its runtime code works at any address after a call of `init`.
 contract TestToken is Ledger {
     string public name;
     string public symbol;
@@ -66,7 +66,7 @@ contract TestToken is Ledger {
     }
 }
 
-/// Name and symbol as bytes32, the way MKR has them.
+/// An ERC-20 with name and symbol as bytes32, like MKR.
 contract Bytes32Token is Ledger {
     bytes32 public name;
     bytes32 public symbol;
@@ -84,7 +84,7 @@ contract NoDecimalsToken is Ledger {
     string public constant symbol = "NODEC";
 }
 
-/// Keeps `feeBps` ten-thousandths of each transfer for itself, so the receiver gets less than was sent.
+/// Keeps `feeBps` ten-thousandths of each transfer, so the receiver gets less than was sent.
 contract FeeToken is Ledger {
     string public name;
     string public symbol;

@@ -3,7 +3,7 @@ pragma solidity ^0.8.20;
 
 import {Ownership} from "./OddNfts.sol";
 
-/// An ERC-721 that can be told to say nothing of what it does.
+/// An ERC-721 that can be switched to emit no events.
 contract SilentNft is Ownership {
     event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
@@ -24,7 +24,7 @@ contract SilentNft is Ownership {
     }
 }
 
-/// Lists its tokens itself, in the order of their mints.
+/// Enumerates its tokens in the order of their mints.
 contract EnumeratedNft is SilentNft {
     uint256[] private all;
 
@@ -42,7 +42,7 @@ contract EnumeratedNft is SilentNft {
     }
 }
 
-/// Its supply counts what was ever minted and its numbering, not what there is; what is burned still lies in its list.
+/// Supply and enumeration count all tokens ever minted. A burned token stays in the enumeration.
 contract CountingNft is SilentNft {
     uint256 public totalSupply = 1000;
 
@@ -56,7 +56,7 @@ contract CountingNft is SilentNft {
     }
 }
 
-/// Whatever was burned, or was retired before it was minted, is the dead address's.
+/// The dead address owns every token that was burned, or that was retired before its mint.
 contract RetiringNft is SilentNft {
     address private constant DEAD = 0x000000000000000000000000000000000000dEaD;
 
@@ -67,7 +67,7 @@ contract RetiringNft is SilentNft {
     }
 }
 
-/// As SuSquares: all tokens are there from the start, and the contract's own until they are bought.
+/// SuSquares: all tokens exist from the start, and the contract owns them until they are bought.
 contract SquareNft is SilentNft {
     uint256 public constant totalSupply = 10000;
 
@@ -80,14 +80,14 @@ contract SquareNft is SilentNft {
     }
 }
 
-/// Each account's one token, numbered by its address: whatever number is asked about has an owner.
+/// Each account has one token, with its address as the id. So every id has an owner.
 contract AccountNft is SilentNft {
     function ownerOf(uint256 id) public pure override returns (address) {
         return address(uint160(id));
     }
 }
 
-/// Each number has an owner, the deployer's, until it is minted: what could be minted and what was are alike.
+/// The deployer owns each id until it is minted. So minted and unminted ids look the same.
 contract LazyNft is SilentNft {
     address private immutable deployer = msg.sender;
 
@@ -96,7 +96,7 @@ contract LazyNft is SilentNft {
     }
 }
 
-/// Remembers the last owner of what was burned.
+/// Still returns the last owner of a burned token.
 contract GhostNft is SilentNft {
     mapping(uint256 => address) private last;
 

@@ -1,4 +1,4 @@
-/** Text as bytes: whatever it is put together from, it is what the pieces say, one after the other. */
+/** The byte buffer for text: its content is all appended pieces in order. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ByteWriter, piece } from "../../src/core/byte-text.ts";
@@ -41,7 +41,7 @@ function add(out: ByteWriter, [kind, value]: Step): string {
   }
 }
 
-test("it is the pieces one after the other, also beyond its first room", () => {
+test("returns all appended pieces in order, also after the buffer had to grow", () => {
   const out = new ByteWriter();
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(1, 1, 40), (steps, times) => {
@@ -54,7 +54,7 @@ test("it is the pieces one after the other, also beyond its first room", () => {
   );
 });
 
-test("powers of ten and their neighbours", () => {
+test("writes powers of ten and their neighbours exactly", () => {
   const out = new ByteWriter();
   for (let power = 1; power < 2 ** 53; power *= 10) {
     for (const value of [power - 1, power, power + 1]) {
@@ -65,7 +65,7 @@ test("powers of ten and their neighbours", () => {
   }
 });
 
-test("whole numbers below 2^53, of any number of digits", () => {
+test("writes whole numbers below 2^53 of any number of digits", () => {
   const out = new ByteWriter();
   const digits = fc.integer({ min: 1, max: 15 }).chain((count) => fc.nat({ max: 10 ** count }));
   fc.assert(
@@ -78,7 +78,7 @@ test("whole numbers below 2^53, of any number of digits", () => {
   );
 });
 
-test("what failed half-way is forgotten, and so is what was there before", () => {
+test("drops the text of an unfinished or earlier use when it starts again", () => {
   const out = new ByteWriter();
   out.start();
   out.ascii("first");

@@ -1,4 +1,4 @@
-/** The small parts everything stands on: addresses, redaction, retry, lifecycle. */
+/** The small parts below all others: addresses, redaction, retry, lifecycle. */
 import { describe, expect, test } from "bun:test";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { AppError, redact } from "../../src/core/errors.ts";
@@ -9,12 +9,12 @@ import { retry } from "../../src/core/retry.ts";
 
 describe("addresses", () => {
   const checksummed = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
-  test("any one case, or the right checksum", () => {
+  test("are accepted in lower case, in upper case, or with the right checksum", () => {
     for (const text of [checksummed, checksummed.toLowerCase(), `0x${checksummed.slice(2).toUpperCase()}`]) {
       expect(parseAddress(text)).toBe(checksummed.toLowerCase() as never);
     }
   });
-  test("anything else is none", () => {
+  test("are refused in any other form", () => {
     const wrong = checksummed.replace("BC", "bC");
     for (const text of [
       wrong,
@@ -28,7 +28,7 @@ describe("addresses", () => {
       expect(parseAddress(text)).toBeUndefined();
     }
   });
-  test("quantities are hex and exact", () => {
+  test("come with quantities that are parsed from hex exactly", () => {
     expect(parseQuantity("0x1f")).toBe(31);
     for (const bad of ["31", "0x", "-0x1", "0x20000000000000", 31, null]) expect(() => parseQuantity(bad)).toThrow();
   });
@@ -36,12 +36,12 @@ describe("addresses", () => {
 
 describe("redaction", () => {
   const secret = "https://user:pass@rpc.example/v3/SECRET?key=SECRET";
-  test("in errors, their meta and their causes' place in the log", () => {
+  test("removes secrets from errors, from their meta, and from logged causes", () => {
     const error = new AppError(`no answer from ${secret}`, { code: "x", meta: { where: secret } });
     expect(JSON.stringify([error.message, error.meta])).not.toContain("SECRET");
     expect(redact(`postgres://u:SECRET@h/db and wss://h/SECRET`)).toBe("postgres://[redacted] and wss://[redacted]");
   });
-  test("in log lines, whatever is passed", () => {
+  test("removes secrets from every value passed to the logger", () => {
     const lines: string[] = [];
     const logger = createLogger("debug", { write: (line) => lines.push(line) });
     logger.error(
@@ -57,7 +57,7 @@ describe("redaction", () => {
 
 describe("retry", () => {
   const instant: Clock = { ...systemClock, random: () => 0.5, sleep: async () => undefined };
-  test("repeats what is retryable, stops at what is not, gives up in the end", async () => {
+  test("repeats a retryable error, stops at any other error, and gives up after the last attempt", async () => {
     const run = async (errors: AppError[]) => {
       let attempts = 0;
       const work = async () => {
@@ -77,7 +77,7 @@ describe("retry", () => {
 });
 
 describe("lifecycle", () => {
-  test("stops loops first, then closes in reverse order; a failing task is logged by name", async () => {
+  test("stops loops first, then closes in reverse order, and logs a failing task by name", async () => {
     const lines: string[] = [];
     const lifecycle = new Lifecycle(createLogger("error", { write: (line) => lines.push(line) }));
     const order: string[] = [];
@@ -96,7 +96,7 @@ describe("lifecycle", () => {
     expect(lines).toHaveLength(1);
     expect(JSON.parse(lines[0] as string)).toMatchObject({ task: "broken", level: "error" });
   });
-  /** Waits are over in the next turn of the event loop. */
+  /** Ends every wait in the next turn of the event loop. */
   const hasty: Clock = {
     ...systemClock,
     after: (_ms, callback) => {
@@ -106,7 +106,7 @@ describe("lifecycle", () => {
   };
   const never = new Promise<void>(() => undefined);
 
-  test("what does not end is named and not waited for; the log comes last, when loops could still end", async () => {
+  test("names tasks that do not end and stops waiting for them, and closes the log after all loops", async () => {
     const lines: string[] = [];
     const lifecycle = new Lifecycle(createLogger("warn", { write: (line) => lines.push(line) }), hasty);
     const order: string[] = [];
@@ -131,7 +131,7 @@ describe("lifecycle", () => {
       ["warn", "stuck loop"],
     ]);
   });
-  test("nothing starts once it stops", async () => {
+  test("starts no task after the stop", async () => {
     const lifecycle = new Lifecycle(silentLogger);
     await lifecycle.stop();
     let ran = false;

@@ -1,8 +1,8 @@
-/** Background work on the request thread: in slices, of which one at a time comes between requests. */
+/** Background work on the thread that serves requests. It runs in slices, one per turn of the event loop. */
 import { expect, test } from "bun:test";
 import { yieldToEventLoop } from "../../src/core/background.ts";
 
-test("however many wait, one goes on in a turn of the event loop, in order, and each of them in the end", async () => {
+test("runs one slice per event-loop turn, in turns between the waiting tasks, until all have ended", async () => {
   const slices: string[] = [];
   const turns: number[] = [];
   let isOver = false;

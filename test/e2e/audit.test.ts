@@ -1,6 +1,6 @@
 /**
- * The self-audit on a real chain: no drift while the events tell the truth, and drift once the state is another; tokens
- * that contracts have owners of and never told about.
+ * The self-audit on a real chain: it finds no drift while the events are true, and drift once the state differs. It
+ * also finds tokens that have owners in the contract but no log.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, keccak256, zeroPadValue } from "ethers";
@@ -10,10 +10,10 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { createLogger } from "../../src/core/logger.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-/** Where OpenZeppelin's ERC721 keeps its owners: after name and symbol. */
+/** Storage slot of the owners in OpenZeppelin's ERC721, after name and symbol. */
 const OWNERS_SLOT = 2;
 
 let anvil: Anvil;
@@ -41,13 +41,13 @@ async function metric(name: string): Promise<number> {
   return Number(new RegExp(`^${name}\\{chain="eth"\\} (\\d+)$`, "m").exec(text)?.[1] ?? Number.NaN);
 }
 
-test("holdings of both kinds are checked, and none drifts; a state that no event told of does", async () => {
+test("finds no drift in true holdings of both kinds, and finds a state that no event explains", async () => {
   for (const { address } of [plain, multi]) await synced(service, address);
   await eventually("60 holdings were checked", async () =>
     (await metric("audit_holdings_checked_total")) >= 60 ? true : undefined,
   );
   expect(await metric("audit_drift_total")).toBe(0);
-  // The owners are written over, and no event says so.
+  // The test overwrites the owners without any event.
   const thief = zeroPadValue(anvil.accounts[5] as string, 32);
   for (let id = 0; id < 10; id++) {
     const slot = keccak256(AbiCoder.defaultAbiCoder().encode(["uint256", "uint256"], [id, OWNERS_SLOT]));
@@ -57,7 +57,7 @@ test("holdings of both kinds are checked, and none drifts; a state that no event
   await eventually("drift is counted", async () => ((await metric("audit_drift_total")) > 0 ? true : undefined));
 });
 
-/** Collections that look as if holders were missing, and none is. */
+/** Collections that look as if holders were missing, although none is. */
 const HONEST: readonly [name: string, args: readonly unknown[]][] = [
   ["CountingNft", []],
   ["RetiringNft", []],
@@ -112,21 +112,21 @@ describe("holders that no log explains", () => {
     }
   }
 
-  test("burned, retired, unsold and countless tokens are none, nor is a supply that counts something else", async () => {
+  test("are not reported for burned, retired, unsold or uncountable tokens, or if the supply counts something else", async () => {
     for (const [name, args] of HONEST) {
       const deployed = await make(name, args);
       await use(deployed, name);
       await synced(audited, deployed.address, deployed.blockNumber);
     }
     const before = await metricOf("audit_holdings_checked_total");
-    await eventually("each was audited many times", async () =>
+    await eventually("each collection was audited many times", async () =>
       (await metricOf("audit_holdings_checked_total")) > before + HONEST.length * 150 ? true : undefined,
     );
     expect(await metricOf("audit_unexplained_holders_total")).toBe(0);
     expect(warnings.filter((line) => String(line["msg"]).includes("holders"))).toEqual([]);
   });
 
-  /** Waits for the one warning about the contract. */
+  /** Waits for warnings about the contract and returns them. */
   const warningOf = (address: string) =>
     eventually(`a warning about ${address}`, async () => {
       const lines = warnings.filter((line) => line["address"] === address.toLowerCase());
@@ -134,35 +134,38 @@ describe("holders that no log explains", () => {
     });
 
   test.each([
-    ["beside those that are listed", "SilentNft", [500], [501]],
-    ["where none is listed", "SilentNft", [], [2]],
-    ["that the contract lists itself, wherever they are", "EnumeratedNft", [3n ** 90n], [7n ** 80n, 5n ** 70n]],
-    ["below the contract's own count", "RetiringNft", [40], Array.from({ length: 400 }, (_, i) => i + 3_000)],
-  ] as [string, string, (number | bigint)[], (number | bigint)[]][])("%s", async (_, name, told, silent) => {
-    const { address, contract } = await make(name);
-    for (const id of told) await transact(anvil, contract, "mint", [people[0], id]);
-    await transact(anvil, contract, "setSilent", [true]);
-    for (const id of silent.filter((id) => !told.includes(id)))
-      await transact(anvil, contract, "mint", [people[1], id]);
-    const last = Number(await anvil.send("eth_blockNumber"));
-    const { body } = await synced(audited, address, last);
-    expect(body.result.map((record: { token_id: string }) => record.token_id)).toEqual(told.map(String));
-    const found = await metricOf("audit_unexplained_holders_total");
-    const [warning] = await warningOf(address);
-    const supply = { EnumeratedNft: told.length + silent.length, RetiringNft: 10_000 }[name];
-    expect(warning).toMatchObject({
-      level: "warn",
-      chain: "eth",
-      owner: people[1]?.toLowerCase(),
-      listed: told.length,
-      ...(supply === undefined ? {} : { totalSupply: String(supply) }),
-    });
-    expect(silent.map(String)).toContain(String(warning?.["tokenId"]));
-    expect(Number(warning?.["block"])).toBeGreaterThanOrEqual(last);
-    await eventually("it is found again", async () =>
-      (await metricOf("audit_unexplained_holders_total")) > found + 2 ? true : undefined,
-    );
-    // The operator was told once.
-    expect(await warningOf(address)).toHaveLength(1);
-  });
+    ["beside listed tokens", "SilentNft", [500], [501]],
+    ["in a collection without listed tokens", "SilentNft", [], [2]],
+    ["among ids that the contract enumerates itself", "EnumeratedNft", [3n ** 90n], [7n ** 80n, 5n ** 70n]],
+    ["below the contract's total supply", "RetiringNft", [40], Array.from({ length: 400 }, (_, i) => i + 3_000)],
+  ] as [string, string, (number | bigint)[], (number | bigint)[]][])(
+    "are reported %s",
+    async (_, name, told, silent) => {
+      const { address, contract } = await make(name);
+      for (const id of told) await transact(anvil, contract, "mint", [people[0], id]);
+      await transact(anvil, contract, "setSilent", [true]);
+      for (const id of silent.filter((id) => !told.includes(id)))
+        await transact(anvil, contract, "mint", [people[1], id]);
+      const last = Number(await anvil.send("eth_blockNumber"));
+      const { body } = await synced(audited, address, last);
+      expect(body.result.map((record: { token_id: string }) => record.token_id)).toEqual(told.map(String));
+      const found = await metricOf("audit_unexplained_holders_total");
+      const [warning] = await warningOf(address);
+      const supply = { EnumeratedNft: told.length + silent.length, RetiringNft: 10_000 }[name];
+      expect(warning).toMatchObject({
+        level: "warn",
+        chain: "eth",
+        owner: people[1]?.toLowerCase(),
+        listed: told.length,
+        ...(supply === undefined ? {} : { totalSupply: String(supply) }),
+      });
+      expect(silent.map(String)).toContain(String(warning?.["tokenId"]));
+      expect(Number(warning?.["block"])).toBeGreaterThanOrEqual(last);
+      await eventually("a holder is found again", async () =>
+        (await metricOf("audit_unexplained_holders_total")) > found + 2 ? true : undefined,
+      );
+      // There is one warning per collection.
+      expect(await warningOf(address)).toHaveLength(1);
+    },
+  );
 });

@@ -1,6 +1,5 @@
 /**
- * One URL in front of several nodes, of which half answer from behind: what is served is true at its block, and it is not
- * late by more than a few looks.
+ * One URL in front of several nodes of which half lag: every page is true at its block, and at most a few polls late.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +9,7 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { type Balancer, startBalancer } from "../support/balancer.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(120_000);
 
 let anvil: Anvil;
@@ -21,7 +20,7 @@ let nft: Deployed;
 const height = async (): Promise<number> => Number(await anvil.send("eth_blockNumber"));
 const mint = (id: number) => transact(anvil, nft.contract, "mint", [anvil.accounts[1], BigInt(id)]);
 const TOKENS = 6;
-/** What the follower and its requests waited for, in ms. The audit and the lists have longer waits of their own. */
+/** Waits of the follower and its requests, in ms. The audit and the lists have longer waits of their own. */
 const waits: number[] = [];
 const clock: Clock = {
   ...systemClock,
@@ -47,7 +46,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-test("each block is followed soon, and exactly, whichever node answers", async () => {
+test("follows each block soon and exactly, whichever node answers", async () => {
   isWatched = true;
   for (let id = 2; id <= TOKENS; id++) {
     await mint(id);
@@ -58,6 +57,6 @@ test("each block is followed soon, and exactly, whichever node answers", async (
     );
   }
   expect(balancer.counts.behind).toBeGreaterThan(balancer.counts.all / 4);
-  // Blocks of a second: no failed look, and no failed request, is followed by a longer wait.
+  // With blocks every second, no failed poll or request is followed by a longer wait.
   expect(Math.max(...waits)).toBeLessThanOrEqual(1_000);
 });

@@ -1,7 +1,7 @@
 /**
- * The service as a process whose ground gives way: a full disk, a file that cannot be written or is damaged, a stop with
- * work in flight, a PostgreSQL that goes away. What was acknowledged stays, and the work goes on or the start is refused
- * in words.
+ * The service as a process when its environment fails: a full disk, a file that is read-only or damaged, a stop with
+ * work in flight, a PostgreSQL that goes away. Acknowledged events stay, and the work continues or the start is refused
+ * with a reason.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -22,14 +22,14 @@ import { startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const BLOCKS = 120;
 const PER_BLOCK = 20;
-/** Blocks without a log between the two halves of the history: the second one is asked for in requests of its own. */
+/** Blocks without a log between the two halves of the history, so that the second half needs requests of its own. */
 const QUIET = 2_200;
-/** Blocks the node answers for at once: some fifty appends. */
+/** Maximum blocks per request: some fifty appends. */
 const RANGE = 50;
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
@@ -37,9 +37,9 @@ let anvil: Anvil;
 let nft: Deployed;
 let node: RpcProxy;
 let owners: string[];
-/** While it is there, the second half of the history is not answered. */
+/** While set, the node doesn't answer for the second half of the history. */
 let gate: PromiseWithResolvers<void> | undefined;
-/** What was started by a test, ended after it. */
+/** Everything a test started. It is stopped after the test. */
 const started: { stop(): Promise<unknown> }[] = [];
 
 beforeAll(async () => {
@@ -106,11 +106,11 @@ async function eventsOf(logUrl: string): Promise<Recorded[]> {
 }
 
 const isUnderWay = (logUrl: string) =>
-  eventually("the backfill is under way", async () => ((await eventsOf(logUrl)).length > 4 ? true : undefined));
+  eventually("the backfill has begun", async () => ((await eventsOf(logUrl)).length > 4 ? true : undefined));
 
 type Get = (path: string) => Promise<Response>;
 
-/** All pages, once the listing is complete, are what was minted. */
+/** Checks that the complete listing, page by page, equals the mints. */
 async function expectTruth(get: Get, ms = 20_000): Promise<void> {
   const listed = new Map<string, string>();
   for (let cursor: string | null = ""; cursor !== null; ) {
@@ -131,7 +131,7 @@ async function expectTruth(get: Get, ms = 20_000): Promise<void> {
   expect(listed.size).toBe(owners.length);
 }
 
-/** Runs the program, which ends by itself. */
+/** Runs the program until it ends by itself. */
 async function refusedStart(logUrl: string): Promise<{ code: number; words: string }> {
   const child = Bun.spawn([process.execPath, MAIN], {
     env: { PATH: process.env["PATH"] ?? "", PORT: "0", API_KEYS: TEST_KEY, ...environmentOf(logUrl) },
@@ -146,7 +146,7 @@ async function refusedStart(logUrl: string): Promise<{ code: number; words: stri
   return { code, words };
 }
 
-/** A log with the whole collection in it. */
+/** Returns the URL of a log that contains the whole collection. */
 async function filledLog(): Promise<string> {
   const logUrl = temporaryLogUrl();
   const service = await startServiceProcess(environmentOf(logUrl));
@@ -158,7 +158,7 @@ async function filledLog(): Promise<string> {
 
 const fileOf = (logUrl: string): string => logUrl.slice("sqlite://".length);
 
-/** The service with a limit on the size of the files it writes, in blocks of 1,024 bytes: a disk that is full. */
+/** Starts the service with a limit on file sizes, in blocks of 1,024 bytes, which acts like a full disk. */
 async function limitedProcess(logUrl: string, kilobytes: number) {
   const script = `ulimit -f ${kilobytes}; trap "" XFSZ; exec "$0" "$1"`;
   const child = Bun.spawn(["bash", "-c", script, process.execPath, MAIN], {
@@ -190,8 +190,8 @@ async function limitedProcess(logUrl: string, kilobytes: number) {
   return { get, stop, isRunning: () => child.exitCode === null && child.signalCode === null };
 }
 
-describe("a disk that is full", () => {
-  test("stops the writing and nothing else; with room again the work goes on", async () => {
+describe("a full disk", () => {
+  test("stops only the writing, which continues when there is room again", async () => {
     const logUrl = temporaryLogUrl();
     const limited = await limitedProcess(logUrl, 200);
     await limited.get(path());
@@ -200,7 +200,7 @@ describe("a disk that is full", () => {
       Math.max(statSync(file).size, statSync(`${file}-wal`).size) > 190 * 1_024 ? true : undefined,
     );
     const before = await eventsOf(logUrl);
-    // It still answers, and says that it is not done.
+    // The service still answers, and reports that indexing is unfinished.
     const answer = await limited.get(path());
     expect(answer.status).toBeLessThan(500);
     expect(limited.isRunning()).toBe(true);
@@ -212,7 +212,7 @@ describe("a disk that is full", () => {
 });
 
 describe("a database file", () => {
-  test("that is damaged, cut off or something else is refused in words", async () => {
+  test("that is damaged, truncated or not a log is refused with a reason", async () => {
     const whole = fileOf(await filledLog());
     const folder = mkdtempSync(join(tmpdir(), "damaged-"));
     started.push({ stop: async () => rmSync(folder, { recursive: true, force: true }) });
@@ -234,7 +234,7 @@ describe("a database file", () => {
     }
   }, 40_000);
 
-  test("with a record that was changed by hand is not served from", async () => {
+  test("with a record changed by hand is not served", async () => {
     const logUrl = await filledLog();
     const database = new Database(fileOf(logUrl));
     database.run(
@@ -242,7 +242,7 @@ describe("a database file", () => {
     );
     database.close();
     const service = await processOf(logUrl);
-    const answer = await eventually("an answer that is not for later", async () => {
+    const answer = await eventually("the service gives a final answer", async () => {
       const response = await service.get(path());
       return response.status === 202 ? undefined : response;
     });
@@ -250,10 +250,10 @@ describe("a database file", () => {
     await expect(eventsOf(logUrl)).rejects.toThrow("damaged");
   }, 40_000);
 
-  test("that may not be written is refused in words", async () => {
+  test("that is read-only is refused with a reason", async () => {
     const logUrl = await filledLog();
     const file = fileOf(logUrl);
-    // Root writes where others may not, except into a file that is immutable.
+    // Root may write to a read-only file, but not to an immutable one.
     if (process.getuid?.() === 0) {
       const made = Bun.spawnSync(["chattr", "+i", file]);
       if (made.exitCode !== 0) {
@@ -272,7 +272,7 @@ describe("a database file", () => {
   }, 40_000);
 });
 
-test("a stop with work in flight ends with 0, and the next start goes on", async () => {
+test("ends with exit code 0 on a stop with work in flight, and continues after the next start", async () => {
   const logUrl = temporaryLogUrl();
   gate = Promise.withResolvers();
   const service = await processOf(logUrl);
@@ -294,7 +294,7 @@ describe("PostgreSQL", () => {
   }, 60_000);
   afterAll(() => postgres.stop());
 
-  test("goes away in mid-backfill and comes back: the work goes on by itself", async () => {
+  test("may go away during a backfill, which continues by itself when it is back", async () => {
     const logUrl = await postgres.createDatabase();
     gate = Promise.withResolvers();
     const service = await processOf(logUrl);
@@ -302,8 +302,8 @@ describe("PostgreSQL", () => {
     await isUnderWay(logUrl);
     const before = await eventsOf(logUrl);
     await postgres.stopServer({ abruptly: true });
-    // It is seen to be gone: what has to be read cannot be.
-    await eventually("the service notices", async () => {
+    // A request that must read the log shows that the service has noticed.
+    await eventually("the service has noticed", async () => {
       const { status } = await service.get(`/api/v2/nft/${`0x${"7".repeat(40)}`}`);
       return status >= 500 ? true : undefined;
     });

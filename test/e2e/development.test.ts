@@ -1,6 +1,6 @@
 /**
- * Nodes that call their newest block final. A development node takes it back with the next `evm_revert`, so its blocks are
- * final by depth; a chain with instant finality is believed. (Hardhat and Ganache themselves: `test/long`.)
+ * Nodes that report their newest block as final. A development node may revert it with `evm_revert`, so its blocks are
+ * final by depth. A chain with instant finality is trusted. (`test/long` runs Hardhat and Ganache themselves.)
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { recordingLogger, WARN } from "../support/logged.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 let anvil: Anvil;
@@ -29,7 +29,7 @@ test.each([
   ["Ganache/v7.9.2/EthereumJS TestRPC/v7.9.2/ethereum-js", true],
   ["anvil/v1.7.1", true],
   ["AvalancheGo/v1.13.0/linux-amd64", false],
-])("%s: is it a development node? %p", async (client, isDevelopment) => {
+])("treats %s as a development node: %p", async (client, isDevelopment) => {
   const { logger, lines } = recordingLogger("info");
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: async ({ method, params }) => {

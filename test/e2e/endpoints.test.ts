@@ -1,6 +1,6 @@
 /**
- * Two endpoints of one chain, of which the quicker one, which is asked by preference, comes to be behind: it takes no
- * blocks any more, or is left on a branch that lost. What the other one shows is what counts.
+ * Two endpoints of one chain. The faster, preferred one falls behind: it stops taking blocks, or it stays on a losing
+ * branch. The service must follow the other one.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -14,16 +14,16 @@ import { type LatentProxy, latentProxy } from "../support/latency.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
-/** Newest blocks that a frozen node shows from memory; the older ones are everybody's. */
+/** Number of newest blocks that a frozen node answers from memory. Older blocks are the same on both. */
 const REMEMBERED = 40;
-/** Far enough for the one endpoint always to be the quicker one. */
+/** Delay that always makes the other endpoint the faster one, in ms. */
 const LATE_MS = 30;
 
 interface FreezableNode extends RpcProxy {
-  /** From now on it knows the chain as it is now, whatever becomes of it. */
+  /** Freezes the node at the present chain. */
   freeze(): Promise<void>;
   thaw(): void;
 }
@@ -42,7 +42,7 @@ async function freezable(anvil: Anvil): Promise<FreezableNode> {
     if (method === "eth_blockNumber") return { result: `0x${newest.toString(16)}` };
     if (method === "eth_getBlockByNumber") {
       const number = params[0] === "latest" ? newest : Number(params[0]);
-      // A finalised tag is the node's to move, and final blocks are the same on all branches.
+      // Only the real node moves its finalized tag, and final blocks are the same on all branches.
       return Number.isNaN(number) || number < lowest ? undefined : { result: known.get(number) ?? null };
     }
     if (method === "eth_getLogs") {
@@ -85,7 +85,7 @@ beforeAll(async () => {
   late = await latentProxy(anvil.url, LATE_MS);
   service = await startTestService({ rpcUrl: `${late.url},${quick.url}`, logUrl });
   await synced(service, nft.address, await height());
-  // By now it is known which one is the quicker.
+  // By now the service knows which endpoint is faster.
   await mint(2n);
   await synced(service, nft.address, await height());
 });
@@ -96,7 +96,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-test("an endpoint that takes no blocks any more is passed over", async () => {
+test("skips an endpoint that stops taking blocks", async () => {
   await quick.freeze();
   await mint(3n);
   await anvil.mine(2);
@@ -105,10 +105,10 @@ test("an endpoint that takes no blocks any more is passed over", async () => {
   quick.thaw();
 });
 
-test("a contract deployed after an endpoint's last block is a contract", async () => {
+test("identifies a contract deployed after the frozen endpoint's last block", async () => {
   const fresh = await startTestService({ rpcUrl: `${late.url},${quick.url}`, logUrl: temporaryLogUrl() });
   try {
-    // It knows which one is the quicker, and nobody has found out yet that it is behind.
+    // The service knows which endpoint is faster, and has not yet found out that it lags.
     await synced(fresh, nft.address, await height());
     await quick.freeze();
     const young = await deploy(anvil, await contractArtifact("PlainNft"), ["Young", "YNG"]);
@@ -121,7 +121,7 @@ test("a contract deployed after an endpoint's last block is a contract", async (
   }
 });
 
-test("an endpoint on a branch that lost takes nobody back to it", async () => {
+test("does not return to a losing branch on which one endpoint stays", async () => {
   await quick.freeze();
   await reorg(anvil, 2);
   await mint(4n);

@@ -1,6 +1,6 @@
 /**
- * A fork deeper than finality: the chain broke its own rule. Following stops, loudly; what was known until then is served,
- * marked, and said in the log once.
+ * A fork deeper than finality, which breaks the chain's own rule. Following stops with a clear report. The earlier
+ * state is still served and marked, and the halt is recorded in the log once.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -13,7 +13,7 @@ import { chainStream, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const logUrl = temporaryLogUrl();
@@ -22,7 +22,7 @@ let service: TestService;
 let nft: Deployed;
 
 beforeAll(async () => {
-  // Final is all but the newest two blocks.
+  // All blocks but the newest two are final.
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400, slotsInAnEpoch: 1 });
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Halting", "HLT"]);
   await anvil.mine(20);
@@ -38,7 +38,7 @@ afterAll(async () => {
 
 const height = async (): Promise<number> => Number(await anvil.send("eth_blockNumber"));
 
-test("what is known stays served and is marked, and a shallow fork after it does not unmark it", async () => {
+test("serves the earlier state with a mark, which a later shallow fork does not remove", async () => {
   const head = await height();
   const before = await synced(service, nft.address, head);
   expect(before.headers.has("x-chain-status")).toBe(false);
@@ -63,12 +63,12 @@ test("what is known stays served and is marked, and a shallow fork after it does
   expect((await service.get(`/api/v2/nft/${nft.address}`)).headers.get("x-chain-status")).toBe("halted");
 });
 
-test("after a restart it is still known, and in the log it is said once", async () => {
+test("keeps the halt after a restart, and records it in the log once", async () => {
   await service.stop();
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
   const answer = await service.get(`/api/v2/nft/${nft.address}`);
   expect([answer.body.result.length, answer.headers.get("x-chain-status")]).toEqual([5, "halted"]);
-  await eventually("the node was looked at again", async () => {
+  await eventually("the restarted service has polled the node", async () => {
     const metrics = await (await service.fetch("/metrics")).text();
     return /^chain_halted\{chain="eth"\} 1$/m.test(metrics) ? true : undefined;
   });
@@ -79,7 +79,7 @@ test("after a restart it is still known, and in the log it is said once", async 
   expect(events.filter(({ event }) => event.type === "ChainHalted")).toHaveLength(1);
 });
 
-test("once the chain is forgotten, it is indexed anew; never while a service follows it", async () => {
+test("indexes the chain anew after forget-chain.ts, which refuses to run while a service follows it", async () => {
   const forget = async (...args: string[]) => {
     const script = Bun.spawn([process.execPath, "scripts/forget-chain.ts", ...args], {
       stdout: "pipe",
@@ -100,7 +100,7 @@ test("once the chain is forgotten, it is indexed anew; never while a service fol
   expect((await other.head(stranger)).version).toBe(1);
   await other.close();
 
-  // The fork took the tokens with it.
+  // The fork removed the tokens, so they are minted again.
   await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 3]);
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
   const answer = await synced(service, nft.address, await height());

@@ -1,6 +1,6 @@
 /**
- * The chain's head as it is told: metrics and headers agree with pages at every moment, and a node that went back is seen,
- * and not believed.
+ * The chain's head as the service reports it: metrics and headers always agree with pages, and a node that went back is
+ * reported and not trusted.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { recordingLogger, WARN } from "../support/logged.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const { logger, lines } = recordingLogger("info");
@@ -47,7 +47,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-test("metrics and headers name the head that pages show, at every moment", async () => {
+test("reports the head of the served pages in metrics and headers at every moment", async () => {
   for (let id = 2; id <= 20; id++) {
     const minted = mint(id);
     for (let i = 0; i < 5; i++) {
@@ -69,7 +69,7 @@ test("metrics and headers name the head that pages show, at every moment", async
   expect(await metric("chain_head_age_seconds")).toBeCloseTo(Math.max(0, Date.now() / 1_000 - Number(timestamp)), -1);
 });
 
-test("a page keeps its time along the cursor, and a block that is long final has one, too", async () => {
+test("keeps the time of a page along its cursor, and gives long final blocks a time too", async () => {
   const first = await page("limit=5");
   await mint(100);
   await synced(service, nft.address, await height());
@@ -81,11 +81,11 @@ test("a page keeps its time along the cursor, and a block that is long final has
   expect(old.headers.get("x-as-of-time")).toBe(new Date(Number(timestamp) * 1_000).toISOString());
 });
 
-test("a node that went back to its beginning is said, and nothing of it is told as of now", async () => {
+test("reports a node that went back to its first block, and serves nothing of it as the present", async () => {
   const head = await height();
   await synced(service, nft.address, head);
   const genesis = await anvil.send("eth_getBlockByNumber", ["0x0", false]);
-  // Killed, and started again on an empty folder.
+  // The node answers as if it had been killed and restarted on an empty folder.
   decide = ({ method, params }) => {
     if (method === "eth_blockNumber") return { result: "0x0" };
     if (method === "eth_getBlockByNumber") return { result: Number(params[0]) > 0 ? null : genesis };

@@ -1,6 +1,6 @@
 /**
- * How a collection joins the followed head, on a real chain behind a proxy that counts: what the follower has been told
- * is not asked for again, and still finds what an endpoint left out.
+ * How a collection joins the followed head, on a real chain behind a proxy that counts requests. The follower doesn't
+ * request again what it already knows, and still finds logs that an endpoint omitted.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -9,17 +9,17 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-/** Below anvil's head, by its default: that many blocks are not final. */
+/** Number of blocks below anvil's head that are not final by default. */
 const UNFINALISED = 64;
 let anvil: Anvil;
 let proxy: RpcProxy;
 let service: TestService;
 let first: Deployed;
 let second: Deployed;
-/** The block whose logs no `eth_getLogs` answer has. */
+/** Every `eth_getLogs` answer omits the logs of this block. */
 let hidden = -1;
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-/** Numbers of blocks whose headers were asked for since the last look. */
+/** Numbers of the headers that were requested since the last call. */
 function headersAsked(): number[] {
   const numbers = proxy.calls
     .filter(({ method, params }) => method === "eth_getBlockByNumber" && String(params[0]).startsWith("0x"))
@@ -57,20 +57,20 @@ function headersAsked(): number[] {
   return numbers;
 }
 
-test("the first collection has the follower read the headers that are not final", async () => {
+test("makes the follower read the headers of blocks that are not final for the first collection", async () => {
   const { body } = await synced(service, first.address);
   expect(body.result).toHaveLength(1);
   expect(new Set(headersAsked()).size).toBeGreaterThanOrEqual(UNFINALISED);
 });
 
-test("the second one is checked by those, and what was left out of its logs is found", async () => {
+test("checks the second collection by those headers, and finds its omitted logs", async () => {
   const { body } = await synced(service, second.address);
   expect((body.result as { token_id: string }[]).map(({ token_id }) => token_id).sort()).toEqual(["1", "2"]);
-  // The end of the final history and the head, which says on which branch the node is.
+  // Only the end of the final history and the head, which shows the node's branch.
   expect(headersAsked().length).toBeLessThan(8);
 });
 
-test("the head is the node's at the moment of joining, not the one of the last poll", async () => {
+test("joins at the node's head of that moment, not at the head of the last poll", async () => {
   await transact(anvil, second.contract, "mint", [anvil.accounts[3], 3n]);
   const third = await deploy(anvil, await contractArtifact("PlainNft"), ["Third", "THREE"]);
   await transact(anvil, third.contract, "mint", [anvil.accounts[3], 7n]);

@@ -1,6 +1,6 @@
 /**
- * SIGKILL in mid-backfill, with appends in flight: the next start goes on where the log ends and the final listing is
- * what the contract says. Another process watches the log, so that no version it saw may ever be missing or changed.
+ * SIGKILL during a backfill, with appends in flight. The next start continues where the log ends, and the final listing
+ * equals the contract's state. This process watches the log: no version that it saw may be missing or changed later.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -16,13 +16,13 @@ import { startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const BLOCKS = 150;
 const KILLS = 2;
 
-describe("killed in mid-backfill", () => {
+describe("a service killed during a backfill", () => {
   let anvil: Anvil;
   let nft: Deployed;
   let proxy: RpcProxy;
@@ -36,7 +36,7 @@ describe("killed in mid-backfill", () => {
         await queue(anvil, nft.contract, "mintMany", [to, BigInt(block * 10), 10n]);
       });
     }
-    // Two blocks a request, and one range: many ranges, many appends, so that kills fall between and into them.
+    // Two blocks per request and one range at a time: many appends, so that kills fall between and into them.
     const refusal = { error: { code: -32_003, message: "response too large" } };
     proxy = await startRpcProxy(anvil.url, {
       maxBatch: { calls: 2, refusal },
@@ -58,7 +58,7 @@ describe("killed in mid-backfill", () => {
     ["PostgreSQL", async () => (await sharedPostgres()).createDatabase()],
   ];
   for (const [engine, freshLog] of engines) {
-    test(`over ${engine}: it resumes, and nothing that was acknowledged is lost`, async () => {
+    test(`resumes over ${engine} without losing an acknowledged event`, async () => {
       const logUrl = await freshLog();
       const env = { EVENT_LOG_URL: logUrl, RPC_URL_ETH: proxy.url, RPC_URLS_ONLY: "true" };
       const stream = nftStream(1, nft.address as Address);
@@ -69,13 +69,13 @@ describe("killed in mid-backfill", () => {
         const log = await openLog(logUrl, systemClock, silentLogger);
         await service.get(path);
         const wanted = seen.length + 2 + kill * 3;
-        await eventually(`version ${wanted}`, async () =>
+        await eventually(`the log has version ${wanted}`, async () =>
           (await log.head(stream)).version >= wanted ? true : undefined,
         );
         service.kill("SIGKILL");
         await service.exited;
         const events = await log.read(stream, { limit: 10_000 });
-        // Versions and contents that somebody saw stay what they were.
+        // Every version seen before is unchanged.
         expect(events.slice(0, seen.length)).toEqual(seen as typeof events);
         expect(events.length).toBeGreaterThanOrEqual(wanted);
         seen = events;

@@ -1,6 +1,6 @@
 /**
- * Two processes over one log: each range is appended once, a holder that is killed is relieved within seconds, and one
- * that was stopped for longer than its lease is refused when it wakes up with an append in its hands.
+ * Two processes over one log: each range is appended once, another process takes over within seconds from a killed
+ * lease holder, and a holder that was stopped for longer than its lease is refused when it resumes an append.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -19,23 +19,23 @@ import { type ServiceProcess, startServiceProcess } from "../support/process.ts"
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const BLOCKS = 120;
-/** Blocks the node answers for at once: sixty appends. */
+/** Maximum blocks per request: sixty appends. */
 const RANGE = 2;
-/** A lease runs three seconds, is asked for every second, and the work behind it takes a moment. */
+/** A lease lasts three seconds, it is requested every second, and the work behind it takes a moment. */
 const TAKEN_OVER_MS = 8_000;
 
 let anvil: Anvil;
 let nft: Deployed;
 let minted = 0;
-/** What was started by a test, ended after it. */
+/** Everything a test started. It is stopped after the test. */
 const started: { stop(): Promise<unknown> }[] = [];
 
 beforeAll(async () => {
-  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  // The genesis is in the past, so the follower considers every block overdue and never waits for the next one.
   anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Leased", "LEASE"]);
   for (; minted < BLOCKS; minted++) {
@@ -50,8 +50,8 @@ afterEach(async () => {
 });
 
 /**
- * A node that answers for few blocks at once, behind which each process can be held up on its own; for the second half of
- * the history not before `opened`.
+ * A node that answers for few blocks at once. Each process has its own, so that it can be held up alone. The second
+ * half of the history is answered only after `opened`.
  */
 async function nodeOf(opened?: Promise<void>): Promise<RpcProxy> {
   const proxy = await startRpcProxy(anvil.url, {
@@ -90,7 +90,7 @@ const path = () => `/api/v2/nft/${nft.address}?limit=500&disable_total=false`;
 const eventsOf = (log: EventLog, name = stream()): Promise<Recorded[]> => log.read(name, { limit: 10_000 });
 const versionOf = async (log: EventLog): Promise<number> => (await log.head(stream())).version;
 
-/** Ranges of the log touch and none comes twice: what the witness of two writers reads. */
+/** Checks that the ranges in the log are contiguous and none is repeated. Two writers would break this. */
 async function expectEachRangeOnce(log: EventLog): Promise<void> {
   let next: number | undefined;
   for (const { event } of await eventsOf(log)) {
@@ -101,7 +101,7 @@ async function expectEachRangeOnce(log: EventLog): Promise<void> {
   expect(next).toBeGreaterThan(BLOCKS);
 }
 
-/** The listing is what the contract says, at its head. */
+/** Checks that the listing equals the contract's state at the head. */
 async function expectTruth(service: ServiceProcess, ms = 15_000): Promise<void> {
   const owners = await Promise.all(
     Array.from({ length: minted }, async (_, id) =>
@@ -110,7 +110,7 @@ async function expectTruth(service: ServiceProcess, ms = 15_000): Promise<void> 
   );
   const { hash } = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
   const listed = await eventually(
-    "the listing is the head's",
+    "the listing is at the head",
     async () => {
       const response = await service.get(path());
       const body = (await response.json()) as { status: string; result: { token_id: string; owner_of: string }[] };
@@ -122,13 +122,13 @@ async function expectTruth(service: ServiceProcess, ms = 15_000): Promise<void> 
   expect(listed.map(({ owner_of }) => owner_of)).toEqual(owners);
 }
 
-/** One more token at the head. */
+/** Mints one more token at the head. */
 async function mint(): Promise<void> {
   await transact(anvil, nft.contract, "mint", [anvil.accounts[minted % 8] as string, BigInt(minted)]);
   minted++;
 }
 
-/** Whether somebody is in the middle of a transaction that writes. */
+/** Returns true if some process holds the write lock of the SQLite file. */
 function isLocked(logUrl: string): boolean {
   if (!logUrl.startsWith("sqlite://")) return false;
   const database = new Database(logUrl.slice("sqlite://".length), { readwrite: true });
@@ -143,10 +143,10 @@ function isLocked(logUrl: string): boolean {
   }
 }
 
-/** Stops a process where it holds no lock on the file: such a one keeps everybody from writing, whatever leases say. */
+/** Stops a process at a moment without a lock on the file. A lock would keep all processes from writing. */
 async function stopBetweenWrites(service: ServiceProcess, logUrl: string): Promise<void> {
   const state = () => readFileSync(`/proc/${service.pid}/stat`, "latin1").split(") ")[1]?.[0];
-  await eventually("it is stopped, without a lock", async () => {
+  await eventually("the process is stopped without a lock", async () => {
     service.kill("SIGSTOP");
     if (state() !== "T") return undefined;
     if (!isLocked(logUrl)) return true;
@@ -162,14 +162,14 @@ const engines: [string, () => Promise<string>][] = [
 
 for (const [engine, freshLog] of engines) {
   describe(`two processes over ${engine}`, () => {
-    test("append each range once, and the dead one's work is taken over within seconds", async () => {
+    test("append each range once, and one takes over from the other within seconds of its death", async () => {
       const [logUrl, nodes] = [await freshLog(), [await nodeOf(), await nodeOf()]];
       const [one, two] = await Promise.all(nodes.map((node) => processOf(logUrl, node)));
       const log = await logOf(logUrl);
       await Promise.all([one!.get(path()), two!.get(path())]);
       await Promise.all([expectTruth(one!), expectTruth(two!)]);
       await expectEachRangeOnce(log);
-      // Only the one that holds the follower's lease asks for the head; it is told from the other by its node.
+      // Only the holder of the follower's lease requests the head. Each process has its own node, which identifies it.
       for (const node of nodes) node.reset();
       await mint();
       await expectTruth(one!);
@@ -181,14 +181,14 @@ for (const [engine, freshLog] of engines) {
       await expectEachRangeOnce(log);
     }, 60_000);
 
-    test("a holder stopped for longer than its lease is refused when it wakes up", async () => {
+    test("refuse a holder that was stopped for longer than its lease when it resumes", async () => {
       const logUrl = await freshLog();
       const { promise: opened, resolve: open } = Promise.withResolvers<void>();
       const [slowNode, node] = [await nodeOf(opened), await nodeOf()];
       const slow = await processOf(logUrl, slowNode);
       const log = await logOf(logUrl);
       await slow.get(path());
-      await eventually("the backfill is under way", async () => ((await versionOf(log)) > 4 ? true : undefined));
+      await eventually("the backfill has begun", async () => ((await versionOf(log)) > 4 ? true : undefined));
       await stopBetweenWrites(slow, logUrl);
       const stoppedAt = await versionOf(log);
       const other = await processOf(logUrl, node);

@@ -1,6 +1,6 @@
 /**
- * Two processes' worth of service over one PostgreSQL: one fetches, the other only serves; what a reader of the other
- * wants is fetched all the same, and when the one that fetches is gone its work goes on.
+ * Two services over one PostgreSQL: one fetches metadata, the other only serves. The fetching service also fetches what
+ * clients of the other one view, and the other one takes over when it is gone.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
@@ -57,7 +57,7 @@ const allResolved = (service: TestService, count: number) =>
     return known.length === count ? body.result : undefined;
   });
 
-test("one fetches, both serve; a wish crosses over; the work survives its worker", async () => {
+test("is fetched by one service, served by both, fetched for viewers of either, and survives the fetcher's end", async () => {
   const logUrl = await (await sharedPostgres()).createDatabase();
   const first = await start(logUrl);
   await synced(first, nft.address);
@@ -67,8 +67,8 @@ test("one fetches, both serve; a wish crosses over; the work survives its worker
   await allResolved(second, 12);
   expect(wires[1]?.attempts).toEqual([]);
 
-  // A picture is looked at only when somebody wants to see it: here a reader of the process that does not fetch.
-  const [record] = await eventually("the picture is there", async () => {
+  // A picture is examined only after a client has viewed it, here a client of the service that doesn't fetch.
+  const [record] = await eventually("the picture has been examined", async () => {
     const { body } = await second.get(`/api/v2/nft/${nft.address}?limit=1&media_items=true`);
     return body.result[0].media.status === "success" ? body.result : undefined;
   });

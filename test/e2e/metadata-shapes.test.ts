@@ -1,6 +1,6 @@
 /**
- * Metadata in the shapes that contracts write, from a real contract to the answer: what is normalised, what stays to the
- * letter, a bitmap's previews, a file on Arweave behind two gateways, an id that is left to the reader.
+ * Metadata in shapes that contracts use, from a real contract to the answer: normalised fields, unchanged text, a
+ * bitmap's previews, a file on Arweave behind two gateways, and a picture URI with a placeholder for the id.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -17,10 +17,10 @@ import {
   walkListing,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-// biome-ignore lint/suspicious/noExplicitAny: records are looked into field by field
+// biome-ignore lint/suspicious/noExplicitAny: tests read single fields of records
 type Row = any;
 
 const PUBLIC = "93.184.215.14";
@@ -29,7 +29,7 @@ const inline = (text: string) => `data:application/json;base64,${Buffer.from(tex
 const schema = (properties: object) => JSON.stringify({ title: "Asset Metadata", type: "object", properties });
 const field = (description: string) => ({ type: "string", description });
 
-/** Two pixels of 24 bits: blue and red. */
+/** A bitmap of two pixels with 24 bits: blue and red. */
 const bitmap = Buffer.from(
   [
     ...["424d", "3e000000", "00000000", "36000000", "28000000", "02000000", "01000000", "01001800"],
@@ -38,7 +38,7 @@ const bitmap = Buffer.from(
   "hex",
 );
 
-/** What a token's URI holds, and what of it is shown. */
+/** The content of each token's URI, and the fields shown for it. */
 const STORIES: readonly { readonly uri: string; readonly metadata?: string; readonly shown: object }[] = [
   {
     uri: inline(String.raw`{"name":"it\'s", "n": 123456789012345678901234567890}`),
@@ -103,7 +103,7 @@ beforeAll(async () => {
     metadataWire: wire,
   });
   await synced(service, story.address);
-  rows = await eventually("all of it is in", async () => {
+  rows = await eventually("all metadata is complete", async () => {
     const found = await walkListing(service, story.address, "normalizeMetadata=true&media_items=true");
     const isSettled = ({ metadata, media }: Row) => metadata !== null && media.status !== "processing";
     return found.length === STORIES.length && found.every(isSettled) ? found : undefined;
@@ -116,7 +116,7 @@ afterAll(async () => {
   await web?.stop(true);
 });
 
-test("what a marketplace shows is what is normalised; the text is the contract's", async () => {
+test("normalises metadata as marketplaces show it, and keeps the contract's text", async () => {
   for (const [index, { metadata, shown, uri }] of STORIES.entries()) {
     const row = rows[index];
     expect([uri, row.token_uri, row.metadata]).toEqual([uri, uri, metadata]);
@@ -125,7 +125,7 @@ test("what a marketplace shows is what is normalised; the text is the contract's
   }
 });
 
-test("a bitmap has previews", () => {
+test("makes previews of a bitmap", () => {
   for (const index of [1, 3]) {
     const { status, mimetype, category, media_collection } = rows[index].media;
     expect([status, mimetype, category]).toEqual(["success", "image/bmp", "image"]);
@@ -133,13 +133,13 @@ test("a bitmap has previews", () => {
   }
 });
 
-test("a picture's address with a place for the id leads to each token's own picture", () => {
+test("replaces the placeholder for the id in a picture's URI, so each token has its own picture", () => {
   const [eight, nine] = [rows[7].media, rows[8].media];
   expect([eight.status, eight.original_media_url]).toEqual(["success", "https://content.example/8.bmp"]);
   expect([nine.status, nine.original_media_url]).toEqual(["temporarily_unavailable", "https://content.example/9.bmp"]);
 });
 
-test("metrics count the tokens with a repaired text", async () => {
+test("counts the tokens with a repaired text in the metrics", async () => {
   const text = await (await service.fetch("/metrics")).text();
   expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="repaired"\} 2$/m);
   expect(text).toMatch(/^metadata_outcomes_total\{chain="eth",outcome="resolved"\} 9$/m);

@@ -1,7 +1,7 @@
 /**
- * Metadata of real contracts on a local chain, content from a server behind a recording wire: what records show, each
- * status of a picture, changes announced and unannounced, retries, the past, the socket, and the hosted service's own
- * client. Nothing here is allowed private addresses.
+ * Metadata of real contracts on a local chain, with content from a server behind a recording wire: the fields of
+ * records, each status of a picture, announced and unannounced changes, retries, the past, the socket, and the hosted
+ * service's own client. Private addresses are not allowed here.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
@@ -22,7 +22,7 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
@@ -38,7 +38,7 @@ let wire: RecordingWire;
 let story: Deployed;
 let plain: Deployed;
 let multi: Deployed;
-/** What the content server answers, by path. */
+/** Answers of the content server, by path. */
 const pages = new Map<string, () => Response>();
 
 const json = (value: unknown) => () => Response.json(value);
@@ -136,21 +136,21 @@ afterAll(async () => {
   await web?.stop(true);
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: records are looked into field by field
+// biome-ignore lint/suspicious/noExplicitAny: tests read single fields of records
 type Row = any;
 
 const rows = async (of: Deployed, query = ""): Promise<Row[]> =>
   (await service.get(`/api/v2/nft/${of.address}?limit=500&normalizeMetadata=true&media_items=true${query}`)).body
     .result;
 
-/** The record of a token, once `probe` is content with it. */
+/** Returns the record of a token when `probe` accepts it. `what` names that condition. */
 const row = (of: Deployed, id: number, what: string, probe: (row: Row) => boolean): Promise<Row> =>
   eventually(`token ${id}: ${what}`, async () => (await rows(of)).find((r) => r.token_id === String(id) && probe(r)));
 
 const metrics = async (): Promise<string> => (await service.fetch("/metrics")).text();
 
-test("each token shows what its URI led to, or why not, and nobody private was called", async () => {
-  const settled = await eventually("all are settled", async () => {
+test("shows for each token the content of its URI or the reason for its absence, and calls no private address", async () => {
+  const settled = await eventually("all tokens have an outcome", async () => {
     const list = await rows(story);
     const processing = list.filter((r) => r.media.status === "processing").length;
     return processing === 0 ? list : undefined;
@@ -198,7 +198,7 @@ test("each token shows what its URI led to, or why not, and nobody private was c
   }
 });
 
-test("fifty hostile URIs at once: each leaves its reason, none reaches anybody or keeps a good one waiting", async () => {
+test("gives each of fifty concurrent hostile URIs its reason, reaches none of their targets, and delays no other token", async () => {
   const bad = await deploy(anvil, await contractArtifact("StoryNft"), ["Traps", "TRP"]);
   const uris = ADDRESS_TRAPS.filter(([, , connections]) => connections === 0).map(([uri]) => uri);
   const good = inline({ name: "good" });
@@ -212,7 +212,7 @@ test("fifty hostile URIs at once: each leaves its reason, none reaches anybody o
   const start = new Map((await counted()) as [string, number][]);
   await synced(service, bad.address);
   await row(bad, uris.length + 1, "the good one", (r) => r.metadata !== null);
-  await eventually("all have their reason", async () => {
+  await eventually("all hostile URIs have their reason", async () => {
     const rest = new Map<string, number>();
     for (const [, reason, connections] of ADDRESS_TRAPS) {
       if (connections === 0) rest.set(reason, (rest.get(reason) ?? 0) + 1);
@@ -224,13 +224,13 @@ test("fifty hostile URIs at once: each leaves its reason, none reaches anybody o
     }
     return rest.size === 0 ? true : undefined;
   });
-  // Retries and samples of the other collections go on meanwhile.
+  // Retries and samples of the other collections continue meanwhile.
   const others = /content\.example|gone\.example|gateway\.example|arweave\.net/;
   const mine = wire.attempts.slice(before).filter((attempt) => !others.test(attempt));
   expect(mine).toEqual([]);
 });
 
-test("without the flags the two fields are empty, and entity tags follow the metadata", async () => {
+test("leaves the two fields empty without their parameters, and changes the entity tag with the metadata", async () => {
   const answer = await service.get(`/api/v2/nft/${story.address}?limit=1`);
   expect([answer.body.result[0].normalized_metadata, answer.body.result[0].media]).toEqual(["", ""]);
   const again = await service.fetch(`/api/v2/nft/${story.address}?limit=1`, {
@@ -239,7 +239,7 @@ test("without the flags the two fields are empty, and entity tags follow the met
   expect(again.status).toBe(304);
 });
 
-test("previews are served without a key, for ever, as what they are, and nothing else is", async () => {
+test("serves previews without a key and cacheable for ever, with their own type, and no other stored bytes", async () => {
   const { media } = await row(story, 2, "picture", (r) => r.media.status === "success");
   expect(media).toMatchObject({
     mimetype: "image/png",
@@ -271,7 +271,7 @@ test("previews are served without a key, for ever, as what they are, and nothing
 });
 
 describe("freshness", () => {
-  test("ERC-4906: one token, then all of them to 2^256-1; metadata_as_of tells what was known", async () => {
+  test("by ERC-4906 updates one token, then all tokens to 2^256-1, and metadata_as_of shows the earlier state", async () => {
     const before = await row(story, 9, "first", (r) => r.normalized_metadata.name === "nine");
     pages.set("/9.json", json({ name: "nine, changed" }));
     await transact(anvil, story.contract, "announce", [9]);
@@ -296,7 +296,7 @@ describe("freshness", () => {
     }
   });
 
-  test("ERC-1155: {id} in the URI, and URI announces a change", async () => {
+  test("by the URI event of ERC-1155 updates a token with {id} in its URI", async () => {
     const first = await row(multi, 1, "item", (r) => r.metadata !== null);
     expect([first.token_uri, first.metadata]).toEqual(["https://content.example/multi/{id}.json", '{"name":"item 1"}']);
     pages.set(`/multi/${"1".padStart(64, "0")}.json`, json({ name: "item 1, changed" }));
@@ -304,17 +304,17 @@ describe("freshness", () => {
     await row(multi, 1, "changed", (r) => r.normalized_metadata.name === "item 1, changed");
   });
 
-  test("what failed is asked for again, and succeeds", async () => {
+  test("includes retries of failed fetches, which succeed", async () => {
     pages.set("/late.json", json({ name: "late" }));
     await row(story, 15, "retried", (r) => r.normalized_metadata.name === "late");
   });
 
-  test("a reveal nobody announced is found by asking a few again", async () => {
-    await eventually("all are hidden", async () =>
+  test("finds an unannounced reveal by fetching a few tokens again", async () => {
+    await eventually("all tokens are hidden", async () =>
       (await rows(plain)).every((r) => r.normalized_metadata.name === "hidden") ? true : undefined,
     );
     await transact(anvil, plain.contract, "setBase", ["https://content.example/shown/", ".json"]);
-    const shown = await eventually("all are shown", async () => {
+    const shown = await eventually("all tokens are revealed", async () => {
       const list = await rows(plain);
       return list.every((r) => r.normalized_metadata.name === `shown ${r.token_id}`) ? list : undefined;
     });
@@ -322,7 +322,7 @@ describe("freshness", () => {
   });
 });
 
-test("the socket tells how far the metadata is, at most once a second", async () => {
+test("sends the progress of metadata over the socket at most once a second", async () => {
   const socket = new WebSocket(service.socketUrl, { headers: { "x-api-key": TEST_KEY } });
   const told: { at: number; resolved: number; failed: number; left: number }[] = [];
   let subscribed = false;
@@ -332,18 +332,18 @@ test("the socket tells how far the metadata is, at most once a second", async ()
     subscribed ||= message.type === "status";
     if (message.type === "metadata") told.push({ at: performance.now(), ...message });
   });
-  await eventually("subscribed", async () => subscribed || undefined);
+  await eventually("the subscription is confirmed", async () => subscribed || undefined);
   for (let id = 31; id <= 60; id++) pages.set(`/shown/${id}.json`, json({ name: `shown ${id}` }));
   await transact(anvil, plain.contract, "mintMany", [anvil.accounts[1], 31, 15]);
-  await eventually("told of 45", async () => told.find(({ resolved }) => resolved === 45));
+  await eventually("45 are announced", async () => told.find(({ resolved }) => resolved === 45));
   await transact(anvil, plain.contract, "mintMany", [anvil.accounts[1], 46, 15]);
-  const last = await eventually("told of 60", async () => told.find(({ resolved }) => resolved === 60));
+  const last = await eventually("60 announced", async () => told.find(({ resolved }) => resolved === 60));
   expect(last).toMatchObject({ type: "metadata", chain: "eth", address: plain.address, failed: 0, left: 0 });
   for (const [i, { at }] of told.slice(1).entries()) expect(at - (told[i]?.at ?? 0)).toBeGreaterThan(900);
   socket.close();
 });
 
-test("the hosted service's own client parses every page, metadata and media included", async () => {
+test("satisfies the hosted service's own client on every page, with metadata and media", async () => {
   const script = new URL("../metadata/support/sdk-walk.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script, `${service.url}/api/v2`, TEST_KEY, story.address], {
     stderr: "pipe",
@@ -358,6 +358,6 @@ test("the hosted service's own client parses every page, metadata and media incl
   expect(JSON.stringify(two.media)).toContain("/media/");
 }, 20_000);
 
-test("Multicall3 is where it should be, so that batches were batches", async () => {
+test("uses real batches, because Multicall3 is at its address", async () => {
   expect(String(await anvil.send("eth_getCode", [MAINNET.multicall3, "latest"])).length).toBeGreaterThan(100);
 });

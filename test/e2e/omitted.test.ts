@@ -1,6 +1,6 @@
 /**
- * A node that leaves out some of a contract's logs in a block, and not all: the block's bloom filter tells nothing then. A
- * transfer that makes no sense without the missing one, or a sample of receipts, brings it to light.
+ * A node that omits some of a contract's logs in a block, but not all. The block's bloom filter can't show this. A
+ * transfer that is impossible without the missing log, or a sample of receipts, reveals it.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 let anvil: Anvil;
@@ -25,7 +25,7 @@ interface WireLog {
   readonly topics: readonly string[];
 }
 
-/** A collection of two tokens, and a service whose node leaves out what `isOmitted` says. */
+/** A collection of two tokens, and a service with a node that omits the logs in `omitted`. */
 async function world(random: () => number) {
   const nft: Deployed = await deploy(anvil, await contractArtifact("PlainNft"), ["Omitted", "OMT"]);
   const [, a, b, c] = anvil.accounts as [string, string, string, string];
@@ -48,7 +48,7 @@ async function world(random: () => number) {
     const { body } = await service.get(`/api/v2/nft/${nft.address}?${query}`);
     return body.result?.map(({ owner_of }: { owner_of: string }) => owner_of);
   };
-  /** Both tokens move in one block; the node shows only the second transfer. */
+  /** Moves both tokens in one block. The node shows only the second transfer. */
   const moveBoth = async (): Promise<number> => {
     const block = (await height()) + 1;
     omitted.add(`${block} 1`);
@@ -68,12 +68,12 @@ async function world(random: () => number) {
   return { nft, service, proxy, owners, moveBoth, metric, height, stop, people: { a, b, c } };
 }
 
-test("a transfer out of an account that does not have the token: the receipts of the blocks before it are read", async () => {
+test("reads the receipts of earlier blocks after a transfer from an account that does not have the token", async () => {
   const { nft, service, owners, moveBoth, metric, height, stop, people } = await world(() => 0.9);
   const { a, b, c } = people;
   const block = await moveBoth();
   await synced(service, nft.address, block);
-  // Nobody can tell yet.
+  // At this point the omission cannot be detected.
   expect(await owners()).toEqual([a, b]);
   await transact(anvil, nft.contract, "transferFrom", [b, c, 1n], { from: b });
   await eventually("the missing transfer is found", async () => {
@@ -84,14 +84,14 @@ test("a transfer out of an account that does not have the token: the receipts of
   expect(page.body.result.map(({ owner_of }: { owner_of: string }) => owner_of)).toEqual([c, b]);
   expect(await owners(`as_of_block=${block - 1}`)).toEqual([a, a]);
   expect(await metric("rpc_missed_logs_total")).toBeGreaterThan(0);
-  // It is followed on as before.
+  // The collection is followed as before.
   await transact(anvil, nft.contract, "transferFrom", [c, a, 1n], { from: c });
   await synced(service, nft.address, await height());
   expect(await owners()).toEqual([a, b]);
   await stop();
 });
 
-test("a sample of followed blocks is held against their receipts", async () => {
+test("compares a sample of followed blocks with their receipts", async () => {
   const { nft, service, owners, moveBoth, metric, stop, people } = await world(() => 0);
   const block = await moveBoth();
   await synced(service, nft.address, block);
@@ -100,7 +100,7 @@ test("a sample of followed blocks is held against their receipts", async () => {
   await stop();
 });
 
-test("a contract that announces transfers it did not make is looked at, and left as it is", async () => {
+test("investigates a contract that announces transfers it did not make, and leaves its listing unchanged", async () => {
   const { nft, service, proxy, metric, height, stop } = await world(() => 0.9);
   const emitter = await deploy(anvil, await contractArtifact("Emitter"));
   await synced(service, nft.address, await height());
@@ -114,7 +114,7 @@ test("a contract that announces transfers it did not make is looked at, and left
   const page = await synced(service, emitter.address, await height());
   expect(page.body.result.map(({ owner_of }: { owner_of: string }) => owner_of)).toEqual([a]);
   expect(page.body.status).toBe("SYNCED");
-  // Looked at once, for all five.
+  // One investigation serves all five transfers.
   const receipts = proxy.count("eth_getBlockReceipts");
   expect(receipts).toBeLessThanOrEqual(5);
   expect((await metric("rpc_missed_logs_total")) || 0).toBe(0);

@@ -1,6 +1,6 @@
 /**
- * A node that refuses in a language of its own whatever other nodes refuse, too: long batches, wide ranges, old state, the
- * finalized tag, receipts. Indexing and following go by what it answers.
+ * A node that refuses the usual things in words of its own: long batches, wide ranges, old state, the finalized tag,
+ * receipts. Indexing and following rely on what it does answer.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -9,7 +9,7 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(90_000);
 
 const [STATES, BLOCKS, BATCH] = [128, 40, 12];
@@ -37,7 +37,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-/** @param wide what is said to a range of too many blocks */
+/** @param wide the refusal of a range of too many blocks */
 async function serviceOn(wide: Intervention): Promise<{ service: TestService; proxy: RpcProxy }> {
   let head = await height();
   const decide = ({ method, params }: RpcCall): Intervention | undefined => {
@@ -60,7 +60,7 @@ test.each([
   ["words", refusal],
   ["a status", { status: 400, body: "nuqneH" }],
 ] as const)(
-  "a collection older than the node's state is indexed and followed (wide ranges refused by %s)",
+  "indexes and follows a collection older than the node's state (wide ranges refused by %s)",
   async (_how, wide) => {
     const { service } = await serviceOn(wide);
     const first = await synced(service, nft.address, await height());

@@ -1,4 +1,4 @@
-/** The hosted service's own client, unmodified, pointed at a running service: `getTokenPrice` with all it can ask. */
+/** The hosted service's own client, unmodified, against a running service: `getTokenPrice` with all its parameters. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Moralis from "moralis";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -6,7 +6,7 @@ import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 let anvil: Anvil;
@@ -25,7 +25,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-test("getTokenPrice reads every field of the answer", async () => {
+test("lets getTokenPrice parse every field of the answer", async () => {
   const address = market.demo.address;
   const { result, raw } = await Moralis.EvmApi.token.getTokenPrice({
     address,
@@ -34,7 +34,7 @@ test("getTokenPrice reads every field of the answer", async () => {
   });
   const plain = (await service.get(`/api/v2/erc20/${address}/price?include=percent_change`)).body;
   expect(raw as unknown).toEqual(plain);
-  // The client takes the value for whole coins, here as with the hosted service.
+  // The client treats the value as whole coins, here as with the hosted service.
   expect(result.nativePrice?.toString()).toBe(`${plain.nativePrice.value}${"0".repeat(18)}`);
   expect(plain.nativePrice).toMatchObject({ decimals: 18, name: "Ether", symbol: "ETH" });
   expect(result.usdPrice).toBe(plain.usdPrice);
@@ -43,7 +43,7 @@ test("getTokenPrice reads every field of the answer", async () => {
   expect(Number(plain["24hrPercentChange"])).not.toBe(0);
 });
 
-test("getTokenPrice takes an exchange and a block", async () => {
+test("lets getTokenPrice name an exchange and a block", async () => {
   const address = market.demo.address;
   const toBlock = Number(await anvil.send("eth_blockNumber")) - 20;
   for (const exchange of ["uniswapv2", "uniswapv3"] as const) {
@@ -54,7 +54,7 @@ test("getTokenPrice takes an exchange and a block", async () => {
   }
 });
 
-test("a refusal reaches the client with its words", async () => {
+test("passes the message of a refusal to the client", async () => {
   const asked = Moralis.EvmApi.token.getTokenPrice({ address: anvil.accounts[5]! });
   await expect(asked).rejects.toThrow("No pools found with enough liquidity, to calculate the price");
 });

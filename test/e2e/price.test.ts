@@ -1,6 +1,6 @@
 /**
- * Prices over HTTP from the running service: every refusal and bad parameter, an answer recomputed from itself alone,
- * reorganisations while pools are followed, restarts, and two services over one log. Truth is the pools' own state.
+ * Prices over HTTP from the running service: every refusal and invalid parameter, an answer recomputed from itself
+ * alone, reorgs while pools are followed, restarts, and two services over one log. The pools' own state is the truth.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -16,7 +16,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -31,7 +31,7 @@ const tip = async (): Promise<number> => Number(await anvil.send("eth_blockNumbe
 const pathOf = (address: string, query = ""): string => `/api/v2/erc20/${address}/price${query}`;
 const price = (address: string, query = "", from = service): Promise<Answer> => from.get(pathOf(address, query));
 
-/** A token with one pair of its own, its other side in ether or dollars. */
+/** Deploys a token with one pair, against ether or dollars. */
 async function newToken(quote: string, amountB: bigint): Promise<{ token: string; pool: Pool }> {
   const { address: token } = await deploy(anvil, await contractArtifact("TestToken"), ["Demo", "DEMO", 18]);
   const factory = MAINNET.uniswapV2Factory;
@@ -50,7 +50,7 @@ async function wei({ token, pool }: { token: string; pool: Pool }, block: number
 
 const hashOf = async (block: number): Promise<string> =>
   ((await anvil.send("eth_getBlockByNumber", [`0x${block.toString(16)}`, false])) as { hash: string }).hash;
-/** As `x-as-of-time` says it. */
+/** A block's time in the format of `x-as-of-time`. */
 const timeOf = async (block: number): Promise<string> => {
   const header = await anvil.send("eth_getBlockByNumber", [`0x${block.toString(16)}`, false]);
   return new Date(Number((header as { timestamp: string }).timestamp) * 1_000).toISOString();
@@ -75,7 +75,7 @@ describe("a refusal", () => {
   const deployed = async (name: string, args: unknown[] = []) =>
     (await deploy(anvil, await contractArtifact(name), args)).address;
 
-  test("names its code, says the same words and shows the pools with their numbers", async () => {
+  test("has a code and a fixed message, and shows the pools with their numbers", async () => {
     const lonely = await deployed("TestToken", ["Lonely", "LONE", 18]);
     const common = { status: 404, message: NO_PRICE };
     expect(await refusal(lonely)).toEqual({ ...common, code: "no_pool", details: { pools: [] } });
@@ -111,7 +111,7 @@ describe("a refusal", () => {
     }
   });
 
-  test("of an exchange tells one that is elsewhere from one that nobody knows", async () => {
+  test("of an exchange distinguishes an exchange on another chain from an unknown one", async () => {
     const elsewhere = await refusal(market.demo.address, "?exchange=dexi_v2");
     expect([elsewhere.status, elsewhere.code]).toEqual([400, "invalid_parameter"]);
     expect(elsewhere.message).toBe(
@@ -145,7 +145,7 @@ describe("a refusal", () => {
     exchange: ["__proto__", "%F0%28", "a".repeat(5_000)],
   };
   for (const [parameter, values] of Object.entries(BAD)) {
-    test(`of a bad ${parameter} names it, and is never our fault`, async () => {
+    test(`of a bad ${parameter} names it, and is never a 5xx`, async () => {
       for (const value of values) {
         const { status, code, message } = await refusal(market.demo.address, `?${parameter}=${value}`);
         expect({ value, status, code }).toEqual({ value, status: 400, code: "invalid_parameter" });
@@ -158,7 +158,7 @@ describe("a refusal", () => {
 });
 
 describe("an answer with its provenance", () => {
-  /** Field by field from the answer alone. */
+  /** Checks each field from the answer alone. */
   function check(record: Required<PriceRecord>): void {
     const { usd, native } = recompute(record);
     expect(record.usdPrice).toBe(nearest(usd));
@@ -175,7 +175,7 @@ describe("an answer with its provenance", () => {
       expect(text).toMatch(/^\d+(\.\d+)?$/);
   }
 
-  test("is recomputed to the last digit, of v2 and v3, at the head and at a block", async () => {
+  test("is recomputed to the last digit, on v2 and v3, at the head and at a block", async () => {
     const block = (await tip()) - 3;
     for (const exchange of ["uniswapv2", "uniswapv3"]) {
       for (const at of ["", `&to_block=${block}`]) {
@@ -190,14 +190,14 @@ describe("an answer with its provenance", () => {
     }
   });
 
-  test("is so for the native coin, each stablecoin and over a connector", async () => {
+  test("is recomputed for the native coin, each stablecoin and over a connector", async () => {
     for (const token of [MAINNET.weth, MAINNET.usdc, MAINNET.usdt, MAINNET.dai]) {
       check((await price(token, "?include=provenance")).body);
     }
     const factory = MAINNET.uniswapV2Factory;
     const pair = { factory, tokenA: MAINNET.wbtc, amountA: 10n ** 9n, tokenB: MAINNET.weth, amountB: 150n * ETHER };
     await createV2Pair(anvil, pair);
-    // A reference token's new pool is found by asking the factories: by a service that has not asked yet, at once.
+    // Only the factories know a connector's new pool. A fresh service asks them at once.
     const { token } = await newToken(MAINNET.wbtc, 10n ** 8n);
     const fresh = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
     const { body } = await price(token, "?include=provenance", fresh);
@@ -206,7 +206,7 @@ describe("an answer with its provenance", () => {
     await fresh.stop();
   });
 
-  test("has less confidence, and says why it may, where old balances are not told", async () => {
+  test("has less confidence if old balances are unavailable, and shows that they are missing", async () => {
     const proxy = await startRpcProxy(anvil.url, {
       onRequest: ({ method, params }) =>
         method === "eth_call" && params[1] !== "latest"
@@ -226,7 +226,7 @@ describe("an answer with its provenance", () => {
     await proxy.stop();
   });
 
-  test("of the past comes from logs whatever words the node has for that it keeps no state, and else is nobody's fault", async () => {
+  test("uses logs for a past block if the node refuses old state in any words, and otherwise is a retryable 503", async () => {
     const refusals = [
       { code: -32_002, message: "No state available for block 7 (0xab…12)" },
       { code: -32_602, message: `BlockOutOfRangeError: block height is ${await tip()} but requested was 7` },
@@ -258,7 +258,7 @@ describe("an answer with its provenance", () => {
     ]);
   });
 
-  test("the spread is between the cheapest and the dearest usable pool", async () => {
+  test("states the spread between the cheapest and the dearest usable pool", async () => {
     const ask = async (query: string) => (await price(market.demo.address, query)).body;
     const best = await ask("?include=provenance");
     const prices = [(await ask("?exchange=dexa_v2")).usdPrice, (await ask("?exchange=dexa_v3")).usdPrice];
@@ -268,9 +268,9 @@ describe("an answer with its provenance", () => {
   });
 });
 
-describe("a reorganisation while pools are followed", () => {
+describe("a reorg while pools are followed", () => {
   for (const node of ["an archive node", "a node that refuses past state"]) {
-    test(`leaves the winning chain's prices, on ${node}`, async () => {
+    test(`leaves the winning branch's prices, on ${node}`, async () => {
       const proxy = await startRpcProxy(anvil.url, {
         onRequest: ({ method, params }) =>
           node !== "an archive node" && method === "eth_call" && params[1] !== "latest"
@@ -288,7 +288,7 @@ describe("a reorganisation while pools are followed", () => {
           : undefined;
       };
       const value = (answer: Answer): string => answer.body.nativePrice.value;
-      await eventually("the head's price", atHead);
+      await eventually("the price is at the head", atHead);
       for (const amount of [1n, 2n, 3n, 4n]) {
         await swapV2(anvil, { pool: pool.address, tokenIn: MAINNET.weth, amountIn: amount * ETHER });
       }
@@ -297,7 +297,7 @@ describe("a reorganisation while pools are followed", () => {
       const pair = contractAt(anvil, pool.address, V2_PAIR_ABI);
       const tokens = contractAt(anvil, token, (await contractArtifact("TestToken")).abi);
       const from = anvil.accounts[0]!;
-      // Each of our swaps took two blocks of funding before it; some stay, some go.
+      // Each swap had two blocks of funding before it. The reorg removes some of them.
       await reorg(anvil, 5, [
         { block: 1, from, ...(await prepare(tokens, "mint", [pool.address, 500n * ETHER])) },
         { block: 1, from, ...(await prepare(pair, "sync")) },
@@ -305,7 +305,7 @@ describe("a reorganisation while pools are followed", () => {
         { block: 3, from, ...(await prepare(pair, "sync")) },
       ]);
       await anvil.mine();
-      const head = await eventually("the winning head's price", atHead);
+      const head = await eventually("the price is at the winning head", atHead);
       expect(value(head)).toBe(await wei(asked, await tip()));
       expect(value(head)).not.toBe(orphaned);
       for (let block = (await tip()) - 8; block <= (await tip()); block++) {
@@ -321,8 +321,8 @@ describe("a reorganisation while pools are followed", () => {
   }
 });
 
-describe("processes", () => {
-  test("a restart over SQLite gives the right price, of the head and of blocks before, between and after", async () => {
+describe("the service", () => {
+  test("gives true prices after a restart over SQLite, at the head and at blocks before, during and after", async () => {
     const logUrl = temporaryLogUrl();
     const asked = await newToken(MAINNET.weth, 100n * ETHER);
     const swap = () => swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
@@ -334,9 +334,9 @@ describe("processes", () => {
         ? true
         : undefined;
     };
-    await eventually("the head's price", isRight);
+    await eventually("the price is at the head", isRight);
     await swap();
-    await eventually("the followed price", isRight);
+    await eventually("the price is followed", isRight);
     await own.stop();
     await swap();
     await anvil.mine(5);
@@ -347,13 +347,13 @@ describe("processes", () => {
       const { body } = await price(asked.token, `?to_block=${block}`, own);
       expect([body.toBlock, body.nativePrice.value]).toEqual([String(block), await wei(asked, block)]);
     }
-    await eventually("the head's price after the restart", isRight);
+    await eventually("the price is at the head after the restart", isRight);
     await swap();
-    await eventually("the price followed on", isRight);
+    await eventually("the price is followed after the restart", isRight);
     await own.stop();
   });
 
-  test("two services over one PostgreSQL log agree at every head, and the past", async () => {
+  test("agrees with a second one over the same PostgreSQL log at every head, and in the past", async () => {
     const logUrl = await (await sharedPostgres()).createDatabase();
     const services = [
       await startTestService({ rpcUrl: anvil.url, logUrl }),
@@ -364,7 +364,7 @@ describe("processes", () => {
       await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
       const block = await tip();
       const expected = await wei(asked, block);
-      const bodies = await eventually("both at the head", async () => {
+      const bodies = await eventually("both services are at the head", async () => {
         const answers = await Promise.all(services.map((one) => price(asked.token, "", one)));
         const both = answers.map(({ body }) => body);
         return both.every((body) => body.toBlock === String(block)) ? both : undefined;
@@ -377,7 +377,7 @@ describe("processes", () => {
     for (const one of services) await one.stop();
   });
 
-  test("a warm price costs no state call, whatever moves", async () => {
+  test("answers a warm price without a state call while pools move", async () => {
     const proxy = await startRpcProxy(anvil.url);
     const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
     const asked = { token: market.demo.address, pool: market.v2.DEMO };
@@ -385,15 +385,15 @@ describe("processes", () => {
       const { body } = await price(asked.token, "?exchange=dexa_v2", own);
       return Number(body.toBlock) === (await tip()) ? body : undefined;
     };
-    await eventually("the head's price", atHead);
+    await eventually("the price is at the head", atHead);
     await anvil.mine();
-    await eventually("followed", atHead);
+    await eventually("the price has followed an empty block", atHead);
     await swapV3(anvil, { pool: market.v3.DEMO.address, tokenIn: MAINNET.weth, amountIn: ETHER });
-    await eventually("followed on", atHead);
+    await eventually("the price has followed a swap", atHead);
     proxy.reset();
     for (let round = 0; round < 3; round++) {
       await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
-      const body = await eventually("the head's price", atHead);
+      const body = await eventually("the price is at the head", atHead);
       expect(body.nativePrice.value).toBe(await wei(asked, await tip()));
     }
     expect(proxy.count("eth_call")).toBe(0);

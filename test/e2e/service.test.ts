@@ -1,6 +1,6 @@
 /**
  * The whole service over a real chain, once per event-log engine: a collection is requested, indexed, announced and
- * listed; a token is priced; a restart and a second process see the same. Truth is read from the contracts themselves.
+ * listed, a token is priced, and a restart and a second process give the same answers. The contracts are the truth.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Contract, Interface } from "ethers";
@@ -21,12 +21,12 @@ import {
   walkListing,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 type Message = { type: string; version: number; [key: string]: unknown };
 
-/** A client that remembers what it was told. */
+/** Connects a client that records its messages. */
 async function connect(service: TestService, options: { key?: string } = {}) {
   const messages: Message[] = [];
   const socket = new WebSocket(service.socketUrl, { headers: { "x-api-key": options.key ?? TEST_KEY } });
@@ -72,7 +72,7 @@ for (const [engine, freshLog] of engines) {
       await anvil.stop();
     });
 
-    test("an unknown contract: SYNCING at once, announced once over the socket, then listed", async () => {
+    test("answers SYNCING at once for an unknown contract, announces it once over the socket, then lists it", async () => {
       const { address } = collections.plain;
       const client = await connect(service);
       client.send({ action: "subscribe", chain: "0x1", address });
@@ -85,14 +85,14 @@ for (const [engine, freshLog] of engines) {
       expect(page.body.status).toBe("SYNCED");
       expect(page.body.total).toBe(String(collections.plain.owners.size));
       client.send({ action: "subscribe", chain: "eth", address });
-      await eventually("a second status", async () => client.of("status")[1]);
+      await eventually("the second status has arrived", async () => client.of("status")[1]);
       client.send({ action: "ping" });
       await client.next("pong");
       expect(client.of("indexed")).toHaveLength(1);
       client.close();
     });
 
-    test("every owner is ownerOf at the listed block, whatever the page size", async () => {
+    test("lists the result of ownerOf at its block for every token, with any page size", async () => {
       for (const { address, contract } of [collections.plain, collections.batch]) {
         const first = await synced(service, address);
         const blockTag = Number(first.headers.get("x-as-of-block"));
@@ -112,7 +112,7 @@ for (const [engine, freshLog] of engines) {
       }
     });
 
-    test("ERC-1155: amounts are totalSupply(id), holders are balanceOf", async () => {
+    test("lists amounts equal to totalSupply(id) and holders equal to balanceOf for an ERC-1155", async () => {
       const { address, contract, balances } = collections.multi;
       const first = await synced(service, address);
       for (const record of first.body.result) {
@@ -124,7 +124,7 @@ for (const [engine, freshLog] of engines) {
       expect(listed.sort()).toEqual(expected.sort());
     });
 
-    test("the head's price equals getReserves and slot0, to the last digit", async () => {
+    test("prices a token at the head by getReserves and slot0, to the last digit", async () => {
       const answer = await service.get(`/api/v2/erc20/${market.demo.address}/price?include=percent_change,provenance`);
       expect(answer.status).toBe(200);
       const blockTag = Number(answer.body.toBlock);
@@ -147,7 +147,7 @@ for (const [engine, freshLog] of engines) {
       expect(repeated.body.usdPriceFormatted).toBe(answer.body.usdPriceFormatted);
     });
 
-    test("the head moves: the socket tells the tokens, the listing tells the new owner", async () => {
+    test("announces moved tokens over the socket and lists their new owners when the head moves", async () => {
       const { address, contract } = collections.plain;
       const client = await connect(service);
       client.send({ action: "subscribe", address });
@@ -166,7 +166,7 @@ for (const [engine, freshLog] of engines) {
       client.close();
     });
 
-    test("a second process over the same log serves the same pages, and each other's cursors", async () => {
+    test("serves the same pages from a second process over the same log, and accepts its cursors", async () => {
       const second = await startTestService({ rpcUrl: anvil.url, logUrl });
       try {
         const path = `/api/v2/nft/${collections.batch.address}?limit=50`;
@@ -177,7 +177,7 @@ for (const [engine, freshLog] of engines) {
         expect(next.body).toEqual(
           (await service.get(`/api/v2/nft/${collections.batch.address}?cursor=${cursor}`)).body,
         );
-        // What moves at the head is told by both.
+        // Both processes announce a transfer at the head.
         const client = await connect(second);
         client.send({ action: "subscribe", address: collections.batch.address });
         await client.next("indexed");
@@ -191,7 +191,7 @@ for (const [engine, freshLog] of engines) {
       }
     });
 
-    test("a restart resumes: what happened meanwhile is caught up with", async () => {
+    test("catches up after a restart with the blocks of the meantime", async () => {
       await service.stop();
       const { address, contract } = collections.plain;
       const id = 1_000_001n;

@@ -1,6 +1,6 @@
 /**
- * Work that makes no progress says so: in the process's log, and to subscribers, with what is tried and what the endpoint
- * said. A minute passes in a third of a second here.
+ * Work without progress is reported, in the process's log and to subscribers, with the attempted range and the
+ * endpoint's message. A minute passes in a third of a second here.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import WebSocket from "ws";
@@ -19,11 +19,11 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const { logger, lines } = recordingLogger("debug");
-/** A minute, and what it doubles to, in a third of a second. */
+/** Runs timeouts of a minute and longer in a third of a second. */
 const clock: Clock = {
   ...systemClock,
   after: (ms, callback) => systemClock.after(ms >= 60_000 ? 300 : ms, callback),
@@ -57,7 +57,7 @@ afterAll(async () => {
 const isAbout = (address: string, { method, params }: RpcCall): boolean =>
   method === "eth_getLogs" && JSON.stringify(params).includes(address.slice(2).toLowerCase());
 
-/** The messages about a collection, as they come. */
+/** Collects the messages about a collection as they arrive. */
 function listen(address: string): Record<string, unknown>[] {
   const messages: Record<string, unknown>[] = [];
   const socket = new WebSocket(service.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
@@ -66,18 +66,18 @@ function listen(address: string): Record<string, unknown>[] {
   return messages;
 }
 const reasonIn = (messages: Record<string, unknown>[]) =>
-  eventually("a progress with a reason", async () =>
+  eventually("a progress message with a reason has arrived", async () =>
     messages.find(({ type, reason }) => type === "progress" && reason !== undefined),
   );
 
-test("a backfill that an endpoint refuses again and again", async () => {
+test("reports a backfill that an endpoint keeps refusing", async () => {
   const { address } = nfts[1] as Deployed;
   decide = (call) => (isAbout(address, call) ? { status: 502, body: "gone fishing" } : undefined);
   const messages = listen(address);
   const { reason, percent } = await reasonIn(messages);
   expect(reason).toMatch(/^reading from block \d+, without progress for \d+ s; the last request failed: eth#1: .*502/);
   expect(percent).toBe(0);
-  // The first collection may have had one, too, on a busy machine.
+  // On a busy machine the first collection may have caused a warning, too.
   const line = await eventually("a warning", async () =>
     lines.find((each) => each.msg === "indexing makes no progress" && each["address"] === address),
   );
@@ -87,7 +87,7 @@ test("a backfill that an endpoint refuses again and again", async () => {
   await eventually("it is indexed", async () => messages.find(({ type }) => type === "indexed"), 40_000);
 });
 
-test("a follower whose polls fail, and a collection that waits for it", async () => {
+test("reports a follower with failing polls to subscribers of a collection that waits for it", async () => {
   const [first, , third] = nfts as [Deployed, Deployed, Deployed];
   decide = (call) => (isAbout(first.address, call) ? { error: { code: -32_000, message: "no backend" } } : undefined);
   await transact(anvil, first.contract, "mint", [anvil.accounts[1], 2n]);

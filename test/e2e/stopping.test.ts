@@ -1,6 +1,6 @@
 /**
- * SIGTERM when what the service stands on does not answer: the process ends all the same, within what a supervisor waits,
- * says what did not end, and gives back its leases where the log still answers.
+ * SIGTERM while the node or the log doesn't answer: the process still ends within a supervisor's grace time, names the
+ * tasks that did not end, and releases its leases if the log still answers.
  */
 import { Database } from "bun:sqlite";
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
@@ -9,11 +9,11 @@ import { type ServiceProcess, startServiceProcess } from "../support/process.ts"
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const CONTRACT = "/api/v2/nft/0x00000000000000000000000000000000000000aa?chain=eth";
-/** Clients get ten seconds for their answers, loops and what they stand on the rest. */
+/** Clients get ten seconds for their answers, loops and connections the rest. */
 const GONE_WITHIN_MS = 16_000;
 
 const started: { stop(): Promise<unknown> }[] = [];
@@ -33,7 +33,7 @@ async function processOf(logUrl: string, rpcPort: number): Promise<ServiceProces
   return service;
 }
 
-/** The exit code, and how long it took. */
+/** Returns the exit code and the time it took. */
 async function terminate(service: ServiceProcess): Promise<{ code: number | null; ms: number }> {
   const before = performance.now();
   service.kill("SIGTERM");
@@ -41,7 +41,7 @@ async function terminate(service: ServiceProcess): Promise<{ code: number | null
   return { code, ms: performance.now() - before };
 }
 
-test("a node that accepts and is silent: gone within seconds, in order, the leases given back", async () => {
+test("ends within seconds while a node is silent, in order, and releases its leases", async () => {
   const node = await startSilentRelay();
   started.push(node);
   const logUrl = temporaryLogUrl();
@@ -49,7 +49,7 @@ test("a node that accepts and is silent: gone within seconds, in order, the leas
   expect((await service.get(CONTRACT)).status).toBe(200);
   const database = new Database(logUrl.replace("sqlite://", ""), { readonly: true });
   const leases = () => database.query<{ name: string }, []>("SELECT name FROM leases").all();
-  await eventually("the contract's lease is taken and the node asked", async () =>
+  await eventually("the contract's lease is taken and the node was called", async () =>
     node.swallowed > 0 && leases().some(({ name }) => name.startsWith("index/")) ? true : undefined,
   );
   const { code, ms } = await terminate(service);
@@ -60,7 +60,7 @@ test("a node that accepts and is silent: gone within seconds, in order, the leas
   database.close();
 });
 
-test("a PostgreSQL that is silent, with a client waiting: gone within the grace time, naming what did not end", async () => {
+test("ends within the grace time while PostgreSQL is silent and a client waits, and names the tasks that did not end", async () => {
   const node = await startSilentRelay();
   started.push(node);
   const url = new URL(await (await sharedPostgres()).createDatabase());
@@ -69,12 +69,12 @@ test("a PostgreSQL that is silent, with a client waiting: gone within the grace 
   url.port = String(relay.port);
   const service = await processOf(url.href, node.port);
   expect((await service.get(CONTRACT)).status).toBe(200);
-  await eventually("the node is asked", async () => (node.swallowed > 0 ? true : undefined));
+  await eventually("the node was called", async () => (node.swallowed > 0 ? true : undefined));
   relay.silence({ path: true });
-  // Nobody has asked for this one: its request goes to the log, which does not answer.
+  // A first request for another contract is written to the log, which doesn't answer.
   const unanswered = service.get(CONTRACT.replace("aa?", "ab?")).catch(() => undefined);
   const swallowed = relay.swallowed;
-  await eventually("the log is asked", async () => (relay.swallowed > swallowed ? true : undefined));
+  await eventually("the log was called", async () => (relay.swallowed > swallowed ? true : undefined));
   const { code, ms } = await terminate(service);
   await unanswered;
   expect(ms).toBeLessThan(GONE_WITHIN_MS);

@@ -1,6 +1,7 @@
 /**
- * Endpoints that leave logs out, on a real chain: what each way of checking promises to find is found before anything is
- * appended. And endpoints that throttle, hang, vanish or speak over sockets: the service goes on with the others.
+ * Endpoints that omit logs, on a real chain: each mode of verification finds the omissions that it promises to find
+ * before anything is appended. Also endpoints that throttle, hang, vanish or use sockets: the service continues with
+ * the others.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -25,10 +26,10 @@ import {
   walkListing,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-/** Blocks with one log of the contract each, and blocks with many. */
+/** Number of blocks with one log of the contract each, and number of blocks with many. */
 const LONE = 600;
 const DENSE = 30;
 const DENSE_LOGS = 150;
@@ -46,22 +47,22 @@ let anvil: Anvil;
 let nft: Deployed;
 let truth: WireLog[];
 let salt = 0;
-/** What was started by a test, ended after it. */
+/** Everything a test started. It is stopped after the test. */
 const started: { stop(): Promise<void> }[] = [];
 
-/** One log in a thousand, the same ones in every answer. */
+/** Drops one log in a thousand, the same ones in every answer. */
 const isDropped: Drops = ({ blockNumber, logIndex }) =>
   Bun.hash(`${salt} ${Number(blockNumber)} ${Number(logIndex)}`) % 1_000n === 0n;
-/** Who every token is minted to: those of one transaction have one owner. */
+/** The owner to which a token is minted. All tokens of one transaction have the same owner. */
 function ownerOf(id: number): string {
   const first = id < LONE ? id : id - ((id - LONE) % (DENSE_LOGS / 2));
   return anvil.accounts[first % 8] as string;
 }
-/** Whether the log is the only one of its block. */
+/** True if the log is the only one in its block. */
 const isLone = ({ blockNumber }: WireLog) => truth.filter((log) => log.blockNumber === blockNumber).length === 1;
 
 beforeAll(async () => {
-  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  // The genesis is in the past, so the follower considers every block overdue and never waits for the next one.
   anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Checked", "CHECK"]);
   for (let block = 0; block < DENSE; block++) {
@@ -79,7 +80,7 @@ beforeAll(async () => {
   await anvil.mine(4);
   const filter = { fromBlock: "0x0", toBlock: "latest", address: nft.address };
   truth = (await anvil.send("eth_getLogs", [filter])) as WireLog[];
-  // Both kinds of drop have to occur.
+  // Changes the salt until both kinds of drop occur.
   const dropped = () => truth.filter(isDropped);
   while (dropped().filter(isLone).length < 2 || dropped().filter((log) => !isLone(log)).length < 2) salt++;
 }, 60_000);
@@ -99,7 +100,7 @@ const refuseReceipts = ({ method }: RpcCall) =>
     ? { error: { code: -32601, message: "the method eth_getBlockReceipts does not exist" } }
     : undefined;
 
-/** A node that leaves logs out, and may refuse receipts or give others. */
+/** A node that omits logs, and may refuse receipts or give incomplete ones. */
 function droppingProxy(drops: Drops, receipts: "honest" | "refused" | "cut" = "honest"): Promise<RpcProxy> {
   return proxyOf({
     onRequest: (call) => (receipts === "refused" ? refuseReceipts(call) : undefined),
@@ -130,7 +131,9 @@ async function eventsOf(logUrl: string, address = nft.address): Promise<NftEvent
   return events.map(({ event }) => event as NftEvent);
 }
 
-/** Transfers in the log. Ranges never overlap: what was missing at first cannot have been added later. */
+/**
+ * Number of transfers in the log. Ranges never overlap, so a transfer missing at first cannot have been added later.
+ */
 async function transfersIn(logUrl: string): Promise<number> {
   let count = 0;
   let next = 0;
@@ -158,8 +161,8 @@ async function expectTruth({ service, logUrl }: Run): Promise<void> {
   expect(await transfersIn(logUrl)).toBe(truth.length);
 }
 
-describe("one log in a thousand left out", () => {
-  test("VERIFY=headers finds every drop that leaves a block without a log", async () => {
+describe("an endpoint that omits one log in a thousand", () => {
+  test("is detected by VERIFY=headers for every drop that leaves a block without a log", async () => {
     const proxy = await droppingProxy(isDropped);
     const { service, logUrl } = await run(proxy.url, { VERIFY: "headers" });
     await synced(service, nft.address);
@@ -169,14 +172,14 @@ describe("one log in a thousand left out", () => {
     expect(await metric(service, "rpc_missed_logs_total")).toBe(lone);
   });
 
-  test("VERIFY=receipts finds every drop", async () => {
+  test("is detected by VERIFY=receipts for every drop", async () => {
     const proxy = await droppingProxy(isDropped);
     const own = await run(proxy.url, { VERIFY: "receipts" });
     await expectTruth(own);
     expect(await metric(own.service, "rpc_missed_logs_total")).toBe(truth.filter(isDropped).length);
   });
 
-  test("VERIFY=receipts finds what is dropped now and then", async () => {
+  test("is detected by VERIFY=receipts even if its drops vary", async () => {
     const random = createRandom(7);
     let dropped = 0;
     const proxy = await droppingProxy(() => {
@@ -190,7 +193,7 @@ describe("one log in a thousand left out", () => {
     expect(await metric(own.service, "rpc_missed_logs_total")).toBeGreaterThan(0);
   });
 
-  test("without receipts, a second endpoint that is honest makes up for them", async () => {
+  test("is corrected by a second, honest endpoint if there are no receipts", async () => {
     const liar = await droppingProxy(isDropped, "refused");
     const honest = await slowUrl({ onRequest: refuseReceipts });
     const own = await run(`${liar.url},${honest}`, { VERIFY: "receipts" });
@@ -199,7 +202,7 @@ describe("one log in a thousand left out", () => {
     expect(await metric(own.service, "rpc_missed_logs_total")).toBeGreaterThan(0);
   }, 60_000);
 
-  test("receipts that the header's bloom contradicts are not believed", async () => {
+  test("is not believed if its receipts contradict the header's bloom", async () => {
     const liar = await droppingProxy(isDropped, "cut");
     const own = await run(`${liar.url},${await slowUrl()}`, { VERIFY: "receipts" });
     await expectTruth(own);
@@ -207,7 +210,7 @@ describe("one log in a thousand left out", () => {
     expect(await metric(own.service, "rpc_lies_total")).toBeGreaterThan(0);
   });
 
-  test("and where there are no others, nothing is appended", async () => {
+  test("makes indexing fail without an append if no other endpoint is honest", async () => {
     const liar = await droppingProxy(isDropped, "cut");
     const { service, logUrl } = await run(liar.url, { VERIFY: "receipts" });
     await service.get(`/api/v2/nft/${nft.address}`);
@@ -218,7 +221,7 @@ describe("one log in a thousand left out", () => {
     expect(await transfersIn(logUrl)).toBe(0);
   });
 
-  test("at the head a block without its only log is found in any mode", async () => {
+  test("is detected at the head in any mode if a block lacks its only log", async () => {
     const emitter = await deploy(anvil, await contractArtifact("Emitter"));
     await transact(anvil, emitter.contract, "emitTransfers", [1, 1, anvil.accounts[1], anvil.accounts[0]]);
     await anvil.mine(4);
@@ -234,17 +237,18 @@ describe("one log in a thousand left out", () => {
   });
 });
 
-/** An honest node that answers later than any other here, so that the other one is asked first. */
+/** The URL of an honest node that answers later than all others here, so that the other endpoint is called first. */
 async function slowUrl(options: RpcProxyOptions = {}): Promise<string> {
   const onRequest: RpcProxyOptions["onRequest"] = async (call, index) => {
-    // What settles single blocks is asked of this very endpoint, hundreds of times, and says nothing of its rank.
+    // Checks of single blocks go to one given endpoint hundreds of times and don't affect its rank, so they are not
+    // delayed.
     const settles = JSON.stringify(call.params).includes("blockHash") || call.method === "eth_getBlockReceipts";
     return (await options.onRequest?.(call, index)) ?? (settles ? undefined : { delayUntil: Bun.sleep(100) });
   };
   return (await proxyOf({ onRequest })).url;
 }
 
-/** A collection of its own, so that no test waits for another's history. */
+/** Deploys a separate collection, so that no test waits for another's history. */
 async function small(): Promise<Deployed> {
   const emitter = await deploy(anvil, await contractArtifact("Emitter"));
   await transact(anvil, emitter.contract, "emitTransfers", [0, 1, anvil.accounts[1], anvil.accounts[0]]);
@@ -252,7 +256,7 @@ async function small(): Promise<Deployed> {
   return emitter;
 }
 
-/** One more token at the head; resolves with the block it is in. */
+/** Mints one more token at the head. Resolves with its block. */
 async function another({ contract }: Deployed, id: number): Promise<number> {
   const args = [id, 1, anvil.accounts[1], anvil.accounts[0]];
   return Number((await transact(anvil, contract, "emitTransfers", args)).blockNumber);
@@ -261,12 +265,12 @@ async function another({ contract }: Deployed, id: number): Promise<number> {
 interface Relay {
   readonly url: string;
   readonly connections: number;
-  /** Cuts every connection. */
+  /** Closes every connection. */
   cut(): void;
   stop(): Promise<void>;
 }
 
-/** Bytes to and from the node's socket. */
+/** Relays bytes to and from the node's socket. */
 function startRelay(): Relay {
   type Side = { other: Bun.Socket<Side> | undefined; waiting: Buffer[] };
   const open = new Set<Bun.Socket<Side>>();
@@ -314,8 +318,8 @@ function startRelay(): Relay {
   };
 }
 
-describe("endpoints of every kind", () => {
-  test("http and ws are mixed: what one cannot, the other does", async () => {
+describe("endpoints of different kinds", () => {
+  test("over http and ws complement each other", async () => {
     const nft = await small();
     const proxy = await startRpcProxy(anvil.url);
     const { service } = await run(`${proxy.url},${anvil.wsUrl}`);
@@ -329,7 +333,7 @@ describe("endpoints of every kind", () => {
     expect(text).not.toContain("127.0.0.1");
   });
 
-  test("when the better endpoint goes down the other takes over", async () => {
+  test("replace each other when the better one goes down", async () => {
     const nft = await small();
     const quick = await startRpcProxy(anvil.url);
     const { service } = await run(`${quick.url},${await slowUrl()}`);
@@ -340,7 +344,7 @@ describe("endpoints of every kind", () => {
     expect(text).toMatch(/rpc_requests_total\{endpoint="eth#1",method="\w+",outcome="transient"\}/);
   });
 
-  test("a socket that dies is opened again", async () => {
+  test("over a socket reconnect after it dies", async () => {
     const nft = await small();
     const relay = startRelay();
     started.push(relay);
@@ -353,8 +357,8 @@ describe("endpoints of every kind", () => {
     expect(relay.connections).toBeGreaterThanOrEqual(4);
   });
 
-  test("a block that a socket announces does not wait for the poll", async () => {
-    // Twelve seconds from block to block, as on Ethereum, the newest one now.
+  test("over a socket announce blocks, which do not wait for the poll", async () => {
+    // Twelve seconds between blocks, as on Ethereum, with the newest block now.
     const slow = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 200 });
     started.push(slow);
     await slow.send("anvil_setBlockTimestampInterval", [12]);
@@ -365,7 +369,7 @@ describe("endpoints of every kind", () => {
     await slow.mine(16);
     const env = { RPC_URL_ETH: slow.wsUrl, RPC_URLS_ONLY: "true", API_KEYS: TEST_KEY, PORT: "0" };
     const config = readConfig({ ...env, EVENT_LOG_URL: temporaryLogUrl() });
-    // The least wait between polls is that of production here: a second.
+    // The minimum time between polls is that of production: one second.
     const service = await startService({ config, logger: silentLogger });
     started.push(service);
     const listed = async () => {
@@ -373,16 +377,16 @@ describe("endpoints of every kind", () => {
       const answer = await fetch(path, { headers: { "x-api-key": TEST_KEY } });
       return (await answer.json()) as { status: string; total: number; result: unknown[] };
     };
-    await eventually("the collection is synced", async () => ((await listed()).status === "SYNCED" ? true : undefined));
+    await eventually("the collection is listed", async () => ((await listed()).status === "SYNCED" ? true : undefined));
     await emit(1);
     await eventually(
-      "the announced block is there",
+      "the announced block is listed",
       async () => ((await listed()).result.length === 2 ? true : undefined),
       4_000,
     );
   });
 
-  test("Retry-After is obeyed where there is nobody else, and another endpoint is asked where there is", async () => {
+  test("are left alone for their Retry-After if there is no other, and replaced if there is one", async () => {
     const nft = await small();
     const asked: number[] = [];
     const throttled = (seconds: number) =>
@@ -399,13 +403,13 @@ describe("endpoints of every kind", () => {
     expect((asked[1] as number) - (asked[0] as number)).toBeGreaterThanOrEqual(1_990);
 
     asked.length = 0;
-    // Longer than anybody here waits for the collection.
+    // Longer than any wait for the collection here.
     const both = await run(`${(await throttled(60)).url},${await slowUrl()}`);
     await synced(both.service, nft.address);
     expect(asked.length).toBe(1);
   });
 
-  test("what an endpoint leaves hanging is asked of the other", async () => {
+  test("answer the requests that another one leaves hanging", async () => {
     const nft = await small();
     let hangs = false;
     const never = new Promise<void>(() => undefined);

@@ -1,4 +1,6 @@
-/** Records: every event comes back as it went in, anything damaged or unknown is refused, columns fit their values. */
+/**
+ * Event records: each event survives encoding and decoding, damaged or unknown records are refused, columns fit values.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -12,7 +14,7 @@ const address = `0x${"cd".repeat(20)}` as Address;
 const header = { number: 7, hash, parentHash: hash, timestamp: 1_700_000_000 };
 const block = { number: 7, hash };
 
-/** One of each type: a type that is added without a line here fails to compile. */
+/** One event of each type. A new type without an entry here fails to compile. */
 const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } = {
   IndexingRequested: { type: "IndexingRequested" },
   ContractIdentified: {
@@ -79,12 +81,12 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
 
 describe("records", () => {
   for (const event of Object.values(EVENTS)) {
-    test(`${event.type} comes back as it went in`, () => {
+    test(`decodes an encoded ${event.type} to the same event`, () => {
       expect(decodeEvent(event.type, encodeEvent(event))).toEqual(event);
     });
   }
 
-  test("outcomes of before their bytes were counted come back with none", () => {
+  test("decodes metadata outcomes of the format without byte counts as zero bytes", () => {
     const fields = { since: 4, reason: "timeout", count: 1 };
     const json = new TextEncoder().encode(JSON.stringify(fields));
     const tokens = new Uint8Array([1, 0, 255]);
@@ -94,7 +96,7 @@ describe("records", () => {
     }
   });
 
-  test("cut off anywhere, of an unknown codec, schema or type: refused", () => {
+  test("refuses a record that is cut off, or has an unknown codec, schema or type", () => {
     const event = EVENTS.HeadAdvanced;
     const bytes = encodeEvent(event);
     for (let length = 0; length < bytes.length; length++) {
@@ -115,7 +117,7 @@ describe("records", () => {
     expect(() => decodeEvent("NeverHeardOf", bytes)).toThrow("unknown event type");
   });
 
-  test("the checksum covers the place, the time and every byte", () => {
+  test("cover place, time and every byte by their checksum", () => {
     const stream = nftStream(1, address);
     const bytes = encodeEvent(EVENTS.BlocksReverted);
     const right = checksum(stream, 3, "BlocksReverted", 5, bytes);
@@ -146,7 +148,7 @@ describe("transfer columns", () => {
     amount: word,
   });
 
-  test("whatever the values, they come back", () => {
+  test("decode to the same values, for any values", () => {
     fc.assert(
       fc.property(fc.array(transfer, { maxLength: 40 }), (transfers: ModelTransfer[]) => {
         const columns = decodeTransfers(columnsOf(transfers));
@@ -166,7 +168,7 @@ describe("transfer columns", () => {
     );
   });
 
-  test("cut off, too long, or claiming a count that is not there: refused", () => {
+  test("refuse bytes that are cut off, too long, or claim a wrong count", () => {
     const bytes = columnsOf([{ kind: 0, block: 1, from: 0, to: 1, id: 5n, amount: 1n }]);
     for (let length = 0; length < bytes.length; length++) {
       expect(() => decodeTransfers(bytes.subarray(0, length))).toThrow();

@@ -1,4 +1,4 @@
-/** A log written by each released format replays for ever to what it replayed to when it was frozen. */
+/** The log of each released format replays to the same state as on the day it was frozen. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -8,11 +8,11 @@ const FOLDER = join(import.meta.dir, "../fixtures");
 const files = readdirSync(FOLDER).filter((file) => /^log-\d+\.json$/.test(file));
 
 describe("frozen logs", () => {
-  test("there is one for the format that is written today", () => {
+  test("include one of the current format", () => {
     expect(files).toContain("log-1.json");
   });
   for (const file of files) {
-    test(`${file} replays as it did`, async () => {
+    test(`replays ${file} to the same state as when it was frozen`, async () => {
       const { records, replay } = (await Bun.file(join(FOLDER, file)).json()) as {
         records: FrozenRecord[];
         replay: Record<string, unknown>;

@@ -1,6 +1,6 @@
 /**
- * What the local chain really does: its blocks, times, reorgs, filters and memory of old states. Other tests lean on these
- * facts, so a change of anvil that breaks one is seen here first.
+ * The behaviour of the local chain, anvil: its blocks, times, reorgs, filters and old states. Other tests rely on it,
+ * so these tests show first if a new version of anvil changes it.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { id, toBeHex } from "ethers";
@@ -18,7 +18,7 @@ import {
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, queue, receiptOf, transact } from "../../scripts/local-chain/contracts.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 type Block = {
@@ -51,7 +51,7 @@ beforeAll(async () => {
 afterAll(async () => await anvil.stop());
 
 describe("blocks", () => {
-  test("each transaction is a block, and one block holds many in the order sent", async () => {
+  test("hold one transaction each, or many in the order sent", async () => {
     const before = await height();
     await emitRaw([word(1)]);
     expect(await height()).toBe(before + 1);
@@ -66,13 +66,13 @@ describe("blocks", () => {
     );
   });
 
-  test("finalized and safe trail the head by two blocks and one with one slot an epoch", async () => {
+  test("trail the head as finalized and safe by two blocks and one, with one slot per epoch", async () => {
     const head = await height();
     expect(Number((await block("finalized")).number)).toBe(head - 2);
     expect(Number((await block("safe")).number)).toBe(head - 1);
   });
 
-  test("the clock can be set, and can tick by the block", async () => {
+  test("have timestamps that can be set, and that can advance by a fixed step per block", async () => {
     const start = await latestTimestamp(anvil);
     await setNextTimestamp(anvil, start + 3600);
     await anvil.mine();
@@ -99,14 +99,14 @@ describe("reorg", () => {
     for (const receipt of dropped) expect(await receiptOf(anvil, receipt.transactionHash)).toBeUndefined();
   });
 
-  test("of empty blocks still changes their hashes", async () => {
+  test("changes the hashes of empty blocks", async () => {
     await anvil.mine(2);
     const old = await block("latest");
     await reorg(anvil, 2);
     expect((await block("latest")).hash).not.toBe(old.hash);
   });
 
-  test("puts replacements where they are asked for, from any sender", async () => {
+  test("puts replacement transactions at the requested heights, from any sender", async () => {
     await anvil.mine(3);
     const from = "0x00000000000000000000000000000000000a11ce";
     const call = await prepare(emitter.contract, "emitTransfers", [7, 2, from, from]);
@@ -120,7 +120,7 @@ describe("reorg", () => {
 });
 
 describe("logs", () => {
-  test("a null in a filter does not ask for a topic to be there, unlike on other nodes", async () => {
+  test("match a null in a filter even if the log lacks that topic, unlike on other nodes", async () => {
     const from = quantity((await height()) + 1);
     for (const topics of [[], [TRANSFER], [TRANSFER, word(1)], [TRANSFER, word(1), word(2), word(3)]])
       await emitRaw(topics);
@@ -131,7 +131,7 @@ describe("logs", () => {
     expect(await topicCounts([[TRANSFER, word(9)], null, word(2)])).toEqual([4]);
   });
 
-  test("ranges beyond the head are cut short, or refused when they start there", async () => {
+  test("are cut at the head, or refused if the range starts above it", async () => {
     const head = await height();
     expect(await getLogs({ fromBlock: "latest", toBlock: quantity(head + 100) })).toHaveLength(1);
     const beyond = await getLogs({ fromBlock: quantity(head + 50), toBlock: quantity(head + 100) }).catch(
@@ -140,12 +140,12 @@ describe("logs", () => {
     expect(beyond).toBeInstanceOf(AnvilError);
   });
 
-  test("the bloom is real", async () => {
+  test("set bits in the block's bloom", async () => {
     expect(BigInt((await block("latest")).logsBloom) > 0n).toBe(true);
     expect(BigInt((await block(1)).logsBloom)).toBe(0n);
   });
 
-  test("thousands fit into one block", async () => {
+  test("fit by the thousand into one block", async () => {
     await inOneBlock(anvil, async () => {
       const [from, to] = anvil.accounts;
       for (let part = 0; part < 4; part++)
@@ -156,7 +156,7 @@ describe("logs", () => {
 });
 
 describe("old states", () => {
-  test("code and storage are answered as of any block", async () => {
+  test("return code and storage at any block", async () => {
     const codeAt = async (number: number) =>
       (await anvil.send("eth_getCode", [emitter.address, quantity(number)])) as string;
     expect(await codeAt(emitter.blockNumber - 1)).toBe("0x");
@@ -170,7 +170,7 @@ describe("old states", () => {
   });
 });
 
-test("before cancun a contract can destroy itself", async () => {
+test("a contract can destroy itself before Cancun", async () => {
   const old = await startAnvil({ hardfork: "shanghai" });
   try {
     const { address, contract } = await deploy(old, await contractArtifact("Destructible"));
@@ -183,7 +183,7 @@ test("before cancun a contract can destroy itself", async () => {
   }
 });
 
-test("the node dies with the process that started it, even when that is killed", async () => {
+test("the node ends with the process that started it, even if that process is killed", async () => {
   const module = new URL("../../scripts/local-chain/anvil.ts", import.meta.url).pathname;
   const script = `const { startAnvil } = await import(${JSON.stringify(module)});
     console.log((await startAnvil()).url);
@@ -192,7 +192,7 @@ test("the node dies with the process that started it, even when that is killed",
   const { value } = await parent.stdout.getReader().read();
   const url = new TextDecoder().decode(value).trim();
   parent.kill("SIGKILL");
-  // The condition is that the port stops answering; the test's own timeout is the bound.
+  // Waits until the port stops answering. The test's own timeout is the bound.
   for (let alive = true; alive; )
     alive = await fetch(url, { method: "POST" }).then(
       () => true,

@@ -1,6 +1,6 @@
 /**
- * The contracts of test/contracts behave as their comments say: the events they emit, with how many topics, and what they
- * answer. The indexer's tests take these shapes for granted.
+ * The contracts of test/contracts behave as their comments say: the events they emit, the number of topics, and their
+ * answers to calls. The indexer's tests rely on these shapes.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, concat, Interface, id, toBeHex } from "ethers";
@@ -16,7 +16,7 @@ import {
   transact,
 } from "../../scripts/local-chain/contracts.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 let anvil: Anvil;
@@ -25,7 +25,7 @@ let bob: string;
 
 const make = async (name: string, args: readonly unknown[] = []) =>
   await deploy(anvil, await contractArtifact(name), args);
-/** The logs of a receipt as event name and arguments, addresses in lower case. */
+/** The logs of a receipt as event names and arguments, with addresses in lower case. */
 const eventsOf = ({ contract }: Deployed, receipt: Receipt) =>
   receipt.logs.map((log) => {
     const parsed = contract.interface.parseLog(log);
@@ -44,7 +44,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(async () => await anvil.stop());
 
-test("compiling again only reads the cache", async () => {
+test("compiling a second time only reads the cache", async () => {
   const artifacts = await compileContracts();
   expect(Object.keys(artifacts)).toContain("PlainNft");
   expect(artifacts["NftProxy"]?.bytecode).toStartWith("0x");
@@ -52,7 +52,7 @@ test("compiling again only reads the cache", async () => {
 });
 
 describe("ERC-721", () => {
-  test("PlainNft mints one, many, moves and burns", async () => {
+  test("PlainNft mints one token, mints many, moves and burns", async () => {
     const nft = await make("PlainNft", ["Plain", "PLN"]);
     expect(topicCounts(await transact(anvil, nft.contract, "mintMany", [alice, 5, 3]))).toEqual([4, 4, 4]);
     const moved = await transact(anvil, nft.contract, "transferFrom", [alice, bob, 6], { from: alice });
@@ -65,7 +65,7 @@ describe("ERC-721", () => {
     expect(isRevert(burnt)).toBe(true);
   });
 
-  test("BatchNft and ConsecutiveNft count up from 0, the latter announced by ERC-2309", async () => {
+  test("BatchNft and ConsecutiveNft number tokens from 0, and ConsecutiveNft announces them by ERC-2309", async () => {
     const batch = await make("BatchNft", ["Batch", "BAT"]);
     expect(eventsOf(batch, await transact(anvil, batch.contract, "mint", [alice, 2]))).toEqual([
       ["Transfer", ZERO, alice, 0n],
@@ -82,7 +82,7 @@ describe("ERC-721", () => {
     expect(eventsOf(consecutive, more)).toEqual([["Transfer", ZERO, alice, 1000n]]);
   });
 
-  test("NftProxy answers with its own storage through another's code", async () => {
+  test("NftProxy answers from its own storage with the implementation's code", async () => {
     const implementation = await make("ProxiedNft");
     const initialize = new Interface((await contractArtifact("ProxiedNft")).abi).encodeFunctionData("initialize", [
       "P",
@@ -96,7 +96,7 @@ describe("ERC-721", () => {
   });
 });
 
-test("MultiToken takes repeated ids and zero amounts, and knows supplies", async () => {
+test("MultiToken accepts repeated ids and zero amounts, and reports supplies", async () => {
   const multi = await make("MultiToken", ["Multi", "MUL", "ipfs://x/{id}"]);
   const minted = await transact(anvil, multi.contract, "mintBatch", [alice, [1, 1, 2], [3, 4, 0]]);
   expect(eventsOf(multi, minted)).toEqual([
@@ -108,8 +108,8 @@ test("MultiToken takes repeated ids and zero amounts, and knows supplies", async
   expect(await read<bigint>(multi.contract, "totalSupply(uint256)", [1])).toBe(9n);
 });
 
-describe("before and beside the standards", () => {
-  test("Kitties index nothing and deny ERC-721", async () => {
+describe("contracts outside the standards", () => {
+  test("Kitties index no parameter and deny ERC-721", async () => {
     const kitties = await make("Kitties");
     expect(topicCounts(await transact(anvil, kitties.contract, "breed", [alice, 1]))).toEqual([1, 1]);
     const moved = await transact(anvil, kitties.contract, "transfer", [bob, 1], { from: alice });
@@ -117,7 +117,7 @@ describe("before and beside the standards", () => {
     expect(await read<boolean>(kitties.contract, "supportsInterface", ["0x80ac58cd"])).toBe(false);
   });
 
-  test("Punks sell properly, but an accepted bid hides its buyer", async () => {
+  test("Punks announce ordinary sales correctly, but hide the buyer of an accepted bid", async () => {
     const punks = await make("Punks");
     expect(eventsOf(punks, await transact(anvil, punks.contract, "setInitialOwners", [alice, 0, 2]))).toEqual([
       ["Assign", alice, 0n],
@@ -183,7 +183,7 @@ describe("Emitter", () => {
     ]);
   });
 
-  test("answers what it was told to, and else reverts", async () => {
+  test("answers a call with the configured bytes, and reverts without them", async () => {
     const emitter = await make("Emitter");
     const token = contractAt(anvil, emitter.address, ["function name() view returns (string)"]);
     const refused = await read(token, "name").catch((error: unknown) => error);
@@ -194,7 +194,7 @@ describe("Emitter", () => {
   });
 });
 
-test("ERC-20s: bytes32 names, no decimals, a fee on transfer", async () => {
+test("the ERC-20 contracts have bytes32 names, no decimals, or a fee on transfer", async () => {
   const word = (text: string) => `0x${Buffer.from(text).toString("hex").padEnd(64, "0")}`;
   const maker = await make("Bytes32Token", [word("Maker"), word("MKR")]);
   expect(await read<string>(maker.contract, "symbol")).toBe(word("MKR"));

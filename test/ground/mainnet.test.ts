@@ -1,6 +1,6 @@
 /**
- * The chain that `placeMainnet` prepares: tokens, Multicall3 and factories answer at their real addresses, and pools made
- * there land where they lie on Ethereum mainnet. Then the demo's collections and market on top of it.
+ * The chain that `placeMainnet` prepares: tokens, Multicall3 and factories answer at their real addresses, and pools
+ * created there get the addresses they have on Ethereum mainnet. On top of it, the demo's collections and market.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Interface } from "ethers";
@@ -20,7 +20,7 @@ import {
   V3_POOL_ABI,
 } from "../../scripts/local-chain/pools.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -35,7 +35,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(async () => await anvil.stop());
 
-test("the tokens say who they are", async () => {
+test("the tokens return their real names, symbols and decimals", async () => {
   const abi = (await contractArtifact("TestToken")).abi;
   const described = async (address: string) => {
     const token = contractAt(anvil, address, abi);
@@ -48,7 +48,7 @@ test("the tokens say who they are", async () => {
   expect(await described(MAINNET.wbtc)).toEqual(["Wrapped BTC", "WBTC", 8n]);
 });
 
-test("Multicall3 answers several calls and lets some fail", async () => {
+test("Multicall3 runs several calls and lets some of them fail", async () => {
   const multicall = contractAt(anvil, MAINNET.multicall3, (await contractArtifact("Multicall")).abi);
   const token = new Interface((await contractArtifact("TestToken")).abi);
   const results = await read<[boolean, string][]>(multicall, "aggregate3", [
@@ -62,8 +62,8 @@ test("Multicall3 answers several calls and lets some fail", async () => {
   expect(BigInt(results[2]![1])).toBe(BigInt((await anvil.send("eth_blockNumber")) as string));
 });
 
-describe("pools lie where they lie on mainnet", () => {
-  test("Uniswap v2", async () => {
+describe("pools get their mainnet addresses", () => {
+  test("on Uniswap v2", async () => {
     const { address } = await createV2Pair(anvil, { factory: MAINNET.uniswapV2Factory, ...USDC_WETH });
     expect(address).toBe("0xB4e16d0168e52d35CaCD2c6185b44281Ec28C9Dc");
     const pair = contractAt(anvil, address, V2_PAIR_ABI);
@@ -73,7 +73,7 @@ describe("pools lie where they lie on mainnet", () => {
     expect([reserve0, reserve1]).toEqual([USDC_WETH.amountA - out, USDC_WETH.amountB + ETHER]);
   });
 
-  test("its forks", async () => {
+  test("on forks of Uniswap v2", async () => {
     const sushi = await createV2Pair(anvil, { factory: MAINNET.sushiswapV2Factory, ...USDC_WETH });
     expect(sushi.address).toBe("0x397FF1542f962076d0BFE58eA045FfA2d347ACa0");
     const pair = contractAt(anvil, sushi.address, V2_PAIR_ABI);
@@ -85,7 +85,7 @@ describe("pools lie where they lie on mainnet", () => {
     expect(pancake.address).not.toBe(sushi.address);
   });
 
-  test("Uniswap v3", async () => {
+  test("on Uniswap v3", async () => {
     const position = await createV3Pool(anvil, { fee: 500, ...USDC_WETH });
     expect(position.address).toBe("0x88e6A0c2dDD26FEEb64F039a2c41296FcB3f5640");
     const pool = contractAt(anvil, position.address, V3_POOL_ABI);
@@ -108,7 +108,7 @@ describe("pools lie where they lie on mainnet", () => {
     expect(await read<bigint>(pool, "liquidity")).toBe(position.liquidity);
   });
 
-  test("every v3 fee tier is there", async () => {
+  test("exist for every fee tier of Uniswap v3", async () => {
     for (const [fee, address] of [
       [100, "0xE0554a476A092703abdB3Ef35c80e0D76d32939F"],
       [3000, "0x8ad599c3A0ff1De082011EFDDc58f1908eb6e6D8"],
@@ -118,7 +118,7 @@ describe("pools lie where they lie on mainnet", () => {
     }
   });
 
-  test("a token that keeps a fee can be sold too", async () => {
+  test("sell a token that keeps a fee on transfer", async () => {
     const fee = await deploy(anvil, await contractArtifact("FeeToken"), ["Fee", "FEE", 100]);
     const { address } = await createV2Pair(anvil, {
       factory: MAINNET.uniswapV2Factory,
@@ -132,7 +132,7 @@ describe("pools lie where they lie on mainnet", () => {
 });
 
 describe("the demo", () => {
-  test("collections end as their truth says", async () => {
+  test("leaves its collections with the recorded owners", async () => {
     const { plain, batch, multi } = await seedCollections(anvil);
     for (const { contract, owners } of [plain, batch]) {
       for (const [id, owner] of [...owners].filter((_, at) => at % 10 === 0)) {
@@ -151,7 +151,7 @@ describe("the demo", () => {
     });
   });
 
-  test("the market moves for more than 25 hours", async () => {
+  test("trades on the market for more than 25 hours of chain time", async () => {
     const fresh = await startAnvil({ genesisTimestamp: 1_700_000_000 });
     try {
       await placeMainnet(fresh);

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL that tests use: it starts wherever packages can be installed, hands out fresh databases, and goes away
- * and comes back on the same port with what was committed.
+ * The PostgreSQL for tests: it starts on any machine that can install packages, creates fresh databases, and can stop
+ * and restart on the same port with all committed data.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, mkdtemp, readlink, rm } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { SQL } from "bun";
 import { type Postgres, sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { linkLibraries } from "../support/postgres-binaries.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 let postgres: Postgres;
@@ -20,7 +20,7 @@ beforeAll(async () => {
 }, 30_000);
 afterAll(async () => await postgres.stop());
 
-test("databases are separate", async () => {
+test("databases are separate from each other", async () => {
   const [first, second] = [new SQL(await postgres.createDatabase()), new SQL(await postgres.createDatabase())];
   await first`CREATE TABLE facts (id int)`;
   const [{ tables }] = await second`SELECT count(*)::int AS tables FROM pg_tables WHERE tablename = 'facts'`;
@@ -28,7 +28,7 @@ test("databases are separate", async () => {
   await Promise.all([first.close(), second.close()]);
 });
 
-test("what was committed survives a crash, and the port stays", async () => {
+test("committed data survives a crash, and the port stays the same", async () => {
   const url = await postgres.createDatabase();
   const before = new SQL(url);
   await before`CREATE TABLE facts (id int)`;
@@ -44,7 +44,7 @@ test("what was committed survives a crash, and the port stays", async () => {
   await after.close();
 });
 
-test("a durable cluster writes through", async () => {
+test("a durable cluster flushes commits to the disk", async () => {
   const durable = await startPostgres({ durable: true });
   const sql = new SQL(durable.url("postgres"));
   const [{ fsync }] = await sql`SHOW fsync`;
@@ -54,11 +54,11 @@ test("a durable cluster writes through", async () => {
   await durable.stop();
 });
 
-test("the shared cluster is one", async () => {
+test("the shared cluster is started once", async () => {
   expect(await sharedPostgres()).toBe(await sharedPostgres());
 });
 
-test("missing links of the libraries are made, and made only once", async () => {
+test("missing links of the libraries are made, and only once", async () => {
   const home = await mkdtemp(join(tmpdir(), "links-"));
   const native = join(home, "native");
   await mkdir(join(native, "lib"), { recursive: true });

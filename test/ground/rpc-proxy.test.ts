@@ -1,11 +1,11 @@
 /**
- * The misbehaving proxy: each intervention does what it says, alone and within a batch, and calls are recorded.
+ * The misbehaving JSON-RPC proxy: each intervention works alone and within a batch, and calls are recorded.
  */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { type Intervention, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 type Answer = { id: number; result?: unknown; error?: { code: number; message: string } };
@@ -39,7 +39,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-test("passes calls on, records them and may change results", async () => {
+test("passes calls on, records them and can change results", async () => {
   expect((await ask("eth_chainId")).result).toBe("0x7a69");
   expect((await ask("web3_clientVersion")).result).toBe("somebody else");
   expect((await ask("no_such")).error?.code).toBe(-32601);
@@ -47,7 +47,7 @@ test("passes calls on, records them and may change results", async () => {
   expect([proxy.count(), proxy.count("eth_chainId"), proxy.requests]).toEqual([3, 1, 3]);
 });
 
-test("answers errors and results of its own, within batches too", async () => {
+test("answers with its own errors and results, also within batches", async () => {
   plan = [{ error: { code: -32005, message: "too many results" } }, { result: "0x1" }];
   const batch = [single("eth_getLogs"), { ...single("eth_chainId"), id: 2 }, { ...single("eth_chainId"), id: 3 }];
   expect(await (await post(batch)).json()).toEqual([
@@ -58,7 +58,7 @@ test("answers errors and results of its own, within batches too", async () => {
   expect(proxy.requests).toBe(1);
 });
 
-test("answers another status, drops and truncates", async () => {
+test("answers with another status, drops connections and truncates answers", async () => {
   plan = [{ status: 429, headers: { "retry-after": "3" }, body: "slow down" }, { drop: true }, { truncate: 10 }];
   const limited = await post(single("eth_chainId"));
   expect([limited.status, limited.headers.get("retry-after"), await limited.text()]).toEqual([429, "3", "slow down"]);
@@ -67,7 +67,7 @@ test("answers another status, drops and truncates", async () => {
   expect((await ask("eth_chainId")).result).toBe("0x7a69");
 });
 
-test("delays one call, and holds all of them", async () => {
+test("delays one call, and holds all calls", async () => {
   const gate = Promise.withResolvers<void>();
   plan = [{ delayUntil: gate.promise }];
   const order: string[] = [];

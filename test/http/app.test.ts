@@ -1,6 +1,6 @@
 /**
- * What every request passes, without a collection in sight: keys, rate, unknown paths, methods, health, metrics, the
- * OpenAPI document by an outside validator, the page that works offline, and a chain that does not answer.
+ * Everything that applies to all requests, without a collection: keys, rate limit, unknown paths, methods, health,
+ * metrics, the OpenAPI document checked by an independent validator, its offline page, and a chain that doesn't answer.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -9,7 +9,7 @@ import { LIMITS } from "../../src/config.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ADDRESS = `0x${"ab".repeat(20)}`;
@@ -17,7 +17,7 @@ const NFT = `/api/v2/nft/${ADDRESS}`;
 const PRICE = `/api/v2/erc20/${ADDRESS}/price`;
 
 let service: TestService;
-/** Nobody listens there. */
+/** No server listens there. */
 const DEAD = "http://127.0.0.1:9/secret-path";
 
 beforeAll(async () => {
@@ -29,8 +29,8 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-describe("keys", () => {
-  test("missing: 401 with the hosted service's sentence; wrong: 401", async () => {
+describe("an API key", () => {
+  test("gets 401 with the hosted service's message if it is missing, and 401 if it is wrong", async () => {
     for (const path of [NFT, PRICE, "/api/v2/unknown", "/api/v2"]) {
       const response = await fetch(`http://127.0.0.1:${service.port}${path}`);
       expect(response.status).toBe(401);
@@ -44,14 +44,14 @@ describe("keys", () => {
     expect(JSON.stringify(wrong.body)).not.toContain(TEST_KEY);
   });
 
-  test("the header's name in any case", async () => {
+  test("is accepted in a header name of any case", async () => {
     const response = await fetch(`http://127.0.0.1:${service.port}${NFT}`, { headers: { "X-API-KEY": TEST_KEY } });
     expect(response.status).toBe(200);
   });
 });
 
-describe("rate", () => {
-  test("past the bucket: 429 with Retry-After, per key", async () => {
+describe("the rate limit", () => {
+  test("answers 429 with Retry-After when a key exceeds its bucket", async () => {
     const limited = await startTestService({
       rpcUrl: DEAD,
       logUrl: temporaryLogUrl(),
@@ -68,8 +68,8 @@ describe("rate", () => {
   });
 });
 
-describe("a contract nobody asked for, on a chain that does not answer", () => {
-  test("200 SYNCING [] at once", async () => {
+describe("a contract that was never requested, on a chain that does not answer", () => {
+  test("gets 200 SYNCING with an empty result at once", async () => {
     const started = performance.now();
     const answer = await service.get(`${NFT}?disable_total=false`);
     expect(performance.now() - started).toBeLessThan(1_000);
@@ -84,13 +84,13 @@ describe("a contract nobody asked for, on a chain that does not answer", () => {
     });
   });
 
-  test("a price: 503 without a word of the endpoint", async () => {
+  test("gets 503 for its price, without any detail of the endpoint", async () => {
     const answer = await service.get(PRICE);
     expect([answer.status, answer.body.code]).toEqual([503, "chain_unavailable"]);
     expect(JSON.stringify(answer.body)).not.toMatch(/secret|127\.0\.0\.1|http/);
   }, 30_000);
 
-  test("a chain that is known but not enabled: 400", async () => {
+  test("gets 400 if the chain is known but not enabled", async () => {
     for (const path of [NFT, PRICE]) {
       const answer = await service.get(`${path}?chain=polygon`);
       expect([answer.status, answer.body.code]).toEqual([400, "chain_not_enabled"]);
@@ -99,8 +99,8 @@ describe("a contract nobody asked for, on a chain that does not answer", () => {
   });
 });
 
-describe("a node that takes the question and never answers", () => {
-  test("503 while the client is still there", async () => {
+describe("a node that accepts a call and never answers", () => {
+  test("leads to 503 before the client gives up", async () => {
     const held: (() => void)[] = [];
     let asked: () => void = () => undefined;
     const isAsked = new Promise<void>((resolve) => {
@@ -114,7 +114,7 @@ describe("a node that takes the question and never answers", () => {
         return new Promise<Response>((resolve) => held.push(() => resolve(new Response("no", { status: 400 }))));
       },
     });
-    // The time for an answer is over when this test says so.
+    // The test decides when the time for an answer is over.
     let end: () => void = () => undefined;
     const clock: Clock = {
       ...systemClock,
@@ -139,7 +139,7 @@ describe("a node that takes the question and never answers", () => {
   });
 });
 
-describe("bad input of every parameter is a 400 that names it", () => {
+describe("a bad value of any parameter is a 400 that names the parameter", () => {
   const cases: [string, string][] = [
     ...["mars", "", "0x2", "ethh"].map((v): [string, string] => ["chain", v]),
     ...["Decimal", "HEX", "octal", ""].map((v): [string, string] => ["format", v]),
@@ -160,7 +160,7 @@ describe("bad input of every parameter is a 400 that names it", () => {
     ),
   ];
   for (const [name, value] of cases) {
-    test(`nft ${name}=${value.slice(0, 30)}`, async () => {
+    test(`for a listing with ${name}=${value.slice(0, 30)}`, async () => {
       const answer = await service.get(`${NFT}?${name}=${encodeURIComponent(value)}`);
       expect(answer.status).toBe(400);
       expect(answer.body.code).toBe("invalid_parameter");
@@ -180,26 +180,26 @@ describe("bad input of every parameter is a 400 that names it", () => {
     ["min_liquidity_usd", "much"],
   ];
   for (const [name, value] of prices) {
-    test(`price ${name}=${value}`, async () => {
+    test(`for a price with ${name}=${value}`, async () => {
       const answer = await service.get(`${PRICE}?${name}=${encodeURIComponent(value)}`);
       expect([answer.status, answer.body.code]).toEqual([400, "invalid_parameter"]);
       expect(answer.body.message).toStartWith(`${name}: `);
     });
   }
 
-  test("a parameter given twice", async () => {
+  test("for a parameter given twice", async () => {
     for (const query of ["limit=1&limit=2", "chain=eth&chain=eth", "cursor=a&cursor=b"]) {
       const answer = await service.get(`${NFT}?${query}`);
       expect([answer.status, answer.body.details.parameter]).toEqual([400, query.slice(0, query.indexOf("="))]);
     }
   });
 
-  test("an unknown chain names the twelve", async () => {
+  test("for an unknown chain, and the message names the twelve chains", async () => {
     const { message } = (await service.get(`${NFT}?chain=mars`)).body;
     for (const { name, code } of CHAINS) expect(message).toContain(`${name} (${code})`);
   });
 
-  test("the address", async () => {
+  test("for a malformed address", async () => {
     for (const address of [
       "0x12",
       ADDRESS.slice(2),
@@ -215,7 +215,7 @@ describe("bad input of every parameter is a 400 that names it", () => {
     }
   });
 
-  test("a time's zone as generated clients write it, with a colon or without", async () => {
+  test("but not for a time zone as generated clients write it, with or without a colon", async () => {
     for (const zone of ["Z", "%2B02:00", "%2B0000", "-0330"]) {
       expect([zone, (await service.get(`${NFT}?metadata_as_of=2026-01-31T12:00:00.000000${zone}`)).status]).toEqual([
         zone,
@@ -224,24 +224,24 @@ describe("bad input of every parameter is a 400 that names it", () => {
     }
   });
 
-  test("the last day of a leap year's February is one", async () => {
+  test("but not for the 29th of February in a leap year", async () => {
     expect((await service.get(`${NFT}?metadata_as_of=2024-02-29T00:00:00Z`)).status).toBe(200);
   });
 
-  test("a URL that is too long", async () => {
+  test("for a cursor in a URL that is too long", async () => {
     const answer = await service.get(`${NFT}?cursor=${"a".repeat(9_000)}`);
     expect([answer.status, answer.body.details.parameter]).toEqual([400, "cursor"]);
   });
 
-  test("unknown parameters are ignored, any accept is served", async () => {
+  test("but not for unknown parameters or any accept header", async () => {
     const answer = await service.get(`${NFT}?foo=bar&limit=1`, { accept: "text/plain" });
     expect(answer.status).toBe(200);
     expect(answer.headers.get("content-type")).toStartWith("application/json");
   });
 });
 
-describe("beside the contract", () => {
-  test("unknown paths are JSON, with a request id", async () => {
+describe("the service in general", () => {
+  test("answers unknown paths with JSON and a request id", async () => {
     for (const [path, init] of [
       ["/nope", {}],
       ["/api/v2/nope", {}],
@@ -255,7 +255,7 @@ describe("beside the contract", () => {
     }
   });
 
-  test("HEAD is GET without its body", async () => {
+  test("answers HEAD like GET, without the body", async () => {
     const get = await service.fetch(NFT);
     const head = await service.fetch(NFT, { method: "HEAD" });
     expect(head.status).toBe(200);
@@ -264,7 +264,7 @@ describe("beside the contract", () => {
     expect(Number(head.headers.get("content-length"))).toBe((await get.text()).length);
   });
 
-  test("an entity tag the client has: 304", async () => {
+  test("answers 304 if the client has the current entity tag", async () => {
     const { headers } = await service.get(NFT);
     expect(headers.get("cache-control")).toBe("private, no-cache");
     const again = await service.fetch(NFT, { headers: { "if-none-match": headers.get("etag") as string } });
@@ -272,7 +272,7 @@ describe("beside the contract", () => {
     expect(await again.text()).toBe("");
   });
 
-  test("an entity tag is the same as a strong one, in a list, and by a star", async () => {
+  test("accepts an entity tag as a strong one, in a list, and as a star", async () => {
     const { headers } = await service.get(NFT);
     const etag = headers.get("etag") as string;
     expect(etag).toStartWith('W/"');
@@ -284,7 +284,7 @@ describe("beside the contract", () => {
     }
   });
 
-  test("pages of other origins may send a key and read the answer, errors as well", async () => {
+  test("lets pages of other origins send a key and read the answer, including errors", async () => {
     const asked = await fetch(`http://127.0.0.1:${service.port}${NFT}`, {
       method: "OPTIONS",
       headers: {
@@ -303,26 +303,26 @@ describe("beside the contract", () => {
       expect(headers.get("access-control-allow-origin")).toBe("*");
       expect(headers.get("access-control-expose-headers")).toContain("x-as-of-block");
     }
-    // What is not of the API is nobody else's business.
+    // Paths outside the API send no CORS headers.
     for (const path of ["/metrics", "/swagger"]) {
       const { status, headers } = await service.fetch(path, { headers: { authorization: "Bearer metrics-key-1" } });
       expect([path, status, headers.get("access-control-allow-origin")]).toEqual([path, 200, null]);
     }
   });
 
-  test("health needs no key", async () => {
+  test("answers health checks without a key", async () => {
     const base = `http://127.0.0.1:${service.port}`;
     expect((await fetch(`${base}/health/live`)).status).toBe(200);
     expect((await fetch(`${base}/health/ready`)).status).toBe(200);
   });
 
-  test("metrics are guarded by METRICS_KEY, and tell of no endpoint", async () => {
+  test("guards metrics by METRICS_KEY, and names no endpoint URL in them", async () => {
     expect((await service.fetch("/metrics")).status).toBe(401);
     const response = await service.fetch("/metrics", { headers: { authorization: "Bearer metrics-key-1" } });
     expect(response.status).toBe(200);
     const text = await response.text();
     expect(text).toContain("http_request_duration_seconds_bucket");
-    // Buckets add up: each holds those below it, the last is the count.
+    // Buckets are cumulative: each includes all lower ones, and the last equals the count.
     const series = (suffix: string) => [
       ...text.matchAll(
         new RegExp(`^http_request_duration_seconds_${suffix}\\{(.*)route="nft",status="401"\\} (\\S+)$`, "gm"),
@@ -336,7 +336,7 @@ describe("beside the contract", () => {
     expect(text).not.toMatch(/secret-path|127\.0\.0\.1/);
   });
 
-  test("the OpenAPI document is valid by an outside validator and says 2.0", async () => {
+  test("serves an OpenAPI document of version 2.0 of the API, which an independent validator accepts", async () => {
     const document = (await service.get("/swagger/json")).body;
     const result = await new Validator().validate(document);
     expect(result.errors ?? []).toEqual([]);
@@ -358,7 +358,7 @@ describe("beside the contract", () => {
     expect(total.deprecated).toBe(true);
   });
 
-  test("what is answered is what the document says", async () => {
+  test("answers as the document describes", async () => {
     const { components, paths } = (await service.get("/swagger/json")).body;
     const schemaOf = (path: string, status: string) =>
       paths[path].get.responses[status].content["application/json"].schema.$ref.split("/").at(-1);
@@ -371,7 +371,7 @@ describe("beside the contract", () => {
     }
   });
 
-  test("the page's script and style come from here, and no other page is served", async () => {
+  test("serves script and style of the document's page itself, and no other page", async () => {
     expect((await service.fetch("/swagger/plugin")).status).toBe(404);
     expect((await service.fetch("/swagger/plugin/")).status).toBe(404);
     const page = await (await service.fetch("/swagger")).text();

@@ -1,6 +1,6 @@
 /**
- * Every answer says how it may be cached: nothing that is refused may be stored, since a cache in front of the service
- * would give it to the next client, whatever key that client has.
+ * Every answer states how it may be cached. A refusal must not be stored: a cache in front of the service would give it
+ * to the next client, whatever key that client has.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
@@ -12,7 +12,7 @@ import { startServer } from "../../src/http/server.ts";
 import { openLog } from "../../src/log/open.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
@@ -65,7 +65,7 @@ const REFUSED: readonly [number, string, RequestInit?][] = [
   [503, PRICE],
 ];
 
-test("errors of every kind are stored nowhere", async () => {
+test("forbids storing errors of every kind", async () => {
   for (const [status, path, init = {}] of REFUSED) {
     for (const method of init.method === undefined ? ["GET", "HEAD"] : [init.method]) {
       expect([path, ...(await cachingOf(path, { ...init, method }))]).toEqual([path, status, "no-store"]);
@@ -73,20 +73,20 @@ test("errors of every kind are stored nowhere", async () => {
   }
 });
 
-test("neither is a rate that is passed", async () => {
+test("forbids storing the refusal of a client over its rate limit", async () => {
   let last = await cachingOf(NFT, LIMITED);
   for (let i = 0; i < 300 && last[0] === 200; i++) last = await cachingOf(NFT, LIMITED);
   expect(last).toEqual([429, "no-store"]);
 });
 
-test("nor anything that is thrown, known or not", () => {
+test("forbids storing answers to errors thrown in a handler, known or unknown", () => {
   const known = new ApiError(410, "cursor_reorged", "gone", { headers: { "retry-after": "1" } });
   for (const error of [known, new ApiError(409, "not_indexed_yet", "not yet"), new Error("a defect"), undefined]) {
     expect(errorResponse(error).headers.get("cache-control")).toBe("no-store");
   }
 });
 
-test("successes say what may be done with them", async () => {
+test("states for successful answers how they may be cached", async () => {
   const etag = (await service.fetch(NFT)).headers.get("etag") as string;
   const expected: [string, RequestInit, number, string][] = [
     [NFT, {}, 200, "private, no-cache"],
@@ -110,7 +110,7 @@ test("successes say what may be done with them", async () => {
   }
 });
 
-test("before the log is open nothing is stored, either", async () => {
+test("forbids storing answers given before the log is open", async () => {
   const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
   for (const [path, status] of [
     ["/health/live", 200],

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document as client generators read it: one type for each field, of the wire types in force, everything
- * named that may be named, and an example for each parameter, header and answer that is valid by its own schema.
+ * The OpenAPI document as client generators read it: one type per field for the configured wire types, a name for every
+ * schema that can have one, and a valid example for each parameter, header and answer.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -8,17 +8,17 @@ import { ERROR_CODES } from "../../src/core/errors.ts";
 import { documentValidator, schemaFaults } from "../support/schemas.ts";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-// biome-ignore lint/suspicious/noExplicitAny: the document is looked into field by field
+// biome-ignore lint/suspicious/noExplicitAny: the tests read single fields of the document
 type Json = any;
 
 const ADDRESS = `0x${"ab".repeat(20)}`;
-/** Fields of two types, by a parameter: "" where it was not asked for. */
+/** Fields with two types. A parameter decides which, and without it the field is "". */
 const TWO_TYPES = ["NftRecord.properties.normalized_metadata", "NftRecord.properties.media"];
 
-/** Every object in the document with the keys that lead to it. */
+/** Yields every object in the document with its path of keys. */
 function* objectsIn(value: Json, path = ""): Generator<[string, Json]> {
   if (typeof value !== "object" || value === null) return;
   if (!Array.isArray(value)) yield [path, value];
@@ -41,7 +41,7 @@ for (const wire of ["seed", "native"] as const) {
     });
     afterAll(() => service?.stop());
 
-    test("an outside validator takes it, and every reference leads somewhere", async () => {
+    test("passes an independent validator, and every reference resolves", async () => {
       const { valid, errors } = await new Validator().validate(structuredClone(document));
       expect([errors ?? [], valid]).toEqual([[], true]);
       for (const [path, { $ref }] of objectsIn(document)) {
@@ -54,7 +54,7 @@ for (const wire of ["seed", "native"] as const) {
       }
     });
 
-    test("each field has one type, but for the two that a parameter decides", () => {
+    test("gives each field one type, except two fields that depend on a parameter", () => {
       const several = [...objectsIn(schemas)].filter(
         ([, each]) => "anyOf" in each || "oneOf" in each || "allOf" in each,
       );
@@ -69,7 +69,7 @@ for (const wire of ["seed", "native"] as const) {
       expect([possible_spam.type, verified_collection.type]).toEqual([flag, flag]);
     });
 
-    test("numbers say how wide they are: doubles are no floats, counts and blocks are integers", () => {
+    test("states the width of numbers: doubles are not floats, counts and blocks are integers", () => {
       for (const [path, { type, format }] of objectsIn(document)) {
         if (type === "number") expect([path, format]).toEqual([path, "double"]);
         if (type === "integer") expect([path, ["int32", "int64"].includes(format)]).toEqual([path, true]);
@@ -78,7 +78,7 @@ for (const wire of ["seed", "native"] as const) {
       expect(schemas.TokenPrice.properties.nativePrice.properties.decimals.type).toBe("integer");
     });
 
-    test("records, provenance and error codes are named, with all they hold", () => {
+    test("names the schemas of records, provenance and error codes, with all their fields", () => {
       expect(schemas.NftPage.properties.result.items).toEqual({ $ref: "#/components/schemas/NftRecord" });
       expect(schemas.TokenPrice.properties.provenance).toEqual({ $ref: "#/components/schemas/Provenance" });
       expect(schemas.Provenance.properties.route.items).toEqual({ $ref: "#/components/schemas/PoolState" });
@@ -87,7 +87,7 @@ for (const wire of ["seed", "native"] as const) {
       expect(schemas.ErrorCode.enum).toEqual([...ERROR_CODES]);
     });
 
-    test("every parameter, header and answer has an example, valid by its schema", () => {
+    test("gives every parameter, header and answer an example that is valid by its schema", () => {
       const ajv = documentValidator(document);
       const faults = (schema: Json, example: unknown) => {
         const validate =
@@ -124,7 +124,7 @@ for (const wire of ["seed", "native"] as const) {
       expect([parameters, answers]).toEqual([21, 27]);
     });
 
-    test("what an answer carries in headers is in the document, answers and refusals alike", async () => {
+    test("describes the headers of all answers, including refusals", async () => {
       const documented = (path: string, status: number) =>
         Object.keys(document.paths[path].get.responses[status].headers);
       for (const [path, query] of [
@@ -144,7 +144,7 @@ for (const wire of ["seed", "native"] as const) {
       }
     });
 
-    test("an answer with a field that the document doesn't name is a fault", async () => {
+    test("rejects an answer with a field that it does not name", async () => {
       const { body } = await service.get(`/api/v2/nft/${ADDRESS}?disable_total=false`);
       expect(await schemaFaults(service, "NftPage", body)).toEqual([]);
       expect(await schemaFaults(service, "NftPage", { ...body, more: 1 })).toHaveLength(1);
@@ -153,7 +153,7 @@ for (const wire of ["seed", "native"] as const) {
   });
 }
 
-test("the page shows the examples of optional parameters without filling them in", async () => {
+test("the document's page shows the examples of optional parameters without filling them in", async () => {
   const service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl() });
   const script = await (await service.fetch("/swagger/start.js")).text();
   let shown: Json;

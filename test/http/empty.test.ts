@@ -1,12 +1,12 @@
 /**
- * Empty parameters: `name=` and a bare `name` are refused by name, and the document forbids them. Only an empty cursor is
- * the same as none, since clients of the hosted service send it so.
+ * Empty parameters: the service refuses `name=` and a bare `name`, naming the parameter, and the document forbids them.
+ * Only an empty cursor counts as none, because clients of the hosted service send it.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Ajv } from "ajv";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 interface Parameter {
@@ -27,9 +27,9 @@ beforeAll(async () => {
 });
 afterAll(() => service?.stop());
 
-test("every empty parameter is a 400 that names it, and the document says so", async () => {
+test("refuses every empty parameter with a 400 that names it, as the document says", async () => {
   const formats = { "date-time": /^\d{4}-\d\d-\d\dT/, int32: true, int64: true, double: true } as const;
-  // What stands in a query is text: a number is one that text can be read as.
+  // Parameters in a query are text. A number parameter is valid if its text can be parsed as a number.
   const ajv = new Ajv({ strict: false, coerceTypes: true, formats });
   for (const path of OPERATIONS) {
     const parameters = document.paths[path]!.get.parameters.filter((each) => each.in === "query");
@@ -44,6 +44,6 @@ test("every empty parameter is a 400 that names it, and the document says so", a
   }
 });
 
-test("an empty cursor is none", async () => {
+test("treats an empty cursor as no cursor", async () => {
   expect((await service.get(`/api/v2/nft/${ADDRESS}?cursor=`)).status).toBe(200);
 });

@@ -1,6 +1,6 @@
 /**
- * The listing in the OpenAPI document against the listing itself: every parameter that is read is documented with its
- * bounds, every field of an answer is in the schema, and what the document allows or forbids the service does, too.
+ * The listing compared with its description in the OpenAPI document: every parameter is documented with its bounds,
+ * every field of an answer is in the schema, and the service accepts and refuses the values that the document says.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { CHAINS } from "../../src/chains/chains.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 interface Parameter {
@@ -41,7 +41,7 @@ beforeAll(async () => {
   await anvil.mine(6);
   address = nft.address.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: { MAX_PAGE_SIZE: "20" } });
-  await eventually("it is listed", async () => {
+  await eventually("the collection is listed", async () => {
     const { body } = await get("limit=20");
     return body.status === "SYNCED" && body.result.length > 0 ? true : undefined;
   });
@@ -57,7 +57,7 @@ afterAll(async () => {
 
 const get = (query: string) => service.get(`/api/v2/nft/${address}?${query}`);
 
-test("every parameter is documented, disable_total as deprecated, and only the address is required", () => {
+test("documents every parameter, marks disable_total as deprecated, and requires only the address", () => {
   const named = operation.parameters.map(({ name }) => name).toSorted();
   expect(named).toEqual(
     [
@@ -74,7 +74,7 @@ test("every parameter is documented, disable_total as deprecated, and only the a
   expect(defaults).toMatchObject({ chain: "eth", format: "decimal", disable_total: true, holders: false });
 });
 
-test("its bounds are the service's: the ends are taken, what lies beyond is refused by name", async () => {
+test("documents the bounds that the service enforces, and the service names a parameter out of bounds", async () => {
   for (const { name, schema } of operation.parameters.filter((each) => each.schema.type === "integer")) {
     const beside = name === "range" ? "&totalRanges=1000" : "";
     const { minimum = 0, maximum } = schema;
@@ -91,7 +91,7 @@ test("its bounds are the service's: the ends are taken, what lies beyond is refu
   expect((await get("")).body).toMatchObject({ page_size: "20" });
 });
 
-test("its choices are taken, all of them, and no others", async () => {
+test("documents exactly the choices that the service accepts", async () => {
   const choices = operation.parameters.filter(({ schema }) => schema.enum !== undefined);
   expect(choices.map(({ name }) => name)).toEqual(["chain", "format"]);
   for (const { name, schema } of choices) {
@@ -104,7 +104,7 @@ test("its choices are taken, all of them, and no others", async () => {
   expect(choices[0]?.schema.enum).toHaveLength(2 * CHAINS.length);
 });
 
-test("whole answers are valid by its schema, whatever was asked for", async () => {
+test("describes whole answers to any combination of parameters", async () => {
   const all = "normalizeMetadata=true&media_items=true&holders=true&disable_total=false&format=hex";
   for (const query of ["", "disable_total=false", "limit=1", all, "as_of_block=0"]) {
     const { status, body } = await get(query);
@@ -117,7 +117,7 @@ test("whole answers are valid by its schema, whatever was asked for", async () =
   expect(await schemaFaults(service, "NftPage", refused.body)).not.toEqual([]);
 });
 
-test("the fields of an answer are those of the schema, in its order, and every refusal is documented", async () => {
+test("lists the fields of an answer in the order of the schema, and documents every refusal", async () => {
   const { body } = await get("limit=1");
   expect(Object.keys(schemas["NftPage"]!.properties)).toEqual(Object.keys(body));
   expect(Object.keys(schemas["NftRecord"]!.properties)).toEqual(Object.keys(body.result[0]));

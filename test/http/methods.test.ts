@@ -1,9 +1,9 @@
-/** Other methods on known paths: 405 with the methods that the path answers to, whatever the method is called. */
+/** Unsupported methods on known paths: 405 with the list of supported methods, for any method name. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { request } from "node:http";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
@@ -32,7 +32,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** Asks with any method; `fetch` sends only some. */
+/** Sends a request with any method name. `fetch` accepts only some. */
 const ask = (method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const { port } = service;
@@ -50,7 +50,7 @@ const ask = (method: string, path: string, headers: Record<string, string> = {})
     sent.end();
   });
 
-test("any other method on a known path is 405 with Allow", async () => {
+test("answers any unsupported method on a known path with 405 and Allow", async () => {
   for (const path of [...API_PATHS, ...OTHER_PATHS]) {
     const allow = API_PATHS.includes(path) ? "GET, HEAD, OPTIONS" : "GET, HEAD";
     for (const method of METHODS) {
@@ -65,7 +65,7 @@ test("any other method on a known path is 405 with Allow", async () => {
   }
 });
 
-test("OPTIONS is answered where browsers of other origins may ask, and is 405 elsewhere", async () => {
+test("answers OPTIONS where browsers of other origins may call, and 405 elsewhere", async () => {
   for (const path of API_PATHS) expect([path, (await ask("OPTIONS", path)).status]).toEqual([path, 204]);
   for (const path of OTHER_PATHS) {
     const { status, headers } = await ask("OPTIONS", path);
@@ -73,12 +73,12 @@ test("OPTIONS is answered where browsers of other origins may ask, and is 405 el
   }
 });
 
-test("an upgrade by another method than GET is 405, too", async () => {
+test("answers 405 to a WebSocket upgrade by another method than GET", async () => {
   const { status, headers } = await ask("POST", "/api/v2/ws", { upgrade: "websocket", connection: "Upgrade" });
   expect([status, headers["allow"]]).toEqual([405, "GET, HEAD, OPTIONS"]);
 });
 
-test("unknown paths stay 404, and a missing key is told first", async () => {
+test("answers unknown paths with 404, and reports a missing key first", async () => {
   for (const path of ["/nope", "/api/v2/nope", "/api/v2/nft/", "/swagger/plugin", `${NFT}/more`]) {
     for (const method of METHODS) expect([path, (await ask(method, path)).status]).toEqual([path, 404]);
   }
@@ -86,7 +86,7 @@ test("unknown paths stay 404, and a missing key is told first", async () => {
   expect([status, JSON.parse(text).code]).toEqual([401, "missing_api_key"]);
 });
 
-test("HEAD is answered wherever GET is, with the same status and no body", async () => {
+test("answers HEAD wherever it answers GET, with the same status and no body", async () => {
   for (const path of [...API_PATHS, ...OTHER_PATHS].filter((each) => each !== PRICE)) {
     const get = await ask("GET", path);
     const head = await ask("HEAD", path);

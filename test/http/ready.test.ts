@@ -1,6 +1,6 @@
 /**
- * Answers that are ready: what is asked again comes back the same, through the same door, for as long as it holds and not
- * a moment longer. Against a real chain, so that what moves them is blocks.
+ * The answer cache: a repeated request gets the same answer, through the same checks of key and rate, for as long as
+ * the answer is true. The tests run against a real chain, so new blocks invalidate the answers.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
@@ -17,7 +17,7 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 let anvil: Anvil;
@@ -51,16 +51,16 @@ const metric = async (name: string): Promise<number> => {
   return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
 };
 
-/** Asks until the answer is given from what is ready: no token of the page is waited for any more. */
+/** Repeats the request until the cache answers it, that is, until no metadata of the page is pending. */
 async function settled(): Promise<string> {
-  return eventually("the page is ready", async () => {
+  return eventually("the page is in the answer cache", async () => {
     const etag = (await service.get(path)).headers.get("etag")!;
     const before = await metric("answer_cache_bytes");
     return before > 0 && (await service.get(path)).headers.get("etag") === etag ? etag : undefined;
   });
 }
 
-test("asked again it is the same answer, of another request", async () => {
+test("repeats the same answer with a new request id", async () => {
   await settled();
   const answers = [];
   for (let i = 0; i < 3; i++) answers.push(await service.get(path));
@@ -75,7 +75,7 @@ test("asked again it is the same answer, of another request", async () => {
   expect(new Set(answers.map(({ headers }) => headers.get("x-request-id"))).size).toBe(3);
 });
 
-test("the door is the same: keys, conditions, forms and HEAD", async () => {
+test("checks keys, conditions, encodings and HEAD for cached answers too", async () => {
   const etag = await settled();
   const url = `http://127.0.0.1:${service.port}${path}`;
   expect((await fetch(url)).status).toBe(401);
@@ -105,7 +105,7 @@ test("the door is the same: keys, conditions, forms and HEAD", async () => {
   ]);
 });
 
-test("a rate is a rate, ready or not", async () => {
+test("counts cached answers against the rate limit", async () => {
   const limited = await startTestService({
     rpcUrl: anvil.url,
     logUrl: temporaryLogUrl(),
@@ -118,24 +118,24 @@ test("a rate is a rate, ready or not", async () => {
   expect(statuses.at(-1)).toBe(429);
 });
 
-test("a transfer, and a reorganisation that takes it back, are told at once; a walk on what left ends", async () => {
+test("shows a transfer and its reorg at once, and ends a walk at an orphaned block", async () => {
   await settled();
   const before = (await service.get(path)).body.result[0];
   const since = await height();
   await transact(anvil, nft.contract, "move", [anvil.accounts[1], anvil.accounts[2], 1]);
-  const moved = await eventually("the transfer is shown", async () => {
+  const moved = await eventually("the transfer is listed", async () => {
     const answer = await service.get(path);
     return answer.body.result[0].owner_of === before.owner_of ? undefined : answer;
   });
   expect(moved.body.result[0].owner_of).toBe(anvil.accounts[2]!.toLowerCase());
   const { cursor } = (await service.get(`${path.replace("limit=30", "limit=10")}`)).body;
   const walk = `${path}&cursor=${encodeURIComponent(cursor)}`;
-  // Ready by now.
+  // By now the page is cached.
   for (let i = 0; i < 3; i++) expect((await service.get(walk)).status).toBe(200);
 
   await reorg(anvil, (await height()) - since);
   await anvil.mine(1);
-  await eventually("the transfer is gone", async () => {
+  await eventually("the listing has lost the transfer", async () => {
     const answer = await service.get(path);
     return answer.body.result[0].owner_of === before.owner_of ? true : undefined;
   });
@@ -143,7 +143,7 @@ test("a transfer, and a reorganisation that takes it back, are told at once; a w
   expect([gone.status, gone.headers.get("cache-control")]).toEqual([410, "no-store"]);
 });
 
-test("what was asked counts as well as what is answered: a query may be longer than its page", () => {
+test("counts the bytes of the request line as well as of the answer, because a query may be longer than its page", () => {
   const ready = new ResponseCache(1_000_000);
   const questions = Array.from({ length: 200 }, (_, i) => `/api/v2/nft/0x1?${i}=${"x".repeat(8_000)}`);
   for (const question of questions) ready.put(question, cachedResponse("{}", 200, new Headers()), () => true);

@@ -1,12 +1,12 @@
-/** Before the log is open: alive, but not ready, and nothing is promised. */
+/** Before the log is open the service is live but not ready, and refuses all other requests. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { startServer } from "../../src/http/server.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-test("while starting: /health/live is well, everything else is 503", async () => {
+test("answers 200 on /health/live and 503 on every other path while it starts", async () => {
   const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
   const status = async (path: string) => {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`);

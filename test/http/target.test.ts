@@ -1,12 +1,12 @@
 /**
- * What a request is taken to ask for, over sockets that say it as no library would: hosts of any length, none at all, whole
- * URLs. Keys and rate hold for whatever is answered, and whoever has a key is served by any name.
+ * Which path a request asks for, tested over raw sockets with requests that no library would send: hosts of any length,
+ * no host, whole URLs. Key and rate limit apply to every path, and a client with a key is served under any host name.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-/** Sends lines as they are and resolves with the whole answer. */
+/** Sends the lines unchanged and resolves with the whole answer. */
 function raw(lines: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(service.port, "127.0.0.1", () => socket.write(`${lines.join("\r\n")}\r\n\r\n`));
@@ -33,7 +33,7 @@ function raw(lines: readonly string[]): Promise<string> {
 const statusOf = (answer: string): number => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1]);
 const HOSTS = ["a", "ab", "abc", "abcd", "a:1", "evm", "nft.example", "[::1]", "a?b", "a#b"];
 
-test("no key, no answer, whatever the host is called", async () => {
+test("gives no data without a key, whatever the host header is", async () => {
   for (const host of HOSTS) {
     for (const before of ["", "/", "/x", "/xx", "/xxx", "/xxxx"]) {
       const get = (line: string) => raw([line, `Host: ${host}`, "Connection: close"]);
@@ -52,7 +52,7 @@ test("no key, no answer, whatever the host is called", async () => {
   for (const answer of answers) expect(answer).not.toContain("SYNCING");
 });
 
-test("no key, no answer, however the path is said", async () => {
+test("gives no data without a key, however the path is written", async () => {
   const hostless = (target: string) => raw([`GET ${target} HTTP/1.0`]);
   const unnamed = (host: string) => (target: string) =>
     raw([`GET ${target} HTTP/1.1`, `Host:${host}`, "Connection: close"]);
@@ -83,7 +83,7 @@ test("no key, no answer, however the path is said", async () => {
   }
 });
 
-test("with a key, an answer, whatever the host is called, or without any", async () => {
+test("serves a client with a key, whatever the host header is, or without one", async () => {
   const key = `x-api-key: ${TEST_KEY}`;
   for (const host of ["a", "ab", "abc", "abcd", "evm", "nft.example:8080"]) {
     for (const path of [NFT, "/health/live"]) {
@@ -96,7 +96,7 @@ test("with a key, an answer, whatever the host is called, or without any", async
   expect(statusOf(await raw([`GET ${NFT} HTTP/1.0`, key]))).toBe(200);
 });
 
-test("the rate holds, too", async () => {
+test("applies the rate limit to every spelling of a path", async () => {
   const limited = await startTestService({
     rpcUrl: "http://127.0.0.1:9/",
     logUrl: temporaryLogUrl(),

@@ -1,4 +1,4 @@
-/** Parameters that an operation doesn't know are ignored, and named in the answer, so that a typing error can be found. */
+/** Unknown parameters are ignored and listed in a header of the answer, so that the client can find a typing error. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -6,7 +6,7 @@ import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { NFT_PARAMETERS, PRICE_PARAMETERS } from "../../src/http/query.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const HEADER = "x-unknown-parameters";
@@ -36,14 +36,14 @@ const named = async (path: string, init: RequestInit = {}): Promise<[number, str
   return [response.status, response.headers.get(HEADER)];
 };
 
-describe("on a listing", () => {
-  test("known parameters are not named, nor is an empty name or an empty query", async () => {
+describe("a listing", () => {
+  test("does not name known parameters, an empty name or an empty query", async () => {
     for (const query of ["", "?", "?&&", "?=1", "?limit=5&chain=eth&cursor=", "?normalizeMetadata=true"]) {
       expect([query, ...(await named(`${nft}${query}`))]).toEqual([query, 200, null]);
     }
   });
 
-  test("the first five are named in their order, each once, and change nothing", async () => {
+  test("names the first five unknown parameters in their order, each once, and answers as without them", async () => {
     const plain = await service.get(`${nft}?limit=5`);
     const query = "limit=5&z=1&Limit=1&1=2&z=3&chains=bsc&4=&toBlock=3&sixth=7";
     const { status, headers, body } = await service.get(`${nft}?${query}`);
@@ -52,7 +52,7 @@ describe("on a listing", () => {
     expect(headers.get("access-control-expose-headers")).toContain(HEADER);
   });
 
-  test("names are percent-encoded, and cut at 64 characters where no escape is", async () => {
+  test("percent-encodes the names and cuts them at 64 characters, never within an escape", async () => {
     const long = "a".repeat(100);
     const query = `${long}=1&${encodeURIComponent('a,b "\r\n')}=1&${encodeURIComponent(`x${"é".repeat(50)}`)}=1&a+b&%zz`;
     const [status, header] = await named(`${nft}?${query}`);
@@ -60,7 +60,7 @@ describe("on a listing", () => {
     expect([status, header]).toEqual([200, `${"a".repeat(64)}, a%2Cb%20%22%0D%0A, ${cut}, a%20b, %25zz`]);
   });
 
-  test("a kept answer, a compressed one, a 304 and one to HEAD carry those of their own query", async () => {
+  test("names the parameters of the own query in cached, compressed, 304 and HEAD answers", async () => {
     const [one, two] = [`${nft}?limit=40&one=1`, `${nft}?limit=40&two=1`];
     for (let round = 0; round < 3; round++) {
       expect(await named(one)).toEqual([200, "one"]);
@@ -74,7 +74,7 @@ describe("on a listing", () => {
   });
 });
 
-test("errors name them where the query was read, and not where it wasn't", async () => {
+test("errors name unknown parameters if the query was read, and not otherwise", async () => {
   expect(await named(`${nft}?limit=0&limits=1`)).toEqual([400, "limits"]);
   expect(await named(`${nft}?chain=polygon&limits=1`, { method: "HEAD" })).toEqual([400, "limits"]);
   expect(await named("/api/v2/nft/0xzz?limits=1")).toEqual([400, "limits"]);
@@ -83,7 +83,7 @@ test("errors name them where the query was read, and not where it wasn't", async
   expect(await named("/api/v2/nope?limits=1")).toEqual([404, null]);
 });
 
-test("a price names its own", async () => {
+test("a price names its own unknown parameters", async () => {
   await eventually("the price is refused", async () =>
     (await named(`${PRICE}?limit=5&exchange=uniswapv2&to_date=1`)).join() === "404,limit, to_date" ? true : undefined,
   );
@@ -91,7 +91,7 @@ test("a price names its own", async () => {
   expect(await named(`${PRICE}?include=percent_change`)).toEqual([404, null]);
 });
 
-test("what is known is what the OpenAPI document lists, and the header is described there", async () => {
+test("the known parameters are those of the OpenAPI document, which also describes the header", async () => {
   const { paths } = (await service.get("/swagger/json")).body;
   for (const [path, known] of [
     ["/api/v2/nft/{address}", NFT_PARAMETERS],

@@ -1,9 +1,9 @@
-/** Blocks that a node announces: followed at once where a client waits for them, else at the chain's ordinary pace. */
+/** Announced blocks: the follower polls at once if a client waits for them, otherwise at the chain's ordinary pace. */
 import { expect, test } from "bun:test";
 import { PollSchedule } from "../../src/chain/head.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 
-/** Looks for so many ms at a chain that announces a block every `blockMs`; when each look began. */
+/** Runs the poll schedule for 10 s while a block is announced every `blockMs`. Returns the start time of each poll. */
 async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
@@ -14,7 +14,7 @@ async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
     for (;;) {
       looks.begin();
       begun.push(scheduler.time);
-      // The next block is not due before long: only announcements ask for a look.
+      // The next block is due far in the future, so only announcements cause a poll.
       looks.dueIn = 60_000;
       await looks.pause(60_000, stop.signal);
     }
@@ -28,20 +28,20 @@ async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
   return begun;
 }
 
-test("a client waits: each block is looked at when it is announced", async () => {
+test("polls at each announced block while a client waits", async () => {
   expect(await looksAt(700, true)).toEqual([
     0, 700, 1_400, 2_100, 2_800, 3_500, 4_200, 4_900, 5_600, 6_300, 7_000, 7_700, 8_400, 9_100, 9_800,
   ]);
 });
 
-test("a client waits on a chain with very fast blocks: at most five looks a second", async () => {
+test("polls at most five times a second while a client waits on a chain with very fast blocks", async () => {
   const begun = await looksAt(30, true);
   const gaps = begun.slice(1).map((at, i) => at - (begun[i] as number));
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
   expect(begun.length).toBeGreaterThan(40);
 });
 
-test("no client waits: at most a look a second", async () => {
+test("polls at most once a second while no client waits", async () => {
   const begun = await looksAt(700, false);
   const gaps = begun.slice(1).map((at, i) => at - (begun[i] as number));
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(1_000);

@@ -1,4 +1,4 @@
-/** A backfill beside an endpoint that leaves a losing branch while it answers: nothing of that branch is taken. */
+/** A backfill from an endpoint that leaves a losing branch while it answers: no log of that branch is kept. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -12,7 +12,7 @@ const FINAL = 9;
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number, branch: number) => `0x${branch}${number.toString(16).padStart(63, "0")}` as Hash;
 
-/** Is on the losing branch, which has none of the newest blocks, until it has been asked for the final one. */
+/** An endpoint on the losing branch until it is asked for the final block. */
 function leaving(): Endpoint {
   let branch = 1;
   const logsOf = (at: number): DecodedRange => ({
@@ -41,7 +41,7 @@ function leaving(): Endpoint {
   };
 }
 
-test("who shows the final block at last has not given logs before", async () => {
+test("discards logs that an endpoint gave before it showed the final block", async () => {
   const pool = new EndpointPool({ chain: "eth", endpoints: [leaving()], clock: systemClock });
   const multicall = `0x${"c".repeat(40)}` as Address;
   const reader = new RpcChainReader({ chainId: 1, pool, multicall, finalityDepth: 5, depthIsSet: true });

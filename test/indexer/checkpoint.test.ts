@@ -1,4 +1,4 @@
-/** A follower sums its chain's stream up now and then, and goes on as if it had not. */
+/** A follower writes a checkpoint of its chain's stream from time to time. The checkpoint changes nothing else. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { loadChainState } from "../../src/chain/view.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -14,7 +14,7 @@ import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const { number, hash, parentHash, timestamp } = headerOf(100);
@@ -26,7 +26,7 @@ afterAll(async () => {
   for (const log of logs) await log.close();
 });
 
-/** A log whose chain's stream has a finalized block and so many events in all. */
+/** Returns a log. Its chain stream has a finalized block and `count` events in all. */
 async function logOf(count: number, last: readonly ChainEvent[] = []): Promise<EventLog> {
   const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
   logs.push(log);
@@ -52,8 +52,8 @@ const mint = (block: number): ChainLog => ({
   logIndex: 0,
 });
 
-test("what a block brings right after a checkpoint is written, and nobody takes the chain over for it", async () => {
-  // The next head makes a thousand of them.
+test("writes the transfers of a block right after a checkpoint, without a new takeover of the chain", async () => {
+  // The next head is the thousandth event.
   const log = await logOf(999);
   await log.append({
     stream: nftStream(1, address),
@@ -89,7 +89,7 @@ test("what a block brings right after a checkpoint is written, and nobody takes 
   expect(ends).toEqual([101, 102, 103]);
 });
 
-test("a chain that is halted is so for who reads the log from its newest checkpoint on, too", async () => {
+test("keeps a halted chain halted for a reader that starts at the newest checkpoint", async () => {
   const block = { number, hash };
   const log = await logOf(999, [
     { type: "ChainHalted", finalized: block, found: { number, hash: word(1) } },
@@ -105,7 +105,10 @@ test("a chain that is halted is so for who reads the log from its newest checkpo
       completeLogs: async () => [],
     },
   });
-  await eventually("it is followed", async () => (await log.head(chainStream(1))).version > 999 || undefined);
+  await eventually(
+    "the chain has a checkpoint",
+    async () => (await log.head(chainStream(1))).version > 999 || undefined,
+  );
   await lifecycle.stop();
   expect((await loadChainState(log, chainStream(1))).halted).toEqual(block);
 });

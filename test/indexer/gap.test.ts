@@ -1,4 +1,4 @@
-/** A follower that was stopped for long: the gap is read in steps, each written before the next, up to the node's head. */
+/** A follower after a long stop: it reads the gap in steps, writes each step before the next, up to the node's head. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -9,7 +9,7 @@ import { openLog } from "../../src/log/open.ts";
 import { followedHead, followingHeadline, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const address = `0x${"a".repeat(40)}` as Address;
@@ -20,7 +20,7 @@ afterAll(async () => {
   await log.close();
 });
 
-test("is read in steps of two thousand blocks, the newest checked by their headers", async () => {
+test("reads the gap in steps of two thousand blocks, and checks the newest blocks by their headers", async () => {
   const identified = { type: "ContractIdentified", kind: "nft", forms: ["erc721"], startBlock: 0, block: 100 } as const;
   await log.append({
     stream: nftStream(1, address),

@@ -1,4 +1,4 @@
-/** A job that fails while its lease is slow to be given back is tried again all the same. */
+/** A job that fails is retried, even if the release of its lease is slow. */
 import { afterAll, expect, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
@@ -19,7 +19,7 @@ afterAll(async () => {
   await real.close();
 });
 
-test("a retry that falls due while the lease is given back is not lost", async () => {
+test("does not lose a retry that falls due while the lease is being released", async () => {
   const timers = new Set<() => void>();
   const clock: Clock = {
     ...systemClock,
@@ -66,11 +66,11 @@ test("a retry that falls due while the lease is given back is not lost", async (
   } as unknown as JobsOptions);
   await real.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   jobs.offer(await real.head(stream));
-  await eventually("the lease is being given back", async () => (isGivingBack ? true : undefined));
+  await eventually("the release of the lease is pending", async () => (isGivingBack ? true : undefined));
   expect(attempts).toBe(1);
   fire();
   given.resolve();
-  await eventually("there is another attempt", async () => {
+  await eventually("the job is attempted again", async () => {
     fire();
     return attempts > 1 ? true : undefined;
   });

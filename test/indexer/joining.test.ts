@@ -1,4 +1,4 @@
-/** A collection joins over blocks that are final, which nobody holds: its logs go by headers that lead to the head. */
+/** A collection joins over final blocks without kept headers. Its logs are checked by headers linked to the head. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { ForkedAnswersError } from "../../src/chain/branch.ts";
 import { REQUESTED } from "../../src/collections/headline.ts";
@@ -16,14 +16,14 @@ import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const address = `0x${"a".repeat(40)}` as Address;
 const HEAD = 20;
-/** Blocks above it are not final, and their headers held. */
+/** Newer blocks are not final, and their headers are kept. */
 const FINAL = 15;
-/** Where the losing branch parts from the other one, and where who is stuck on it ends. */
+/** The last common block of the two branches, and the head of an endpoint stuck on the losing branch. */
 const [PARTING, STUCK] = [7, 10];
 
 const hashOf = (number: number, branch = 0) => `0x${branch}${number.toString(16).padStart(63, "0")}` as Hash;
@@ -52,11 +52,11 @@ afterAll(() => log.close());
 interface Lies {
   readonly headers: boolean;
   readonly logs: boolean;
-  /** The error of reading this collection's logs. */
+  /** Returns the error of reading this collection's logs, if it fails. */
   readonly failing?: (address: Address | undefined) => Error | undefined | Promise<Error | undefined>;
 }
 
-/** What answers is stuck on the losing branch as far as that goes, with its headers or with its logs. */
+/** A reader with headers or logs from the losing branch, as far as that branch goes. */
 function joining(lies: Lies) {
   const joined: Followed[] = [];
   const failed: Address[] = [];
@@ -88,7 +88,7 @@ function joining(lies: Lies) {
   return { collections, streams, joined, failed, wanted, pass };
 }
 
-test("logs or headers of a branch that lost are refused, the others are taken", async () => {
+test("refuses logs or headers of a losing branch, and accepts those of the winning branch", async () => {
   await log.append({ stream: nftStream(1, address), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   const chainVersion = await log.append({
     stream: chainStream(1),
@@ -120,21 +120,21 @@ test("logs or headers of a branch that lost are refused, the others are taken", 
   expect(events.map(({ event }) => event.type)).toEqual(["TransfersCommitted", "IndexingCompleted"]);
 });
 
-test("what no header covers is asked of who has the head", async () => {
+test("requires an endpoint that has the head when headers do not cover the range", async () => {
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   for (const [head, isCovered] of [
     [512, true],
     [513, false],
   ] as const) {
     const { collections, wanted } = joining({ headers: false, logs: false });
-    // The stream is not at this version: nothing is written, only read.
+    // The stream isn't at this version, so the join only reads and writes nothing.
     collections.add({ address, version: 7, state });
     await collections.join(header(head), () => undefined).catch(() => undefined);
     expect(wanted).toEqual([isCovered ? undefined : header(head)]);
   }
 });
 
-test("one that cannot be read, for good or for now, keeps none of the others waiting", async () => {
+test("joins the other collections although one cannot be read, temporarily or permanently", async () => {
   const [bad, slow, ...good] = ["1", "2", "3", "4"].map((digit) => `0x${digit.repeat(40)}` as Address);
   let isMended = false;
   const { collections, streams, joined, failed, pass } = joining({
@@ -154,7 +154,8 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
   }
   const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
   const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
-  // What may pass is tried again with the next look, after the others; the rest waits for its time.
+  // A transient failure is retried at the next poll, after the other collections. A permanent one waits for its
+  // backoff.
   expect(await join()).toMatchObject({ retryable: true });
   expect(await join()).toMatchObject({ retryable: true });
   expect(joined.map(({ address }) => address)).toEqual(good);
@@ -169,10 +170,10 @@ test("one that cannot be read, for good or for now, keeps none of the others wai
   expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
 });
 
-test("a history that ends on a block of another branch, final as that was to who read it, is not joined to this one", async () => {
+test("does not join a history that ends on a block of another branch, even if that block was final to its reader", async () => {
   const parted = `0x${"8".repeat(40)}` as Address;
   await log.append({ stream: nftStream(1, parted), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
-  // With all headers from there on, and with those of the newest blocks only.
+  // First with headers for all blocks after it, then with headers for the newest blocks only.
   for (const [version, head] of [
     [1, HEAD],
     [2, 700],
@@ -188,7 +189,7 @@ test("a history that ends on a block of another branch, final as that was to who
   }
 });
 
-test("one that cannot be read for now, look after look, is left alone for a while, and says so", async () => {
+test("backs off from a collection that fails in several polls, and records the failure", async () => {
   const slow = `0x${"7".repeat(40)}` as Address;
   const { collections, streams, failed, pass } = joining({
     headers: false,
@@ -203,7 +204,7 @@ test("one that cannot be read for now, look after look, is left alone for a whil
   for (let look = 1; look <= 2; look++) expect(await join()).toMatchObject({ retryable: true });
   expect(await join()).toBe(true);
   expect(failed).toEqual([slow]);
-  // The chain's looks do not fail for it meanwhile.
+  // Meanwhile the chain's polls don't fail because of it.
   expect(await join()).toBe(true);
   const last = (await log.read(nftStream(1, slow))).at(-1)?.event;
   expect(last).toMatchObject({ type: "IndexingFailed", attempt: 1, reason: "no answer" });
@@ -211,7 +212,7 @@ test("one that cannot be read for now, look after look, is left alone for a whil
   expect(await join()).toMatchObject({ retryable: true });
 });
 
-test("one that could not be read joins when it can, whatever became of the append that it waited for", async () => {
+test("joins a collection that failed as soon as it can be read, whatever the outcome of the append it waited for", async () => {
   const [failing, given] = ["5", "6"].map((digit) => `0x${digit.repeat(40)}` as Address) as [Address, Address];
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
@@ -238,7 +239,7 @@ test("one that could not be read joins when it can, whatever became of the appen
   });
   streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
   const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
-  // A refusal for good is the collection's own, and its next attempt goes by the version that it left.
+  // A permanent failure is recorded on the collection. The next attempt starts from the version after that record.
   collections.expect(failing, state, headOf(failing));
   expect(await join()).toBe(true);
   expect(failed).toEqual([failing]);
@@ -246,7 +247,7 @@ test("one that could not be read joins when it can, whatever became of the appen
   pass(5_000);
   expect(await join()).toBe(true);
   expect(joined.map(({ address }) => address)).toEqual([failing]);
-  // The append fails while logs are read, and the next attempt's comes before they are.
+  // The first append fails while logs are read, and the append of the next attempt arrives before the read ends.
   const append = Promise.withResolvers<StreamHead>();
   collections.expect(given, state, append.promise);
   const first = join();
@@ -261,7 +262,7 @@ test("one that could not be read joins when it can, whatever became of the appen
   expect(joined.map(({ address }) => address)).toEqual([failing, given]);
 });
 
-test("one that its own append told of once more, while it joined, joins once", async () => {
+test("joins a collection once although its own append announced it a second time during the join", async () => {
   const told = `0x${"9".repeat(40)}` as Address;
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   const stream = nftStream(1, told);

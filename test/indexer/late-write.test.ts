@@ -1,4 +1,4 @@
-/** A write that nobody answered for may still land in the log: not after the chain went on without it. */
+/** An append with an unknown outcome may still reach the log. It must not, once the chain has gone on without it. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
@@ -13,7 +13,7 @@ import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const address = `0x${"a".repeat(40)}` as Address;
@@ -27,7 +27,7 @@ afterAll(async () => {
 const PARTING = 100;
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
 const other = (hash: Hash) => hash.replace(/^0x00/, "0xff") as Hash;
-/** A block of the branch that wins: another one than `headerOf` gives above the parting. */
+/** A block of the winning branch, which differs from `headerOf` above the parting. */
 const winning = (number: number): BlockHeader => {
   const { hash, parentHash, ...rest } = headerOf(number);
   if (number <= PARTING) return headerOf(number);
@@ -43,7 +43,7 @@ const mint: ChainLog = {
   logIndex: 0,
 };
 
-test("what was to be written of a branch that lost is refused, however late it comes", async () => {
+test("refuses a late append for a losing branch", async () => {
   const { number, hash, parentHash, timestamp } = headerOf(PARTING);
   await log.append({
     stream: chainStream(1),
@@ -72,7 +72,7 @@ test("what was to be written of a branch that lost is refused, however late it c
     appendAll: async (appends: readonly Append[]) => {
       if (appends.length === 0 || underWay !== undefined) return await log.appendAll(appends);
       underWay = appends;
-      // By the time it is given up the chain has gone another way.
+      // When the append is given up, the node has switched to the winning branch.
       block = winning;
       throw new AppError("the event log is not available: no answer", { code: "log_unavailable", retryable: true });
     },
@@ -96,7 +96,7 @@ test("what was to be written of a branch that lost is refused, however late it c
       completeLogs: async () => (block === winning ? [] : [mint]),
     },
   });
-  await eventually("the other branch is followed", async () =>
+  await eventually("the winning branch is followed", async () =>
     (await followedHead(log)) === PARTING + 1 ? true : undefined,
   );
   expect(landed).toMatchObject([{ error: { code: "concurrency", meta: { stream: chainStream(1) } } }]);

@@ -1,4 +1,4 @@
-/** When the follower looks at the chain for a collection that is ready: not where it has seen enough already. */
+/** The follower polls the chain for a collection that is ready to join only if it has not seen enough already. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -10,7 +10,7 @@ import { openLog } from "../../src/log/open.ts";
 import { followedHead, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
@@ -22,13 +22,13 @@ afterAll(async () => {
 
 let head = 100;
 let looks = 0;
-/** Whether the node shows a head of another branch than the followed one. */
+/** True while the node shows a head of another branch than the followed one. */
 let isElsewhere = false;
 const { follower, collections } = startFollower({
   log,
   lifecycle,
   head: () => head,
-  // Nobody looks again by himself while a test runs.
+  // No scheduled poll happens during a test.
   minPollMs: 600_000,
   reader: {
     tips: async () => {
@@ -44,7 +44,7 @@ const { follower, collections } = startFollower({
   },
 });
 
-/** Has the follower take over a collection whose history is in up to block 30; the block that it joins at. */
+/** Hands the follower a collection that was read up to block 30. Returns the block at which it joins. */
 async function joinedAt(digit: string, seen: number | undefined): Promise<number> {
   const address = `0x${digit.repeat(40)}` as Address;
   const stream = nftStream(1, address);
@@ -71,7 +71,7 @@ async function joinedAt(digit: string, seen: number | undefined): Promise<number
   });
 }
 
-test("a collection joins at the head that is followed, where its requester cannot know a later one", async () => {
+test("joins a collection at the followed head if its requester cannot know a later block", async () => {
   await eventually("the head is followed", async () => ((await followedHead(log)) === 100 ? true : undefined));
   expect(looks).toBe(1);
   head = 103;
@@ -80,7 +80,7 @@ test("a collection joins at the head that is followed, where its requester canno
   expect(looks).toBe(1);
 });
 
-test("one whose requester may know a later one, or any, waits for a look", async () => {
+test("polls first if the requester may know a later block, or if that is unknown", async () => {
   expect(await joinedAt("3", 102)).toBe(103);
   expect(looks).toBe(2);
   head = 105;
@@ -88,10 +88,10 @@ test("one whose requester may know a later one, or any, waits for a look", async
   expect(looks).toBe(3);
 });
 
-test("where the chain has gone elsewhere meanwhile a look finds out, at once", async () => {
+test("polls at once if the chain has meanwhile switched to another branch", async () => {
   isElsewhere = true;
   const joining = joinedAt("5", 105);
-  await eventually("a look is made", async () => (looks > 3 ? true : undefined));
+  await eventually("another poll has started", async () => (looks > 3 ? true : undefined));
   isElsewhere = false;
   head = 106;
   follower.pollNow();

@@ -1,4 +1,4 @@
-/** How far a backfill reads ahead of who appends what it reads, where a history is denser than it looked. */
+/** How far a backfill reads ahead of the append when a history turns out denser than expected. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -10,16 +10,16 @@ import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 const ADDRESS = `0x${"a".repeat(40)}` as Address;
-/** Where the logs begin, after a desert in which ranges grow to millions of blocks, and where the history ends. */
+/** First block with logs, after a long empty stretch in which ranges grow to millions of blocks, and the last block. */
 const [FIRST, FINAL] = [15_000_000, 15_400_000];
-/** Blocks of logs in one answer, at most. */
+/** Maximum number of blocks with logs in one answer. */
 const MOST = 1_000;
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** A node without a limit but that of an answer's logs; counts its answers with some. */
+/** A node that limits only the number of logs in an answer. It counts its answers that contain logs. */
 class Node implements Endpoint {
   readonly label = "eth#1";
   underWay = 0;
@@ -47,7 +47,7 @@ class Node implements Endpoint {
   destroy(): void {}
 }
 
-test("no more than a few ranges are kept until they are appended, and those are read side by side", async () => {
+test("keeps only a few ranges until they are appended, and reads those concurrently", async () => {
   const node = new Node();
   const pool = new EndpointPool({ chain: "eth", endpoints: [node], clock: systemClock });
   const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
@@ -68,7 +68,7 @@ test("no more than a few ranges are kept until they are appended, and those are 
     events.push(...some);
     taken += some.filter(({ count }) => count > 0).length;
     if (taken === 0) continue;
-    // Who appends takes its time: long enough for all that is read without it.
+    // A slow append: it waits until the node has no more calls in flight.
     for (let idle = 0; idle < 20; idle++) {
       await turn();
       if (node.underWay > 0) idle = 0;

@@ -1,24 +1,24 @@
 /**
- * Contracts that only their whole history can tell, on a chain long enough for that to take a while: they keep nobody
- * waiting, and are searched in ranges that the endpoint takes. The node is a long quiet chain over http.
+ * Contracts that can be identified only by a search of their whole history, on a chain long enough for that to take a
+ * while. Such searches delay no collection, and use ranges that the endpoint accepts. The node is a long quiet chain.
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder } from "ethers";
 import { TRANSFER } from "../../src/rpc/decode/topics.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const HEAD = 300_000;
 const MAX_BLOCKS = 1_000;
-/** Claims ERC-721; has no transfers. */
+/** Claims ERC-721 but has no transfers. */
 const CLAIMANT = `0x${"c1".repeat(20)}`;
-/** Claims nothing, and has its only transfer far up. */
+/** Claims no interface, and has its only transfer at a high block. */
 const SILENT = `0x${"5a".repeat(20)}`;
 const SILENT_BLOCK = 250_000;
 const NEVER_USED = Array.from({ length: 6 }, (_, i) => `0x${"e".repeat(39)}${i}`);
-/** Blocks of which everybody is told at once. */
+/** Ranges that start below this block are answered at once. Later ones wait for the gate, except the claimant's. */
 const EARLY = 7_000;
 
 const hex = (value: number) => `0x${value.toString(16)}`;
@@ -101,13 +101,13 @@ afterAll(async () => {
   for (const stop of stops) await stop();
 });
 
-test("searches of whole histories keep no collection waiting, and ask for ranges that are answered", async () => {
+test("searches whole histories without delaying a collection, in ranges that the endpoint accepts", async () => {
   const node = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     fetch: async (request) => {
       const asked = (await request.json()) as Asked | Asked[];
-      // No batches: what is held back would hold back what is asked along with it.
+      // Batches are refused, because a held call would hold the other calls of its batch.
       return Response.json(Array.isArray(asked) ? NO_BATCHES : await answer(asked));
     },
   });
@@ -118,7 +118,7 @@ test("searches of whole histories keep no collection waiting, and ask for ranges
   );
   const statusOf = async (address: string) => (await service.get(`/api/v2/nft/${address}`)).body;
   for (const address of [...NEVER_USED, SILENT]) await statusOf(address);
-  await eventually("two searches are under way", async () => {
+  await eventually("two searches have reached the held ranges", async () => {
     const held = windows.filter(({ from }) => from >= EARLY);
     return held.length >= 2 ? held : undefined;
   });
@@ -130,7 +130,7 @@ test("searches of whole histories keep no collection waiting, and ask for ranges
 
   gate.resolve();
   for (const address of NEVER_USED) {
-    await eventually(`${address} is told`, async () =>
+    await eventually(`${address} is identified as no contract`, async () =>
       (await statusOf(address)).code === "not_a_contract" ? true : undefined,
     );
     const asked = windows.filter((window) => window.address === address);

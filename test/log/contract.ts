@@ -1,6 +1,6 @@
 /**
- * The suite every event-log engine passes: expected versions, gapless reads, races, wake-ups, leases, settings, blobs.
- * `open` may be called several times: each call is another process's view of the same log.
+ * The suite that every event-log engine passes: expected versions, gapless reads, races, wake-ups, leases, settings,
+ * blobs. `open` may be called several times. Each call stands for another process with the same log.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ConcurrencyError } from "../../src/core/errors.ts";
@@ -35,7 +35,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       await other.close();
     });
 
-    test("what was appended is read back, by this and by another process", async () => {
+    test("returns appended events to this process and to another one", async () => {
       const stream = freshStream();
       const events: DomainEvent[] = [
         { type: "IndexingRequested" },
@@ -51,7 +51,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       }
     });
 
-    test("an append under a guard is refused once the guard's stream has moved, and names it", async () => {
+    test("refuses a guarded append after the guard's stream has moved, and names that stream", async () => {
       const [stream, guard] = [freshStream(), freshStream()];
       const event: DomainEvent = { type: "IndexingRequested" };
       await log.append({ stream: guard, events: [event], expectedVersion: 0 });
@@ -68,25 +68,25 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(refused).toMatchObject({ stream: guard, expectedVersion: 1, actualVersion: 2 });
       const outcomes = await log.appendAll([under(1, 1), under(2, 1)]);
       expect(outcomes).toMatchObject([{ error: { stream: guard } }, { version: 2 }]);
-      // Its own version still comes first.
+      // The stream's own version is checked first.
       expect(await log.append(under(1, 7)).catch((error: unknown) => error)).toMatchObject({
         stream,
         actualVersion: 2,
       });
-      // A stream nobody wrote can be guarded by, and a first append can be under a guard.
+      // A stream without events can be a guard, and a first append can have a guard.
       const [fresh, nothing] = [freshStream(), freshStream()];
       const first = { stream: fresh, events: [event], expectedVersion: 0, guard: { stream: nothing, version: 1 } };
       expect(await log.append(first).catch((error: unknown) => error)).toMatchObject({ stream: nothing });
     });
 
-    test("a stream nobody wrote is at version 0 and empty", async () => {
+    test("reports an unwritten stream as empty at version 0", async () => {
       const stream = freshStream();
       expect(await log.head(stream)).toEqual({ stream, version: 0, headline: undefined });
       expect(await log.read(stream)).toEqual([]);
       expect(await log.readBackwards(stream, { limit: 5 })).toEqual([]);
     });
 
-    test("a stale expected version is refused and writes nothing", async () => {
+    test("refuses an append with a stale expected version and writes nothing", async () => {
       const stream = freshStream();
       await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
       for (const expectedVersion of [0, 2, 7]) {
@@ -97,7 +97,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect((await log.head(stream)).version).toBe(1);
     });
 
-    test("of many racing writers exactly one wins each version", async () => {
+    test("lets exactly one of many racing writers win each version", async () => {
       const stream = freshStream();
       for (let version = 0; version < 5; version++) {
         const racers = Array.from({ length: 8 }, (_, i) =>
@@ -114,7 +114,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect((await other.read(stream)).map((r) => r.version)).toEqual([1, 2, 3, 4, 5]);
     });
 
-    test("interleaved failing and good appends do not touch each other", async () => {
+    test("keeps interleaved failing and successful appends apart", async () => {
       const good = freshStream();
       const bad = freshStream();
       await log.append({ stream: bad, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
@@ -132,7 +132,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.read(bad)).toHaveLength(1);
     });
 
-    test("appendAll: each stream succeeds or fails alone", async () => {
+    test("makes each stream of appendAll succeed or fail alone", async () => {
       const [a, b, c] = [freshStream(), freshStream(), freshStream()];
       await log.append({ stream: b, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
       const outcomes = await log.appendAll([
@@ -150,7 +150,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect((await log.heads([a, b, c])).map((h) => h.version).sort()).toEqual([1, 2, 2]);
     });
 
-    test("reads page by version, by count and by bytes", async () => {
+    test("pages reads by version, by count and by bytes", async () => {
       const stream = freshStream();
       const events = Array.from({ length: 25 }, (_, i) => committed(i, i, 1_000));
       await log.append({ stream, events, expectedVersion: 0 });
@@ -165,7 +165,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.read(stream, { from: 26 })).toEqual([]);
     });
 
-    test("who reads on gets every event once, those appended meanwhile, too, whatever else is asked between", async () => {
+    test("returns every event once to a sequential reader, including events appended meanwhile, despite other reads", async () => {
       const stream = freshStream();
       const BYTES = 40_000;
       for (let version = 0; version < 20; version += 5) {
@@ -192,7 +192,8 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await readOn(others)).toEqual(expected);
       expect(await Promise.all([readOn(others), readOn(others)])).toEqual([expected, expected]);
 
-      // The last page ahead is empty by now; what is appended before it is asked for comes with the next.
+      // By now the last page read ahead is empty. An event appended before that page is requested comes with the next
+      // one.
       const late: unknown[] = [];
       await readOn(async (read) => {
         if (read === 20 && late.length === 0) {
@@ -204,7 +205,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.read(stream)).toEqual([...expected, ...late] as typeof expected);
     });
 
-    test("a headline stays until another replaces it", async () => {
+    test("keeps a headline until another replaces it", async () => {
       const stream = freshStream();
       await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0, headline: { status: "syncing" } });
       await log.append({ stream, events: [committed(1, 1)], expectedVersion: 1 });
@@ -213,7 +214,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect((await other.head(stream)).headline).toEqual({ status: "synced" });
     });
 
-    test("streams are listed by prefix, in pages", async () => {
+    test("lists streams by prefix, in pages", async () => {
       const address = (n: number) => `0x${n.toString(16).padStart(40, "e")}` as Address;
       const names = [3, 1, 2].map((n) => nftStream(424242, address(n)));
       for (const stream of names) await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0 });
@@ -225,7 +226,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.streams("nft/42424/", { limit: 10 })).toEqual([]);
     });
 
-    test("both processes hear of an append", async () => {
+    test("notifies both processes of an append", async () => {
       const stream = freshStream();
       const heard = (target: EventLog) =>
         new Promise<number>((resolve) => {
@@ -240,7 +241,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await both).toEqual([1, 1]);
     });
 
-    test("who appends hears of the very events that are read; who does not, of their version", async () => {
+    test("gives the appending process the stored events, and other processes only the version", async () => {
       const stream = freshStream();
       const events: DomainEvent[] = [{ type: "IndexingRequested" }, committed(0, 3, 5_000), committed(4, 4)];
       const own: (readonly Recorded[])[] = [];
@@ -257,7 +258,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       stop();
     });
 
-    test("blobs are stored once by hash", async () => {
+    test("stores each blob once, by its hash", async () => {
       const bytes = new TextEncoder().encode(`{"name":"one"}`);
       const hash = await log.putBlob(bytes);
       expect(await other.putBlob(bytes)).toBe(hash);
@@ -270,14 +271,14 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       const page = (read: number, ...stored: (readonly [Hash, Uint8Array])[]) => ({ blobs: new Map(stored), read });
       expect(await other.getBlobs([second, hashOf(1), hash])).toEqual(page(3, seven, one));
       expect(await other.getBlobs([])).toEqual(page(0));
-      // As many as the bytes hold, and the one that is too many.
+      // As many blobs as fit into the bytes, and the first one that exceeds them.
       expect(await other.getBlobs([second, hashOf(1), hash], 0)).toEqual(page(1, seven));
       expect(await other.getBlobs([hashOf(1), second, hash, hashOf(2)], 1)).toEqual(page(3, seven, one));
       expect(await other.getBlobs([hash, second], bytes.length)).toEqual(page(2, seven, one));
       expect(await other.getBlobs([hash, second], bytes.length - 1)).toEqual(page(1, one));
     });
 
-    test("a lease has one holder, is renewed by it, and passes on when it has run out or is released", async () => {
+    test("gives a lease to one holder, which renews it, and to another after it expires or is released", async () => {
       const name = `lease-${counter}-${unique()}`;
       expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
       expect(await other.acquireLease(name, "b", 60_000)).toBe(false);
@@ -291,7 +292,7 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
     });
 
-    test("a setting's first writer wins", async () => {
+    test("keeps the value of a setting's first writer", async () => {
       const name = `setting-${unique()}`;
       const [first, second] = await Promise.all([log.setting(name, () => "one"), other.setting(name, () => "two")]);
       expect(first.value).toBe(second.value);

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL engine: the contract suite, a server that goes away and comes back, connections that die without a word,
- * and a damaged record.
+ * The PostgreSQL engine: the contract suite, a server that stops and restarts, connections that die silently, and a
+ * damaged record.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SQL } from "bun";
@@ -13,7 +13,7 @@ import { eventually } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
 import { committed, describeLogContract, freshStream } from "./contract.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 let url: Promise<string> | undefined;
@@ -25,7 +25,7 @@ const database = () => {
 describeLogContract("PostgreSQL", async () => openLog(await database(), systemClock, silentLogger));
 
 describe("PostgreSQL", () => {
-  test("a server that goes away and comes back: errors that may be retried, nothing lost, wake-ups again", async () => {
+  test("survives a server restart with retryable errors, no lost events, and new wake-ups", async () => {
     const postgres = await startPostgres({ durable: true });
     const log = await openLog(await postgres.createDatabase(), systemClock, silentLogger);
     const stream = freshStream();
@@ -35,7 +35,7 @@ describe("PostgreSQL", () => {
     expect(failure).toMatchObject({ code: "log_unavailable", retryable: true });
     expect(failure.message).not.toMatch(/postgres:\/\/|password/);
     await postgres.startServer();
-    const version = await eventually("the log is back", () =>
+    const version = await eventually("the log answers after the restart", () =>
       log.head(stream).then(
         (head) => head.version,
         () => undefined,
@@ -50,7 +50,7 @@ describe("PostgreSQL", () => {
     await postgres.stop();
   }, 60_000);
 
-  test("a damaged record is named and refused", async () => {
+  test("refuses a damaged record and names it", async () => {
     const target = await database();
     const log = await openLog(target, systemClock, silentLogger);
     const stream = freshStream();
@@ -67,8 +67,8 @@ describe("PostgreSQL", () => {
   });
 });
 
-describe("a connection that died without a word", () => {
-  /** Waits of this clock are a fifth: what is waited out in production is too long for a test. */
+describe("a connection that died silently", () => {
+  /** Runs timeouts in a fifth of the time, because the real ones are too long for a test. */
   const quickClock: Clock = { ...systemClock, after: (ms, callback) => systemClock.after(ms / 5, callback) };
 
   async function relayed(): Promise<{ relay: SilentRelay; url: string; direct: string }> {
@@ -79,7 +79,7 @@ describe("a connection that died without a word", () => {
     return { relay, url: url.href, direct };
   }
 
-  test("is given up after a time, with an error that may be retried; the next query has another", async () => {
+  test("is given up after a timeout with a retryable error, and the next query uses another connection", async () => {
     const { relay, url } = await relayed();
     const log = await openLog(url, quickClock, silentLogger);
     const stream = freshStream();
@@ -89,7 +89,7 @@ describe("a connection that died without a word", () => {
     const failures = await Promise.all(questions.map((one) => one.catch((error: unknown) => error)));
     for (const failure of failures) expect(failure).toMatchObject({ code: "log_unavailable", retryable: true });
     expect(await log.head(stream)).toMatchObject({ version: 1 });
-    // What other processes append is still heard of, by whichever way.
+    // Notifications of other processes' appends still arrive.
     const heard = new Promise<number>((resolve) => log.subscribe((name, v) => name === stream && resolve(v)));
     const other = await openLog(url, systemClock, silentLogger);
     await other.append({ stream, events: [committed(1, 1)], expectedVersion: 1 });
@@ -98,7 +98,7 @@ describe("a connection that died without a word", () => {
     await relay.stop();
   });
 
-  test("is not what a queue of ours is taken for: a query's time begins when a connection is free for it", async () => {
+  test("is not confused with a queue of queries: a query's timeout starts when it gets a connection", async () => {
     let [running, most] = [0, 0];
     const clock: Clock = {
       ...systemClock,
@@ -128,7 +128,7 @@ describe("a connection that died without a word", () => {
     await log.close();
   });
 
-  test("does not end the listening: it is taken up again when the path is there again", async () => {
+  test("does not end the listening for notifications, which resumes when the network path is back", async () => {
     const { relay, url, direct } = await relayed();
     const log = await openLog(url, quickClock, silentLogger);
     const server = new SQL(direct);
@@ -141,12 +141,12 @@ describe("a connection that died without a word", () => {
     relay.silence({ path: true });
     const accepted = relay.accepted;
     expect(await log.head(freshStream()).catch((error: unknown) => error)).toMatchObject({ code: "log_unavailable" });
-    // The first attempt over new connections came too early, too.
-    await eventually("it is tried to listen", async () => (relay.accepted > accepted ? true : undefined));
+    // The first attempt over new connections also fails, because the path is still down.
+    await eventually("a new listening connection is tried", async () => (relay.accepted > accepted ? true : undefined));
     await log.head(freshStream()).catch(() => undefined);
     relay.restore();
-    // The server knows of the old connection as long as nobody tells it.
-    await eventually("it listens again", async () => ((await listening()) === 2 ? true : undefined));
+    // The server still counts the old connection, because it doesn't know that it died.
+    await eventually("the log listens again", async () => ((await listening()) === 2 ? true : undefined));
     await Promise.all([log.close(), server.end()]);
     await relay.stop();
   });
@@ -163,13 +163,13 @@ describe("a connection that died without a word", () => {
     await relay.stop();
   });
 
-  test("costs the lease that was to be renewed over it: its holder is told when it has run out", async () => {
+  test("ends the lease that should be renewed over it, and its holder learns when the lease has expired", async () => {
     const { relay, url, direct } = await relayed();
     const [log, other] = [
       await openLog(url, systemClock, silentLogger),
       await openLog(direct, systemClock, silentLogger),
     ];
-    // The holder's time passes by being waited for, so that a busy machine adds nothing to what is measured.
+    // The holder's clock advances only by its own waits, so a busy machine doesn't change the measured time.
     let time = 0;
     const clock: Clock = {
       ...systemClock,

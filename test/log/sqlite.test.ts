@@ -1,4 +1,4 @@
-/** The SQLite engine: the contract suite, and what is its alone. */
+/** The SQLite engine: the contract suite, and behaviour that only SQLite has. */
 import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
 import { committed, describeLogContract, freshStream } from "./contract.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "event-log-"));
@@ -20,7 +20,7 @@ describeLogContract("SQLite", () => openLog(`sqlite://${join(folder, "events.db"
 describe("SQLite", () => {
   const openAt = (name: string) => openLog(`sqlite://${join(folder, name)}`, systemClock, silentLogger);
 
-  test("a lease that ends later than one taken now was left by a clock that was set back, and is nobody's", async () => {
+  test("ignores a lease that ends later than a new one could, because a clock that was set back must have left it", async () => {
     const log = await openAt("clock-set-back.db");
     const hours = 6 * 3_600_000;
     expect(await log.acquireLease("follow/1", "crashed", 3_000 + hours)).toBe(true);
@@ -29,7 +29,7 @@ describe("SQLite", () => {
     await log.close();
   });
 
-  test("a damaged record, and a missing one, are named and refused", async () => {
+  test("refuses a damaged record and a missing record, and names them", async () => {
     const log = await openAt("damaged.db");
     const stream = freshStream();
     await log.append({ stream, events: [committed(0, 0), committed(1, 1), committed(2, 2)], expectedVersion: 0 });
@@ -42,7 +42,7 @@ describe("SQLite", () => {
     await log.close();
   });
 
-  test("a damaged record is named, too, when its page was read ahead; a log may close meanwhile", async () => {
+  test("names a damaged record of a page that was read ahead, and can close during a read", async () => {
     const log = await openAt("ahead.db");
     const stream = freshStream();
     const events = Array.from({ length: 8 }, (_, block) => committed(block, block, 10_000));
@@ -63,7 +63,7 @@ describe("SQLite", () => {
     expect(existsSync(join(folder, "ahead.db-wal"))).toBe(false);
   });
 
-  test("a file that is no database, and a log of a newer release, are refused by name", async () => {
+  test("refuses a file that is no database and a log of a newer release, each with its reason", async () => {
     await Bun.write(join(folder, "text.db"), "this is not a database ".repeat(500));
     await expect(openAt("text.db")).rejects.toThrow("database file is damaged");
     await (await openAt("newer.db")).close();

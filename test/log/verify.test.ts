@@ -1,6 +1,6 @@
 /**
- * `scripts/verify.ts` proves a whole log, gives two copies the same hashes, and finds every kind of damage: a record's
- * bytes, a missing record, a blob, a headline, a truncated file, a file that is none.
+ * `scripts/verify.ts` checks a whole log, gives two copies the same hashes, and finds every kind of damage: a record's
+ * bytes, a missing record, a blob, a headline, a truncated file, a file that is no log.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -20,7 +20,7 @@ import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { freshStream, hashOf } from "./contract.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ROOT = join(import.meta.dir, "../..");
@@ -28,7 +28,7 @@ const streams = [freshStream(), freshStream()];
 let folder: string;
 let whole: string;
 
-/** A collection that was asked for, with these transfers up to a block. */
+/** The events of a requested collection with these transfers up to a block. */
 const historyOf = (transfers: readonly ModelTransfer[], block: number): NftEvent[] => [
   { type: "IndexingRequested" },
   { type: "ContractIdentified", kind: "nft", forms: ["erc721"], name: "N", symbol: "S", startBlock: 0, block },
@@ -82,7 +82,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe("verify", () => {
-  test("proves a whole log, on both engines alike", async () => {
+  test("passes a whole log, with the same output on both engines", async () => {
     const sqlite = await run(`sqlite://${whole}`);
     expect(sqlite).toMatchObject({ code: 0, lines: { length: 3 } });
     expect(sqlite.lines.at(-1)).toBe("2 streams, 0 wrong");
@@ -92,7 +92,7 @@ describe("verify", () => {
     expect(await run(postgresUrl)).toEqual(sqlite);
   }, 60_000);
 
-  test("names the stream and the version of a record whose bytes changed, and goes on with the others", async () => {
+  test("names the stream and version of a record with changed bytes, and checks the other streams", async () => {
     const path = await copy("flipped.db");
     const database = new Database(path);
     database.run("UPDATE events SET data = CAST(data || x'00' AS BLOB) WHERE version = 3 AND stream_id = 1");
@@ -105,7 +105,7 @@ describe("verify", () => {
     expect(lines.at(-1)).toBe("2 streams, 1 wrong");
   });
 
-  test("finds a record that is missing, in the middle and at the end", async () => {
+  test("finds a missing record, in the middle and at the end", async () => {
     for (const version of [2, 4]) {
       const path = await copy(`missing-${version}.db`);
       const database = new Database(path);
@@ -117,7 +117,7 @@ describe("verify", () => {
     }
   });
 
-  test("names a stream whose headline is none, and goes on with the others", async () => {
+  test("names a stream with a malformed headline, and checks the other streams", async () => {
     for (const [index, stream] of streams.entries()) {
       for (const [name, headline] of Object.entries({ cut: '{"status":', list: "[]", nothing: "null" })) {
         const path = await copy(`headline-${index}-${name}.db`);
@@ -132,12 +132,12 @@ describe("verify", () => {
     }
   }, 60_000);
 
-  describe("finds what no walk over the streams comes by:", () => {
+  describe("finds damage that a walk over the listed streams cannot see:", () => {
     const damages = {
-      "records behind the end that the row says": "UPDATE streams SET version = 3 WHERE name = ?",
-      "all records of a stream that the row says is empty": "UPDATE streams SET version = 0 WHERE name = ?",
-      "records of a stream that has no row": "DELETE FROM streams WHERE name = ?",
-      "a stream of no kind there is": "UPDATE streams SET name = 'N' || substr(name, 2) WHERE name = ?",
+      "records after the version in the stream's row": "UPDATE streams SET version = 3 WHERE name = ?",
+      "records of a stream whose row has version 0": "UPDATE streams SET version = 0 WHERE name = ?",
+      "records of a stream without a row": "DELETE FROM streams WHERE name = ?",
+      "a stream of an unknown kind": "UPDATE streams SET name = 'N' || substr(name, 2) WHERE name = ?",
     };
     for (const [index, [what, statement]] of Object.entries(damages).entries()) {
       test(what, async () => {
@@ -151,7 +151,7 @@ describe("verify", () => {
       });
     }
 
-    test("on PostgreSQL, too", async () => {
+    test("on PostgreSQL as well", async () => {
       const url = await (await sharedPostgres()).createDatabase();
       await fill(url);
       const sql = new SQL(url, { max: 1 });
@@ -164,10 +164,10 @@ describe("verify", () => {
     });
   });
 
-  test("finds bytes of the file that changed, a file that was cut, one that is none, and none", async () => {
+  test("finds changed bytes, a truncated file, a file that is no database, and a missing file", async () => {
     const flipped = await copy("bytes.db");
     const bytes = new Uint8Array(await Bun.file(flipped).arrayBuffer());
-    // In the middle of the file: the columns of a record.
+    // The middle of the file contains the columns of a record.
     for (let i = 0; i < 16; i++) bytes[(bytes.length >> 1) + i]! ^= 0xff;
     await writeFile(flipped, bytes);
     expect((await run(`sqlite://${flipped}`)).code).toBe(1);
@@ -182,7 +182,7 @@ describe("verify", () => {
     expect(await Bun.file(none).exists()).toBe(false);
   });
 
-  test("ends though one event stands for more ids than anybody can walk, and tells who moved which of them", async () => {
+  test("finishes although one event stands for 2^40 ids, and its listing hash depends on the owner of each id", async () => {
     const MINTED: ModelTransfer = { kind: TransferKind.range, block: 1, from: 0, to: 1, id: 100n, amount: 2n ** 40n };
     const single = (block: number, from: number, to: number, id: bigint): ModelTransfer => {
       return { kind: TransferKind.erc721, block, from, to, id, amount: 1n };
@@ -212,7 +212,7 @@ describe("verify", () => {
     expect(new Set(listings).size).toBe(histories.length - 1);
   });
 
-  test("takes a contract that is to be identified anew for what it is", async () => {
+  test("passes a contract that is marked for a new identification", async () => {
     const url = `sqlite://${join(folder, "anew.db")}`;
     const log = await openLog(url, systemClock, silentLogger);
     const address = `0x${"cd".repeat(20)}` as Address;
@@ -225,7 +225,7 @@ describe("verify", () => {
     expect(await run(url)).toMatchObject({ code: 0, lines: [expect.stringContaining(" v3 "), "1 streams, 0 wrong"] });
   });
 
-  test("finds blobs that are gone or are not what they are named by, and headlines that the events do not bear out", async () => {
+  test("finds missing blobs, blobs that do not match their hash, and headlines that contradict the events", async () => {
     const path = join(folder, "blobs.db");
     const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);
     const address = `0x${"ab".repeat(20)}` as Address;

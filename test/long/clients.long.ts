@@ -1,6 +1,6 @@
 /**
- * Clients of three generators from npm, made from the document that a running service gives out, compiled strictly and
- * used against that service, with both wire types. Generators and compiler are installed into a folder of their own.
+ * Clients made by three generators from npm from the document of a running service, compiled strictly and used against
+ * that service, with both wire types. Generators and compiler are installed into a separate folder.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
@@ -21,7 +21,7 @@ import {
 } from "../support/service.ts";
 
 const HERE = join(import.meta.dir, "clients");
-/** Command lines, without the folder they write to. */
+/** Command lines, without the output folder. */
 const GENERATORS = {
   "openapi-fetch": ["openapi-typescript", "document.json", "-o", "generated/openapi-typescript.ts"],
   "hey-api": ["openapi-ts", "-i", "document.json", "-o", "generated/hey-api"],
@@ -36,7 +36,7 @@ let market: Market;
 let collections: Collections;
 const folders: string[] = [];
 
-/** Runs a command to its end. @throws with what it said when it failed */
+/** Runs a command to its end. @throws with the output of a command that failed */
 async function run(folder: string, command: readonly string[]): Promise<void> {
   const child = Bun.spawn([process.execPath, ...command], { cwd: folder, stdout: "pipe", stderr: "pipe" });
   const [said, complained] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
@@ -67,7 +67,7 @@ for (const wire of ["seed", "native"] as const) {
       service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
       nft = collections.plain.address.toLowerCase();
       await synced(service, nft);
-      await eventually("metadata and pictures are in", async () => {
+      await eventually("metadata and pictures are complete", async () => {
         const records = await walkListing(service, nft, "limit=500&media_items=true");
         return records.every((each) => each.metadata !== null && each.media.status !== "processing") ? true : undefined;
       });
@@ -82,10 +82,11 @@ for (const wire of ["seed", "native"] as const) {
     });
     afterAll(() => service?.stop());
 
-    test("what is generated, and what uses it, compiles", () => run(folder, ["--bun", "run", "tsc", "-p", "."]));
+    test("generated clients and the code that uses them compile", () =>
+      run(folder, ["--bun", "run", "tsc", "-p", "."]));
 
     for (const client of Object.keys(GENERATORS)) {
-      test(`${client} reads pages, prices and refusals as they are`, async () => {
+      test(`${client} reads pages, prices and refusals`, async () => {
         const { use } = await import(join(folder, `use-${client}.ts`));
         const asked = { base: `http://127.0.0.1:${service.port}`, key: TEST_KEY, nft, token: market.demo.address };
         const seen = await use(asked);

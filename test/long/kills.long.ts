@@ -1,8 +1,8 @@
 /**
- * Two hundred SIGKILLs in mid-backfill, half over SQLite and half over PostgreSQL, many with an append in flight, from a
- * node behind a proxy that limits, throttles, drops and cuts. This process wrote down what the log acknowledged and what
- * subscribers were told, and finds all of it in the log; the final listing is what the contracts say. KILLS and
- * KILLS_SEED set the number and repeat a run's choices.
+ * Two hundred SIGKILLs during backfills, half over SQLite and half over PostgreSQL, many with an append in flight, with
+ * a node behind a proxy that limits, throttles, drops and truncates. This process records every acknowledged event and
+ * every message to subscribers, and finds all of them in the log. The final listing equals the contracts' state. KILLS
+ * sets the number of kills, and KILLS_SEED repeats the choices of a run.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import WebSocket from "ws";
@@ -23,19 +23,19 @@ import { spawnWatched, type WatchedProcess } from "./support/watched-process.ts"
 
 const KILLS = Number(process.env["KILLS"] ?? 200);
 const SEED = Number(process.env["KILLS_SEED"] ?? Date.now() % 1_000_000);
-/** Logs that are killed in turn: a dead holder's leases run on for seconds, in which another log's turn comes. */
+/** Number of logs, killed in turn. A dead process's leases last for seconds, and meanwhile another log has its turn. */
 const LANES = 4;
 const CONTRACTS = 12;
 const BLOCKS = 400;
 const TOKENS_A_BLOCK = 2;
-/** Blocks the node answers for at once: twenty appends for each contract, in all far more than the lives of a log get done. */
+/** Blocks per range: twenty appends per contract, far more in all than the lives of one log complete. */
 const RANGE = 20;
-/** One range in a request, which has few blocks then: many appends to be killed in. */
+/** Limits a batch to one range of few blocks, so that there are many appends during which to kill. */
 const ONE_RANGE = { calls: 3, refusal: { error: { code: -32_003, message: "response too large" } } };
-/** Appends that a life gets done at most, so that there is history left for the next. */
+/** Maximum number of appends in a life, so that history is left for the next one. */
 const MAX_APPENDS = 8;
 const MAX_LIFE_MS = 60;
-/** A life that waits for a dead holder's lease is given this long to begin. */
+/** Time for a life to begin. It may have to wait for a dead process's lease. */
 const PATIENCE_MS = 60_000;
 
 const engines = ["SQLite", "PostgreSQL"] as const;
@@ -45,9 +45,9 @@ interface Lane {
   readonly engine: Engine;
   readonly logUrl: string;
   readonly random: Random;
-  /** Of each event that was acknowledged, by stream and version: the digest of what it said. */
+  /** The digest of each acknowledged event, by stream and version. */
   readonly acknowledged: Map<string, string>;
-  /** The newest version of a stream that a subscriber was told. */
+  /** The newest version of each stream in a message to a subscriber. */
   readonly told: Map<string, number>;
   kills: number;
   inFlight: number;
@@ -81,7 +81,7 @@ afterAll(async () => {
   await Promise.all([anvil.stop(), postgres.stop()]);
 });
 
-/** Each contract mints, and one token of another block moves on. */
+/** Mints in each contract, and moves one token of an earlier block. */
 async function fillBlock(block: number): Promise<void> {
   await inOneBlock(anvil, async () => {
     for (const { contract } of nfts) {
@@ -95,7 +95,7 @@ async function fillBlock(block: number): Promise<void> {
   });
 }
 
-/** Few blocks a range; one answer in fifty goes wrong in one of four ways. */
+/** Limits the blocks per range, and spoils one answer in fifty in one of four ways. */
 function faulty(random: Random) {
   return ({ method, params }: { method: string; params: readonly unknown[] }) => {
     const [filter] = params as [{ fromBlock?: string; toBlock?: string } | undefined];
@@ -126,7 +126,7 @@ const environmentOf = ({ logUrl }: Lane) => ({
 
 const get = (url: string, path: string) => fetch(`${url}${path}`, { headers: { "x-api-key": TEST_KEY } });
 
-/** Hears of all contracts what subscribers hear, and writes the versions down. */
+/** Subscribes to all contracts and records the versions in messages. */
 function subscribe(lane: Lane, url: string): WebSocket {
   const socket = new WebSocket(`${url.replace("http", "ws")}/api/v2/ws`, { headers: { "X-Api-Key": TEST_KEY } });
   socket.on("open", () => {
@@ -138,12 +138,12 @@ function subscribe(lane: Lane, url: string): WebSocket {
     const stream = nftStream(1, address.toLowerCase() as Address);
     lane.told.set(stream, Math.max(version, lane.told.get(stream) ?? 0));
   });
-  // The service dies under it, which is the point.
+  // The service is killed under the socket, so errors are expected.
   socket.on("error", () => undefined);
   return socket;
 }
 
-/** Resolves when the process is to die: as an append of a collection begins, or at any moment after. */
+/** Resolves when the process is to be killed: at the start of an append, or at a random moment after. */
 async function deathOf(process: WatchedProcess, random: Random): Promise<void> {
   const due = Promise.withResolvers<void>();
   const atBegin = random.below(3) > 0;
@@ -165,21 +165,21 @@ function writeDown(lane: Lane, process: WatchedProcess): void {
   for (const { stream, version, digests } of process.acknowledged) {
     for (const [index, digest] of digests.entries()) {
       const at = `${stream}@${version - digests.length + index + 1}`;
-      // A version is acknowledged once: a second time would mean that the first one was lost.
+      // A version is acknowledged once. A second acknowledgement would mean that the first event was lost.
       expect(lane.acknowledged.get(at)).toBeUndefined();
       lane.acknowledged.set(at, digest);
     }
   }
 }
 
-/** One life: start, ask, be killed. Returns the next process, which loaded meanwhile. */
+/** One life: start, request, kill. Returns the next process, which was loaded meanwhile. */
 async function live(lane: Lane, process: WatchedProcess): Promise<WatchedProcess> {
   await process.loaded;
   const death = deathOf(process, lane.random);
   death.catch(() => undefined);
   const url = await process.start();
   const socket = subscribe(lane, url);
-  // Each life asks for all: the one before may have died before it took note of the last.
+  // Each life requests all contracts, because the one before may have died before it recorded the last.
   const asked = Promise.allSettled(nfts.map(({ address }) => get(url, `/api/v2/nft/${address}?limit=1`)));
   await death;
   process.kill();
@@ -188,7 +188,7 @@ async function live(lane: Lane, process: WatchedProcess): Promise<WatchedProcess
   lane.kills += 1;
   if (process.inFlight().length > 0) lane.inFlight += 1;
   writeDown(lane, process);
-  // Every other time the next start finds the wreck as it is, with nobody having opened the log in between.
+  // Every second time the next start finds the log untouched since the kill.
   if (lane.kills % 2 === 0) await checkLog(lane);
   return spawnWatched(environmentOf(lane));
 }
@@ -202,7 +202,7 @@ async function eventsOf(log: Awaited<ReturnType<typeof openLog>>, stream: Stream
   }
 }
 
-/** Everything that was written down is in the log, as it was. */
+/** Checks that the log contains every recorded event, unchanged. */
 async function checkLog({ logUrl, acknowledged, told }: Lane): Promise<void> {
   const log = await openLog(logUrl, systemClock, silentLogger);
   const names = new Set([...acknowledged.keys()].map((at) => at.slice(0, at.lastIndexOf("@"))));
@@ -221,7 +221,7 @@ async function checkLog({ logUrl, acknowledged, told }: Lane): Promise<void> {
   expect(wrong).toEqual([]);
 }
 
-/** Ranges touch and none came twice. */
+/** Checks that ranges are contiguous and none is repeated. */
 async function checkRanges({ logUrl }: Lane): Promise<void> {
   const log = await openLog(logUrl, systemClock, silentLogger);
   for (const stream of streams()) {
@@ -265,7 +265,7 @@ async function listingOf(url: string, address: string): Promise<string[]> {
   return owners;
 }
 
-/** Kills in turn, then lets the last process finish and compares. */
+/** Kills the processes of one log in turn, then lets the last one finish and compares. */
 async function play(lane: Lane, kills: number, truth: readonly string[][]): Promise<void> {
   let process = spawnWatched(environmentOf(lane));
   while (lane.kills < kills) process = await live(lane, process);
@@ -280,7 +280,7 @@ async function play(lane: Lane, kills: number, truth: readonly string[][]): Prom
   await checkRanges(lane);
 }
 
-test(`${KILLS} kills lose nothing that was acknowledged`, async () => {
+test(`loses no acknowledged event in ${KILLS} kills`, async () => {
   const truth = await Promise.all(nfts.map(ownersOf));
   const share = (index: number) => Math.floor((KILLS + lanes.length - 1 - index) / lanes.length);
   await Promise.all(lanes.map((lane, index) => play(lane, share(index), truth)));

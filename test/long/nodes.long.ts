@@ -1,7 +1,7 @@
 /**
- * One contract of behaviour, from the first listing to a restart, for the nodes that developers run: anvil, Hardhat 2,
- * Hardhat 3 and Ganache, over HTTP and over WebSocket. Truth is the contracts' own state, asked at each block. The nodes
- * are installed into a folder of their own, without their install scripts.
+ * The same behaviour, from the first listing to a restart, on the nodes that developers run: anvil, Hardhat 2, Hardhat
+ * 3 and Ganache, over HTTP and over WebSocket. The contracts' own state at each block is the truth. The nodes are
+ * installed into a separate folder, without their install scripts.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
@@ -37,11 +37,11 @@ import { NODES, type NodeName, startNode } from "./support/development-nodes.ts"
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;
 const TOKENS = 24;
-/** Room for those that are minted later. */
+/** Upper bound of token ids, with room for later mints. */
 const MAX_TOKENS = 30;
-/** Blocks after which a block of this chain is final, where the node's tag is not believed. */
+/** Finality depth of this chain, used if the node's finalized tag is not trusted. */
 const DEPTH = 64;
-/** How each node begins its `web3_clientVersion`; undefined: its finalized tag is below the head, and believed. */
+/** Start of each node's `web3_clientVersion`. Undefined: its finalized tag is below the head and is trusted. */
 const CLIENTS: Record<NodeName, string | undefined> = {
   anvil: undefined,
   "hardhat 2": "HardhatNetwork",
@@ -77,7 +77,7 @@ for (const name of NODES) {
     const hashOf = async (block: number): Promise<string> =>
       ((await node.send("eth_getBlockByNumber", [quantity(block), false])) as { hash: string }).hash;
 
-    /** Owners by id at a block; burnt tokens are absent. */
+    /** Owners by id at a block, without burnt tokens. */
     async function ownersAt(block: number): Promise<[string, string][]> {
       const ownerOf = nft.contract.getFunction("ownerOf");
       const found = await Promise.all(
@@ -108,7 +108,7 @@ for (const name of NODES) {
       return String(isFirst ? (up * ETHER) / down : (down * ETHER) / up);
     }
 
-    /** Three blocks or more: a token moves, now and then one is burnt, and both prices change. */
+    /** Mines three blocks or more: a token moves, sometimes one is burnt, and both prices change. */
     async function change(): Promise<void> {
       turn++;
       const owners = await ownersAt(await tip());
@@ -166,7 +166,7 @@ for (const name of NODES) {
         const price = (token: string, query = "") => service.get(`/api/v2/erc20/${token}/price${query}`);
         const page = (query = "") => service.get(`/api/v2/nft/${nft.address}?limit=500${query}`);
 
-        /** Listing and prices are the head's, whose hash they name. */
+        /** Waits until listing and prices are at the head and name its hash. */
         async function followed(): Promise<void> {
           const block = await tip();
           const hash = await hashOf(block);
@@ -205,13 +205,13 @@ for (const name of NODES) {
           await service?.stop();
         });
 
-        test("lists, prices, and does both as of past blocks", async () => {
+        test("lists and prices at the head and at past blocks", async () => {
           const head = await tip();
           const { headers } = await synced(service, nft.address, head);
           expect(headers.get("x-finality")).toBe("latest");
           await followed();
-          // Accounts have no code and no log: an answer of another kind is taken for neither.
-          await eventually("an account is found to be no contract", async () => {
+          // An account has neither code nor logs. The listing reports that with a code of its own.
+          await eventually("the account is identified as no contract", async () => {
             const { status, body } = await service.get(`/api/v2/nft/${node.accounts[7]}`);
             return status === 404 && body.code === "not_a_contract" ? true : undefined;
           });
@@ -220,16 +220,16 @@ for (const name of NODES) {
           }
         });
 
-        test("follows new blocks and tells of them", async () => {
+        test("follows new blocks and announces them to subscribers", async () => {
           socket = new WebSocket(service.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
           socket.on("message", (data) => messages.push(JSON.parse(String(data))));
           socket.on("open", () =>
             socket?.send(JSON.stringify({ action: "subscribe", chain: "eth", address: nft.address })),
           );
-          await eventually("the subscription is answered", async () => messages.find(({ type }) => type === "status"));
+          await eventually("the subscription is confirmed", async () => messages.find(({ type }) => type === "status"));
           const before = await tip();
           await change();
-          await eventually("the transfer is told", async () =>
+          await eventually("the transfer is announced", async () =>
             messages.find(({ type, block }) => type === "transfers" && block === before + 1),
           );
           await followed();
@@ -243,7 +243,7 @@ for (const name of NODES) {
           const lost = await hashOf(ancestor + 1);
           expect(await node.send("evm_revert", [snapshot])).toBe(true);
           turn++;
-          // Shorter than what it replaces at first, then longer.
+          // The new branch is shorter than the old one at first, then longer.
           await transact(node, nft.contract, "mint", [node.accounts[6], 1]);
           expect(await hashOf(ancestor + 1)).not.toBe(lost);
           await followed();
@@ -253,7 +253,7 @@ for (const name of NODES) {
           expect(told).toEqual([expect.objectContaining({ block: ancestor, hash: await hashOf(ancestor) })]);
         });
 
-        test("goes on after a restart on the same log, over a revert that it did not see", async () => {
+        test("continues after a restart on the same log, over a revert that happened meanwhile", async () => {
           const snapshot = await node.send("evm_snapshot");
           await change();
           await followed();
@@ -265,11 +265,11 @@ for (const name of NODES) {
           await followed();
         });
 
-        test("says what it makes of the node's finalized tag, and no error", () => {
+        test("warns if it distrusts the node's finalized tag, and logs no error", () => {
           const said = lines.filter(({ msg }) => msg.startsWith("a development node calls its head final"));
           const client = CLIENTS[name];
           const once = expect.objectContaining({ level: 40, client, depth: DEPTH });
-          // Once in each of the two lives.
+          // One warning per life.
           expect(said).toEqual(client === undefined ? [] : [once, once]);
           expect(lines.filter(({ level }) => level >= 50)).toEqual([]);
         });

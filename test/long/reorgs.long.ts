@@ -1,7 +1,7 @@
 /**
- * A reorganisation at every depth from 1 to 64, which is as deep as finality allows, while the service follows and
- * subscribers listen. Each of the follower's polls waits at the proxy until it is let through: one must be enough for the
- * listing, the listing at reorganised heights, the price and the socket.
+ * A reorg of every depth from 1 to 64, the finality depth, while the service follows and subscribers listen. A proxy
+ * holds each of the follower's polls until the test releases it. One poll must be enough to correct the listing, the
+ * listing at replaced heights, the price and the socket.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import WebSocket from "ws";
@@ -76,13 +76,13 @@ async function subscribe(): Promise<void> {
   const socket = new WebSocket(service.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
   socket.on("message", (data) => messages.push(JSON.parse(String(data))));
   socket.on("open", () => socket.send(JSON.stringify({ action: "subscribe", chain: "eth", address: nft.address })));
-  await eventually("the subscription is answered", async () => messages.find(({ type }) => type === "status"));
+  await eventually("the subscription is confirmed", async () => messages.find(({ type }) => type === "status"));
   subscribers.push({ socket, messages });
 }
 
 beforeAll(async () => {
   console.log(`REORGS_SEED=${SEED}`);
-  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  // The genesis is in the past, so the follower considers every block overdue and never waits for the next one.
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
   await placeMainnet(anvil);
   const factory = MAINNET.uniswapV2Factory;
@@ -101,11 +101,11 @@ beforeAll(async () => {
   proxy = await startRpcProxy(anvil.url, { onRequest: gate.onRequest });
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
   await synced(service, nft.address, await tip());
-  await eventually("the price", async () => ((await price()).status === 200 ? true : undefined));
-  // Blocks above the first final one, each followed as it comes.
+  await eventually("the token has a price", async () => ((await price()).status === 200 ? true : undefined));
+  // Blocks above the first final one, each followed when it is mined.
   for (let i = 0; i <= MAX_DEPTH; i++) await busyBlock();
   await synced(service, nft.address, await tip());
-  await eventually("the price is the head's", async () => {
+  await eventually("the price is at the head", async () => {
     const { headers } = await price();
     return Number(headers.get("x-as-of-block")) === (await tip()) ? true : undefined;
   });
@@ -120,7 +120,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-/** Calls that move some tokens and the pair's price, right for the state at `block`. */
+/** Returns calls that move some tokens and the pair's price. They are valid for the state at `block`. */
 async function callsAt(block: number): Promise<{ from: string; to: string; data: string }[]> {
   const owners = await ownersAt(block);
   const sender = anvil.accounts[0] as string;
@@ -136,7 +136,7 @@ async function callsAt(block: number): Promise<{ from: string; to: string; data:
   return calls.map(({ to, data }) => ({ from: sender, to, data }));
 }
 
-/** A block on top with moves and another price. */
+/** Mines a block with moves and another price. */
 async function busyBlock(): Promise<void> {
   const calls = await callsAt(await tip());
   await inOneBlock(anvil, async () => {
@@ -146,7 +146,7 @@ async function busyBlock(): Promise<void> {
   });
 }
 
-/** Replaces the newest blocks; the first and the last of the new ones, if they are two, differ from the old in content. */
+/** Replaces the newest blocks. The first and the last new block differ from the old ones in content. */
 async function reorganise(depth: number): Promise<void> {
   const ancestor = (await tip()) - depth;
   const calls = await callsAt(ancestor);
@@ -158,7 +158,7 @@ async function reorganise(depth: number): Promise<void> {
   ]);
 }
 
-/** Whether listing and price are those of the chain's head. No poll runs meanwhile. */
+/** Returns true if listing and price are at the chain's head. No poll runs meanwhile. */
 async function tellsHead(): Promise<boolean> {
   const hash = await hashOf(await tip());
   const [listing, quote] = await Promise.all([service.get(`/api/v2/nft/${nft.address}?limit=1`), price()]);
@@ -176,11 +176,11 @@ async function expectTruth(block: number, query: string): Promise<void> {
   expect(quote.body.nativePrice.value).toBe(wei);
 }
 
-test("each depth is told from the winning chain within one poll", async () => {
+test("shows the winning branch within one poll after a reorg of each depth", async () => {
   for (let depth = 1; depth <= MAX_DEPTH; depth++) {
     for (let i = 0; i < 2; i++) await busyBlock();
     await gate.poll();
-    await eventually(`the head before depth ${depth}`, async () => ((await tellsHead()) ? true : undefined));
+    await eventually(`head shown, depth ${depth}`, async () => ((await tellsHead()) ? true : undefined));
     const [head, before] = [await tip(), subscribers.map(({ messages }) => messages.length)];
     const [lostHash, ancestor] = [await hashOf(head), { block: head - depth, hash: await hashOf(head - depth) }];
     await reorganise(depth);
@@ -194,7 +194,9 @@ test("each depth is told from the winning chain within one poll", async () => {
     for (const block of heights) await expectTruth(block, `&as_of_block=${block}`);
     for (const [index, { messages }] of subscribers.entries()) {
       const news = () => messages.slice(before[index]);
-      await eventually("the socket tells the new branch", async () => news().find(({ type }) => type === "transfers"));
+      await eventually("the socket announces the new branch", async () =>
+        news().find(({ type }) => type === "transfers"),
+      );
       const told = news().filter(({ type }) => type === "reorged");
       expect(told.map(({ block, hash }) => ({ block, hash }))).toEqual([ancestor]);
     }

@@ -1,7 +1,7 @@
 /**
  * A thousand collections followed on one chain, fifty of them with a transfer in each of two hundred blocks, beside as
- * many transfers of contracts that nobody follows: a block costs as many requests in the end as in the beginning, the
- * quiet collections' streams do not grow, and the listings are what the contracts say.
+ * many transfers of contracts that are not followed. A block costs as many requests at the end as at the beginning, the
+ * quiet collections' streams don't grow, and the listings equal the contracts' state.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -20,12 +20,12 @@ const FOLLOWED = 1_000;
 const BUSY = 50;
 const BLOCKS = 200;
 const COMPARED = 50;
-/** Collections moved by one transaction. */
+/** Number of collections that one transaction moves. */
 const BATCH = 50;
 
 const gate = new Gate();
 const logUrl = temporaryLogUrl();
-/** The first ones are busy. */
+/** Addresses of the followed collections. The first ones are busy. */
 const followed = Array.from({ length: FOLLOWED }, (_, i) => addressOf(0xaa, i));
 const foreign = Array.from({ length: BUSY }, (_, i) => addressOf(0xbb, i));
 const busy = followed.slice(0, BUSY);
@@ -38,13 +38,13 @@ function addressOf(kind: number, index: number): Address {
   return toAddress(`0x${kind.toString(16)}${(index + 1).toString(16).padStart(38, "0")}`);
 }
 
-/** Moves token 0 of some collections in one transaction. */
+/** Moves token 0 of each collection in one transaction. */
 const move = (collections: readonly string[], step: number) =>
   queue(anvil, batch.contract, "move", [collections, 0, anvil.accounts[step % 8]]);
 
 beforeAll(async () => {
   await compileContracts();
-  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  // The genesis is in the past, so the follower considers every block overdue and never waits for the next one.
   anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
   batch = await deploy(anvil, await contractArtifact("TinyBatch"));
   const { deployedBytecode } = await contractArtifact("TinyNft");
@@ -72,7 +72,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-/** Requests of the follower, by which state calls of other parts are not meant. */
+/** Number of the follower's requests. State calls come from other parts and don't count. */
 const requests = () => proxy.calls.filter(({ method }) => method !== "eth_call" && method !== "eth_getCode").length;
 
 async function versions(addresses: readonly Address[]): Promise<Map<string, number>> {
@@ -82,10 +82,10 @@ async function versions(addresses: readonly Address[]): Promise<Map<string, numb
   return new Map(heads.map(({ stream, version }) => [stream, version]));
 }
 
-test(`${FOLLOWED} collections are followed at the cost of one`, async () => {
+test(`follows ${FOLLOWED} collections at the cost of one`, async () => {
   const quiet = followed.slice(BUSY);
   await gate.close();
-  // What came in while the last ones joined is read first.
+  // The first poll reads the blocks mined while the last collections joined.
   await gate.poll();
   const [before, busyBefore] = [await versions(quiet), await versions(busy)];
   expect(before.size).toBe(quiet.length);
@@ -105,7 +105,7 @@ test(`${FOLLOWED} collections are followed at the cost of one`, async () => {
     `${FOLLOWED} followed, ${BUSY} busy: requests of the first ${COMPARED} blocks ${first}, of the last ${last}, ` +
       `at most ${Math.max(...costs)} a block`,
   );
-  // Its bloom may put a block in doubt, which costs one request for its receipts.
+  // A block's bloom may match by chance, which costs one request for its receipts.
   expect(Math.max(...costs)).toBeLessThanOrEqual(Math.min(...costs) + 1);
   expect(Math.abs(last - first)).toBeLessThanOrEqual(COMPARED / 5);
   expect(await versions(quiet)).toEqual(before);

@@ -1,6 +1,6 @@
 /**
- * The wire contract as it was recorded: every route and the socket, to the byte, over both engines; and what a large log
- * folds into.
+ * The recorded wire contract: the answers of every route and the socket, byte by byte, on both engines, and the state
+ * that a large log folds into.
  */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
@@ -8,11 +8,11 @@ import { differences, ENGINES, keptExchanges, recordCheckout } from "../../scrip
 
 const ROOT = join(import.meta.dir, "../..");
 
-test.each(ENGINES)("answers over %s are those of the recording", async (engine) => {
+test.each(ENGINES)("answers over %s as recorded", async (engine) => {
   expect(differences(await keptExchanges(), await recordCheckout(engine, ROOT))).toEqual([]);
 });
 
-test("a large log folds into the streams and listings of the recording", () => {
+test("folds a large log into the recorded streams and listings", () => {
   const child = Bun.spawnSync([process.execPath, join(ROOT, "scripts/large-log.ts"), "compare"], {
     stdout: "pipe",
     stderr: "inherit",

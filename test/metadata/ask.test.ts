@@ -1,4 +1,6 @@
-/** Asking contracts: batches, what takes a batch down with it, contracts that know no URIs; and what logs announce. */
+/**
+ * Token URI calls: batches, tokens that make a whole batch fail, contracts without URIs. Also announcements in logs.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, id as keccak } from "ethers";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -7,7 +9,7 @@ import type { MetadataOutdated } from "../../src/events/types.ts";
 import { Announcements, TokenUriReader } from "../../src/metadata/token-uris.ts";
 import type { Call, CallResult, ChainLog, ChainReader } from "../../src/rpc/port.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const address = `0x${"ab".repeat(20)}` as Address;
@@ -17,7 +19,7 @@ const REVERTED: CallResult = { ok: false, data: "0x" };
 const tokens = (count: number) =>
   Array.from({ length: count }, (_, i) => ({ kind: TransferKind.erc721, id: BigInt(i) }) as const);
 
-/** A chain that answers calls by `answer`; a batch with a token that burns all gas fails as a whole. */
+/** A chain that answers calls by `answer`. A batch with a token that burns all gas fails as a whole. */
 function createReader(answer: (id: number) => CallResult | "burns" | "throws") {
   const batches: number[] = [];
   const calls = async (list: readonly Call[]): Promise<CallResult[]> => {
@@ -30,8 +32,8 @@ function createReader(answer: (id: number) => CallResult | "burns" | "throws") {
   return { asker: new TokenUriReader({ calls } as unknown as ChainReader), batches };
 }
 
-describe("asking", () => {
-  test("one batch where all is well; nothing and no text are no URI", async () => {
+describe("calls for token URIs", () => {
+  test("use one batch if no call fails, and treat an empty answer or an empty text as no URI", async () => {
     const odd: Record<number, CallResult> = {
       1: { ok: true, data: "0x" },
       2: text(""),
@@ -42,13 +44,13 @@ describe("asking", () => {
     expect(batches).toEqual([5]);
   });
 
-  test("one that burns all gas costs the others a call each", async () => {
+  test("are repeated one by one if one token burns all gas", async () => {
     const { asker, batches } = createReader((id) => (id === 2 ? "burns" : text(`u${id}`)));
     expect(await asker.ask(address, tokens(4), "latest")).toEqual(["u0", "u1", undefined, "u3"]);
     expect(batches).toEqual([4, 1, 1, 1, 1]);
   });
 
-  test("a contract that knows none is believed after a while", async () => {
+  test("are no longer repeated one by one for a contract that has never returned a URI", async () => {
     const { asker, batches } = createReader(() => REVERTED);
     for (let i = 0; i < 3; i++)
       expect(new Set(await asker.ask(address, tokens(40), "latest"))).toEqual(new Set([undefined]));
@@ -56,7 +58,7 @@ describe("asking", () => {
     expect(batches.filter((size) => size === 1).length).toBeLessThan(30);
   });
 
-  test("ERC-1155 is asked for `uri`", async () => {
+  test("use `uri` for ERC-1155", async () => {
     const asked: string[] = [];
     const reader = {
       calls: async (list: readonly Call[]) => {
@@ -68,7 +70,7 @@ describe("asking", () => {
     expect(asked).toEqual([keccak("uri(uint256)").slice(0, 10), keccak("tokenURI(uint256)").slice(0, 10)]);
   });
 
-  test("a chain that cannot be asked is no answer", async () => {
+  test("give no answer if the node's call fails", async () => {
     const { asker } = createReader(() => "throws");
     await expect(asker.ask(address, tokens(2), "latest")).rejects.toThrow("an error of its own");
   });
@@ -85,7 +87,7 @@ describe("announcements", () => {
     }) as unknown as ChainLog;
   const to = { number: 9, hash: "0x" as Hash, parentHash: "0x" as Hash, timestamp: 0 };
 
-  test("each becomes a range, none is walked; a revert doubts what the lost blocks said", async () => {
+  test("become one range each without walking it, and a revert marks the ranges of orphaned blocks", async () => {
     const written: MetadataOutdated[] = [];
     const announcements = new Announcements({
       addresses: () => [address],
@@ -120,7 +122,7 @@ describe("announcements", () => {
     expect(written).toEqual([]);
   });
 
-  test("a thousand in one block are one range", async () => {
+  test("of a thousand single tokens in one block become one range", async () => {
     const written: MetadataOutdated[] = [];
     const announcements = new Announcements({
       addresses: () => [address],

@@ -1,4 +1,4 @@
-/** Bitmaps as contracts draw them: each depth, palettes, either order of rows, masks; and what none can be made of. */
+/** Bitmaps as contracts draw them: each depth, palettes, both orders of rows, masks, and malformed bitmaps. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
@@ -6,7 +6,7 @@ import { Previews } from "../../src/metadata/media/previews.ts";
 import { decodeBmp, sniffPicture } from "../../src/metadata/media/raster.ts";
 import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const previews = new Previews(systemClock);
@@ -18,18 +18,18 @@ const u32 = (value: number) => [...u16(value & 0xffff), ...u16(value >>> 16)];
 
 interface Drawn {
   readonly width: number;
-  /** Negative where the first row is the upper one. */
+  /** Negative if the first row is the top row. */
   readonly height: number;
   readonly bits: number;
-  /** Rows as they lie in the file, without their padding. */
+  /** Rows in the order of the file, without their padding. */
   readonly rows: readonly (readonly number[])[];
   /** Blue, green and red of each colour. */
   readonly palette?: readonly (readonly [number, number, number])[];
   readonly compression?: number;
   readonly masks?: readonly number[];
-  /** Size of the header: 12 and 40 are written as such, longer ones are filled up behind the masks. */
+  /** Size of the header. 12 and 40 are written as such, longer headers are padded after the masks. */
   readonly header?: number;
-  /** Bytes before the pixels that belong to nothing. */
+  /** Number of unused bytes before the pixels. */
   readonly gap?: number;
 }
 
@@ -64,7 +64,7 @@ const PALETTE = [
   [255, 255, 255],
 ] as const;
 
-/** Two rows of two: red and green above blue and white. */
+/** Two rows of two pixels: red and green above blue and white. */
 const EXPECTED = [RED, GREEN, BLUE, WHITE].flat();
 const two = { width: 2, height: 2 };
 const BGR = [
@@ -123,13 +123,13 @@ const FORMS: Readonly<Record<string, Drawn>> = {
 };
 
 describe("a bitmap", () => {
-  test.each(Object.keys(FORMS))("of %s", (name) => {
+  test.each(Object.keys(FORMS))("is read in the form %s", (name) => {
     const bytes = bmp(FORMS[name] as Drawn);
     expect(sniffPicture(bytes)).toBe("image/bmp");
     expect(decodeBmp(bytes, 4)).toEqual({ width: 2, height: 2, rgba: new Uint8Array(EXPECTED) });
   });
 
-  test("of 1 bit, wider than a byte", () => {
+  test("of 1 bit is read if it is wider than a byte", () => {
     const bytes = bmp({
       width: 10,
       height: 1,
@@ -141,14 +141,14 @@ describe("a bitmap", () => {
     expect([...rgba]).toEqual(Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? RED : WHITE)).flat());
   });
 
-  test("with a mask for what shows through", () => {
+  test("has transparency by its alpha mask", () => {
     const masks = [0xff0000, 0xff00, 0xff, 0xff000000];
     const drawn = { width: 2, height: 1, bits: 32, compression: 3, masks, header: 108 };
     const bytes = bmp({ ...drawn, rows: [[0, 0, 255, 128, 0, 255, 0, 0]] });
     expect([...decodeBmp(bytes, 2).rgba]).toEqual([255, 0, 0, 128, 0, 255, 0, 0]);
   });
 
-  test("that is cut off is black where it ends, and colours it does not have are black", () => {
+  test("is black after a truncated end and for colours outside its palette", () => {
     const bytes = bmp({
       ...two,
       bits: 8,
@@ -162,23 +162,23 @@ describe("a bitmap", () => {
   });
 
   test.each<[string, Uint8Array]>([
-    ["compressed", bmp({ ...two, bits: 8, compression: 1, palette: PALETTE, rows: [[2, 3]] })],
-    ["without a width", bmp({ width: 0, height: 1, bits: 24, rows: [] })],
-    ["of a negative width", bmp({ width: -2, height: 1, bits: 24, rows: [[0]] })],
-    ["of odd bits", bmp({ ...two, bits: 7, rows: BGR })],
-    ["that begins behind its end", bmp({ ...two, bits: 24, rows: BGR }).subarray(0, 54)],
-    ["of more pixels than may be", bmp({ width: 100, height: 100, bits: 24, rows: [] })],
-    ["of the largest sides", bmp({ width: 0x7fffffff, height: 0x7fffffff, bits: 1, rows: [[0]] })],
-  ])("%s is refused", (_what, bytes) => {
+    ["compression", bmp({ ...two, bits: 8, compression: 1, palette: PALETTE, rows: [[2, 3]] })],
+    ["no width", bmp({ width: 0, height: 1, bits: 24, rows: [] })],
+    ["a negative width", bmp({ width: -2, height: 1, bits: 24, rows: [[0]] })],
+    ["an unknown number of bits", bmp({ ...two, bits: 7, rows: BGR })],
+    ["pixels after the end of the file", bmp({ ...two, bits: 24, rows: BGR }).subarray(0, 54)],
+    ["too many pixels", bmp({ width: 100, height: 100, bits: 24, rows: [] })],
+    ["the largest possible sides", bmp({ width: 0x7fffffff, height: 0x7fffffff, bits: 1, rows: [[0]] })],
+  ])("is refused if it is malformed: %s", (_what, bytes) => {
     expect(() => decodeBmp(bytes, 1_000)).toThrow();
   });
 
-  test("is known by more than its first two letters", () => {
+  test("is recognised by more than its first two letters", () => {
     expect(sniffPicture(new TextEncoder().encode("BM is a name, and no picture of any kind at all"))).toBeUndefined();
     expect(sniffPicture(new Uint8Array([0x42, 0x4d]))).toBeUndefined();
   });
 
-  test("has previews in its colours", async () => {
+  test("has previews in its own colours", async () => {
     const rows = Array.from({ length: 20 }, () => Array.from({ length: 40 }, () => [0xa5, 0x6f, 0x4a]).flat());
     const made = await previews.make(bmp({ width: 40, height: 20, bits: 24, rows }), "image/bmp", signal);
     expect(made?.previews.map(({ size, width, height }) => [size, width, height])).toEqual([
@@ -192,7 +192,7 @@ describe("a bitmap", () => {
     expect(await previews.make(bad, "image/bmp", signal)).toBeUndefined();
   });
 
-  test("inside a drawing is shown, where the renderer would leave its place empty", async () => {
+  test("inside an SVG is rendered, although the renderer itself would leave it out", async () => {
     const rows = Array.from({ length: 4 }, () => Array.from({ length: 4 }, () => [0xa5, 0x6f, 0x4a]).flat());
     const picture = bmp({ width: 4, height: 4, bits: 24, rows });
     const drawing = (bytes: Uint8Array, type = "bmp") =>
@@ -201,7 +201,7 @@ describe("a bitmap", () => {
       const made = await previews.make(new TextEncoder().encode(drawing(picture, type)), "image/svg+xml", signal);
       const { channels, dominant } = await sharp(made!.previews[0]!.bytes).stats();
       expect(Math.abs(dominant.b - 0xa5) + Math.abs(dominant.r - 0x4a)).toBeLessThan(32);
-      // Nothing shows through.
+      // The preview has no transparent pixel.
       expect(channels[3]?.min ?? 255).toBe(255);
     }
     expect(sanitizeSvg(drawing(picture))).toContain('href="data:image/png;base64,');

@@ -1,4 +1,4 @@
-/** The fold of a metadata stream: what is known now and was known then, what is outdated, when a token is due again. */
+/** The fold of a metadata stream: present and past knowledge, outdated tokens, and the time of the next attempt. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
@@ -8,7 +8,7 @@ import { MetadataBook } from "../../src/metadata/book.ts";
 import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/outcome.ts";
 import { tokensOf } from "../../src/metadata/worker.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const kind = TransferKind.erc721;
@@ -45,7 +45,7 @@ const outdated = (from: bigint, to: bigint): MetadataEvent => ({
   block: 1,
 });
 
-/** A book after events, each a second after the one before. */
+/** A book after events that are one second apart. */
 function given(...events: readonly MetadataEvent[]): MetadataBook {
   const book = new MetadataBook();
   for (const [index, event] of events.entries()) book.evolve(event, index + 1, START + index * 1_000);
@@ -54,7 +54,7 @@ function given(...events: readonly MetadataEvent[]): MetadataBook {
 
 const slotOf = (book: MetadataBook, id: bigint) => book.find(kind, id);
 
-test("token columns come back as they went in, whatever the width of their ids", () => {
+test("decodes encoded token columns to the same values, for ids of any width", () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.bigInt({ min: 0n, max: MAX_ID }), fc.integer({ min: 0, max: 1e9 })), { maxLength: 20 }),
@@ -69,7 +69,7 @@ test("token columns come back as they went in, whatever the width of their ids",
 });
 
 describe("outcomes", () => {
-  test("the newest success stays while later attempts fail; the past stays known", () => {
+  test("keep the newest success while later attempts fail, and keep the past", () => {
     const book = given(
       resolved(0, [1n, 11]),
       failed(0, "timeout", [1n, 12]),
@@ -87,7 +87,7 @@ describe("outcomes", () => {
     expect(slotOf(book, 3n)).toBe(-1);
   });
 
-  test("a token is found by its id as a number, too", () => {
+  test("are found by a token id given as a number, too", () => {
     const ids = [0n, 7n, 2n ** 31n, 2n ** 32n - 1n, 2n ** 32n + 7n, 2n ** 45n + 3n, 2n ** 53n - 1n];
     const book = given(...ids.map((id, index) => resolved(0, [id, index])));
     expect(ids.map((id) => book.find(kind, Number(id)))).toEqual(ids.map((id) => slotOf(book, id)));
@@ -95,7 +95,7 @@ describe("outcomes", () => {
     for (const id of [1, 2 ** 32, 2 ** 45, 2 ** 52]) expect(book.find(kind, id)).toBe(-1);
   });
 
-  test("an event that was folded before is passed over; a gap is refused", () => {
+  test("skip an event that was folded before, and refuse a gap", () => {
     const event = resolved(0, [1n, 11]);
     const book = given(event);
     book.evolve(event, 1, START);
@@ -103,7 +103,7 @@ describe("outcomes", () => {
     expect(() => book.evolve(event, 3, START)).toThrow("missing");
   });
 
-  test("a picture looked at again takes the place of what was known", () => {
+  test("replace the earlier result for a media file when it is examined again", () => {
     const examined = (hash: number): MetadataEvent => ({
       type: "MediaExamined",
       count: 1,
@@ -115,20 +115,20 @@ describe("outcomes", () => {
   });
 });
 
-describe("outdated", () => {
-  test("a range to 2^256-1 costs one object, and is over for what was asked since", () => {
+describe("a range of outdated tokens", () => {
+  test("costs one object up to 2^256-1, and ends for a token with a later outcome", () => {
     const book = given(resolved(0, [1n, 1], [MAX_ID, 2]), outdated(0n, MAX_ID));
     expect([book.isOutdated(slotOf(book, 1n)), book.isOutdated(slotOf(book, MAX_ID))]).toEqual([true, true]);
     book.evolve(resolved(2, [1n, 3]), 3, START);
     expect([book.isOutdated(slotOf(book, 1n)), book.isOutdated(slotOf(book, MAX_ID))]).toEqual([false, true]);
   });
 
-  test("what was asked before the word came still counts as outdated, whenever it is written", () => {
+  test("stays in force for an outcome requested before it, whenever that outcome is written", () => {
     const book = given(resolved(0, [1n, 1]), outdated(1n, 1n), resolved(1, [1n, 1]));
     expect(book.isOutdated(slotOf(book, 1n))).toBe(true);
   });
 
-  test("thousands of ranges stay few", () => {
+  test("is merged with others, so that thousands stay few", () => {
     const book = given(resolved(0, [5n, 1], [7_000n, 1]));
     for (let i = 0; i < 5_000; i++) book.evolve(outdated(BigInt(i * 2), BigInt(i * 2)), i + 2, START);
     expect(book.isOutdated(slotOf(book, 7_000n))).toBe(true);
@@ -136,8 +136,8 @@ describe("outdated", () => {
   });
 });
 
-describe("when a token is due again", () => {
-  test("waits grow from seconds to days", () => {
+describe("the next attempt for a token", () => {
+  test("is delayed from seconds to days with each failure", () => {
     expect([1, 2, 5, 10, 15, 20, 200].map((n) => retryMs(n, false))).toEqual([
       2_000, 4_000, 32_000, 1_024_000, 32_768_000, 259_200_000, 259_200_000,
     ]);
@@ -148,7 +148,7 @@ describe("when a token is due again", () => {
     expect(retryAt(book, slotOf(book, 1n))).toBeUndefined();
   });
 
-  test("a reader's interest counts once in ten minutes, and the less the longer nothing changed", () => {
+  test("after a page view comes at most once in ten minutes, and later the longer nothing changed", () => {
     const book = given(resolved(0, [1n, 1]));
     const slot = slotOf(book, 1n);
     expect(isRefreshDue(book, slot, START + MIN_REFRESH_MS - 1)).toBe(false);
@@ -165,8 +165,8 @@ describe("when a token is due again", () => {
   });
 });
 
-describe("since when a token is what it is", () => {
-  test("is told by its newest outcomes of one hash, as all of them would tell it", () => {
+describe("the time since which a token is unchanged", () => {
+  test("follows from its newest outcomes with one hash", () => {
     const step = fc.record({ id: fc.nat(2), hash: fc.nat(2), isGood: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
@@ -183,19 +183,19 @@ describe("since when a token is what it is", () => {
     );
   });
 
-  test("is told at once however often it was asked for", () => {
+  test("is found at once, however often it is requested", () => {
     const [OUTCOMES, PAGES] = [200_000, 1_000];
     const book = given(...Array.from({ length: OUTCOMES }, () => resolved(0, [1n, 1])));
     const slot = slotOf(book, 1n);
     const started = performance.now();
-    // Walked over, that were two hundred million outcomes.
+    // To walk the outcomes each time would be two hundred million steps.
     for (let page = 0; page < PAGES; page++) isRefreshDue(book, slot, START);
     expect(performance.now() - started).toBeLessThan(500);
     expect(book.unchangedSince(slot)).toBe(START);
   });
 });
 
-test("a million tokens cost tens of bytes each", () => {
+test("takes tens of bytes per token for a million tokens", () => {
   const book = new MetadataBook();
   const batch = 1_000;
   for (let at = 0; at < 1_000; at++) {

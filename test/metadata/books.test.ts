@@ -1,4 +1,4 @@
-/** Many books asked for at once: so many are read at a time, each once, and what is in memory waits for none of them. */
+/** Many books requested at once: a bounded number is read at a time, each once, and a book in memory waits for none. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
@@ -8,14 +8,14 @@ import { MetadataBooks } from "../../src/metadata/books.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { eventually } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const COLD = 100;
 const addressOf = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;
 const HOT = addressOf(0);
 
-/** A log whose reads of other streams than the hot one stand still until they are let on. */
+/** A log that holds the reads of all streams but the hot one until `letOn`. */
 class HeldLog extends MemoryLog {
   readonly begun: StreamName[] = [];
   readonly #gate = Promise.withResolvers<void>();
@@ -36,7 +36,7 @@ class HeldLog extends MemoryLog {
   }
 }
 
-test("a hundred cold books", async () => {
+test("reads a hundred cold books sixteen at a time, each once, without delaying a hot one", async () => {
   const log = new HeldLog();
   const requested = { type: "MetadataSettled", collection: 1, dueAt: 1 } as const;
   const append = async (n: number, expectedVersion: number) => {
@@ -46,19 +46,19 @@ test("a hundred cold books", async () => {
   const books = new MetadataBooks({ log, logger: createLogger("silent"), maxBytes: 2 ** 24 });
   await books.get(1, HOT);
   const asked = Array.from({ length: COLD }, (_, n) => books.get(1, addressOf(n + 1)));
-  await eventually("some are being read", async () => (log.active > 0 ? true : undefined));
+  await eventually("some books are being read", async () => (log.active > 0 ? true : undefined));
   await append(0, 1);
   expect((await books.current(1, HOT)).version).toBe(2);
   expect(log.active).toBe(16);
   log.letOn();
   expect((await Promise.all(asked)).map(({ version }) => version)).toEqual(Array(COLD).fill(1));
   expect(log.most).toBe(16);
-  // Once for the event, once to see that there is no more.
+  // Two reads per book: one for the event, one to see that it is the last.
   expect(log.begun).toHaveLength(2 * COLD);
   books.close();
 });
 
-test("a book counts with what it has grown to, and one larger than all the room there is is held", async () => {
+test("counts the growth of a book, and keeps a book larger than the whole memory bound", async () => {
   const log = new MemoryLog();
   const stream = metadataStream(1, HOT);
   const resolved = (from: number): MetadataResolved => {
@@ -75,7 +75,7 @@ test("a book counts with what it has grown to, and one larger than all the room 
   const before = books.bytes;
   await log.append({ stream, events: [resolved(1_000), resolved(2_000), resolved(3_000)], expectedVersion: 1 });
   await books.current(1, HOT);
-  await eventually("it has been weighed again", async () => (books.bytes > 2 * before ? true : undefined));
+  await eventually("the growth of the book is counted", async () => (books.bytes > 2 * before ? true : undefined));
   books.close();
 
   const narrow = new MetadataBooks({ log, logger: createLogger("silent"), maxBytes: 100 });

@@ -1,4 +1,4 @@
-/** URIs in every spelling, bodies in every state, metadata in every shape: what comes out is one and the same. */
+/** URIs in every spelling, bodies in every encoding and metadata in every shape are read to the same result. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
@@ -7,7 +7,7 @@ import { tryParse } from "../../src/metadata/resolve/parse.ts";
 import { inlineContent, parseDataUri, resolveUri, urisOfToken } from "../../src/metadata/resolve/uri.ts";
 import { isLocalName } from "../../src/metadata/resolve/wire.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
@@ -26,7 +26,7 @@ const textOf = (uri: string): string => {
   const target = resolveUri(uri, options);
   return target.kind === "inline" ? new TextDecoder().decode(inlineContent(target.uri, options.maxBytes).bytes) : "";
 };
-/** Resolves, and decodes what is inline. */
+/** Resolves a URI, and decodes inline content. */
 const open = (uri: string, { maxBytes } = options): void => {
   const target = resolveUri(uri, { ...options, maxBytes });
   if (target.kind === "inline") inlineContent(target.uri, maxBytes);
@@ -40,7 +40,7 @@ const reasonOf = (work: () => unknown): string => {
   }
 };
 
-describe("IPFS in every spelling", () => {
+describe("IPFS addresses", () => {
   test.each([
     [`ipfs://${V0}/1.json`, `ipfs/${V0}/1.json`],
     [`ipfs://ipfs/${V0}/1.json`, `ipfs/${V0}/1.json`],
@@ -64,11 +64,11 @@ describe("IPFS in every spelling", () => {
     [`  ipfs://${V0}\u0000\n`, `ipfs/${V0}`],
     [`\ufeff\u0000 \u0000ipfs://${V0}\u00a0\u0000 \u0000`, `ipfs/${V0}`],
     [`/ipfs//ipfs/${V0}`, `ipfs/${V0}`],
-  ])("%s", (uri, path) => {
+  ])("are found in the IPFS spelling %s", (uri, path) => {
     expect(urlsOf(uri)).toEqual([`https://one.example/${path}`, `http://10.0.0.1:8080/${path}`]);
   });
 
-  test("others", () => {
+  test("are not seen in other URIs, and malformed URIs are refused with a reason", () => {
     expect(urlsOf("HTTPS://a.example/1")).toEqual(["HTTPS://a.example/1"]);
     expect(urlsOf("//a.example/1")).toEqual(["https://a.example/1"]);
     for (const [uri, reason] of [
@@ -88,7 +88,7 @@ describe("IPFS in every spelling", () => {
   });
 });
 
-describe("Arweave in every spelling", () => {
+describe("Arweave addresses", () => {
   const ID = "Kp9xGbmCjsHyTJ2hJ5D1E6nYf3Z1XYwYc0yK5Zx_-9A";
   test.each([
     [`ar://${ID}/1.json`, `${ID}/1.json`],
@@ -99,11 +99,11 @@ describe("Arweave in every spelling", () => {
     [`https://arweave.net/${ID}/1.json`, `${ID}/1.json`],
     [`http://www.arweave.net/${ID}?ext=png`, `${ID}?ext=png`],
     [`https://${"a1".repeat(26)}.arweave.net/${ID}/1`, `${ID}/1`],
-  ])("%s", (uri, path) => {
+  ])("are found in the Arweave spelling %s", (uri, path) => {
     expect(urlsOf(uri)).toEqual([`https://ar.example/${path}`, `http://10.0.0.1:1984/${path}`]);
   });
 
-  test("what is no file of it stays where it is", () => {
+  test("are not seen in URLs of other paths or hosts", () => {
     for (const uri of ["https://arweave.net/graphql", `https://arweave.net.example/${ID}`, `https://a.example/${ID}`]) {
       expect(urlsOf(uri)).toEqual([uri]);
     }
@@ -115,7 +115,7 @@ describe("the token's id in a URI", () => {
   const [erc721, erc1155] = [TransferKind.erc721, TransferKind.erc1155];
   const hex = `${"0".repeat(61)}abc`;
 
-  test("is 64 hex digits in lower case in an ERC-1155, however the braces are written", () => {
+  test("is replaced by 64 lower-case hex digits in an ERC-1155, however the braces are written", () => {
     const of = (uri: string) => urisOfToken(uri, { kind: erc1155, id: 0xabcn });
     for (const id of ["{id}", "{ID}", "%7Bid%7D", "%7bid%7d", "%7BID%7D"]) {
       expect(of(`https://a.example/${id}.json`)).toEqual([`https://a.example/${hex}.json`]);
@@ -125,7 +125,7 @@ describe("the token's id in a URI", () => {
     expect(of('data:application/json,{"name":"{id}"}')).toEqual([`data:application/json,{"name":"${hex}"}`]);
   });
 
-  test("is tried in decimal and then so in an ERC-721, but for documents in the URI itself", () => {
+  test("is tried in decimal and then in hex in an ERC-721, but not inside inline documents", () => {
     const of = (uri: string) => urisOfToken(uri, { kind: erc721, id: 0xabcn });
     for (const id of ["{id}", "{ID}", "%7Bid%7D"]) {
       expect(of(`ipfs://x/${id}.json`)).toEqual(["ipfs://x/2748.json", `ipfs://x/${hex}.json`]);
@@ -136,7 +136,7 @@ describe("the token's id in a URI", () => {
   });
 });
 
-test("%23 in raw JSON of a data URI is a number sign where nothing else was left raw, but for URIs' own", () => {
+test("reads %23 in raw JSON of a data URI as a number sign if the JSON has no raw one, except within URIs", () => {
   const of = (json: string) => textOf(`data:application/json;utf8,${json}`);
   expect(of('{"name":"Punk %231"}')).toBe('{"name":"Punk #1"}');
   expect(of('{"name":"Punk #1 %231"}')).toBe('{"name":"Punk #1 %231"}');
@@ -152,7 +152,7 @@ test("%23 in raw JSON of a data URI is a number sign where nothing else was left
   expect(textOf('{"name":"%231"}')).toBe('{"name":"%231"}');
 });
 
-test("data URIs: base64, percent-encoded, raw, and what only looks encoded", () => {
+test("reads data URIs in base64, percent-encoded, raw, and raw with percent-encoded parts", () => {
   const json = '{"name":"50% é #1"}';
   expect(textOf(`data:application/json;base64,${Buffer.from(json).toString("base64")}`)).toBe(json);
   expect(textOf(`data:application/json;base64,${Buffer.from(json).toString("base64url")}`)).toBe(json);
@@ -169,7 +169,7 @@ test("data URIs: base64, percent-encoded, raw, and what only looks encoded", () 
 });
 
 describe("bodies", () => {
-  /** An object that holds lists in one another, so many levels in all. */
+  /** An object with nested lists of `levels` levels in all. */
   const nested = (levels: number, last = "") => `{"a":${"[".repeat(levels - 1)}1${last}${"]".repeat(levels - 1)}}`;
 
   const parsed = (body: string | Uint8Array, charset?: string) => {
@@ -196,12 +196,12 @@ describe("bodies", () => {
     ["comments and trailing commas", '{/* x */"a":1, // y\n"b":[1,],}', undefined, '{"a":1, \n"b":[1]}'],
     ["raw line breaks in strings", '{"a":"x\ny"}', undefined, '{"a":"x\\ny"}'],
     ["HTML", "<!DOCTYPE html><html><body>404</body></html>", undefined, "not_json"],
-    ["nothing", "", undefined, "not_json"],
-    ["half of it", '{"a":', undefined, "not_json"],
+    ["an empty body", "", undefined, "not_json"],
+    ["a truncated object", '{"a":', undefined, "not_json"],
     ["a list", "[1]", undefined, "not_an_object"],
     ["a string", '"x"', undefined, "not_an_object"],
     ["null", "null", undefined, "not_an_object"],
-    ["very deep", `{"a":${"[".repeat(200_000)}`, undefined, "not_json"],
+    ["very deep nesting", `{"a":${"[".repeat(200_000)}`, undefined, "not_json"],
     ["SVG", '<?xml version="1.0"?><!-- x --><svg xmlns="http://www.w3.org/2000/svg"/>', undefined, "image/svg+xml"],
     [
       "SVG after comments and a document type",
@@ -222,14 +222,14 @@ describe("bodies", () => {
     ["nested deeper", nested(257), undefined, "too_large"],
     ["nested deeper, with a comma too many", nested(257, ","), undefined, "too_large"],
     ["PNG", new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0xd, 0xa, 0x1a, 0xa, 0, 0, 0, 0]), undefined, "image/png"],
-  ])("%s", (_name, body, charset, expected) => {
+  ])("are read or refused: %s", (_name, body, charset, expected) => {
     expect(parsed(body, charset)).toBe(expected);
   });
 });
 
-describe("text that is made to take long", () => {
+describe("text that is made to be slow to parse", () => {
   const LONG = 100_000;
-  /** A machine that has others to serve takes some; what is not linear takes seconds. */
+  /** A shared machine is slow by tens of ms. Anything that isn't linear takes seconds. */
   const SOON_MS = 250;
   const resolved = (uri: string) => () => reasonOf(() => open(uri, { ...options, maxBytes: 1_000_000 }));
   const parsed = (body: string) => () => {
@@ -241,7 +241,7 @@ describe("text that is made to take long", () => {
     ["zero bytes before the end", resolved(`a${"\0".repeat(LONG)}a`), "invalid_uri"],
     ["spaces before the end", resolved(`a${" ".repeat(LONG)}a`), "invalid_uri"],
     ["zero bytes alone", resolved("\0".repeat(LONG)), "no_uri"],
-    ["padding that is none", resolved(`data:,{}${"=".repeat(LONG)}`), "none"],
+    ["equals signs that are not padding", resolved(`data:,{}${"=".repeat(LONG)}`), "none"],
     ["padding before the end", resolved(`data:;base64,${"=".repeat(LONG)}x`), "bad_encoding"],
     ["parameters without an end", resolved(`data:${";".repeat(LONG)},x`), "invalid_uri"],
     ["IPFS in IPFS", resolved(`${"ipfs//".repeat(1_300)}x`), "invalid_uri"],
@@ -257,7 +257,7 @@ describe("text that is made to take long", () => {
     ["quotes before number signs", resolved(`data:,{"a":"%23${'\\"'.repeat(LONG)}"}`), "none"],
     ["a name of dots", () => isLocalName(`${".".repeat(LONG)}x`), false],
     ["empty comments", parsed(`${"<!---->".repeat(LONG / 10)}x`), "not_json"],
-    ["comments in one another", parsed("<!--".repeat(LONG / 4)), "not_json"],
+    ["nested openings of comments", parsed("<!--".repeat(LONG / 4)), "not_json"],
     ["declarations", parsed(`${"<?xml>".repeat(LONG / 6)}x`), "not_json"],
     ["document types", parsed("<!DOCTYPE svg ".repeat(LONG / 14)), "not_json"],
     ["spaces before nothing", parsed(`<?xml${" ".repeat(LONG)}`), "not_json"],
@@ -266,7 +266,7 @@ describe("text that is made to take long", () => {
     ["escapes", parsed(`{"${"\\".repeat(LONG)}`), "not_json"],
     ["comments in JSON", parsed(`{${"/*".repeat(LONG / 2)}`), "not_json"],
     ["commas", parsed(`{"a":[${",".repeat(LONG)}`), "not_json"],
-  ])("%s", (_name, work, expected) => {
+  ])("is refused or read quickly: %s", (_name, work, expected) => {
     const started = performance.now();
     expect(work()).toEqual(expected);
     expect(performance.now() - started).toBeLessThan(SOON_MS);
@@ -293,7 +293,7 @@ describe("normalisation", () => {
     ...more,
   });
 
-  test("the usual shape; values keep their types", () => {
+  test("keeps the standard shape and the types of values", () => {
     const attributes = [
       { trait_type: "Fur", value: "Golden" },
       { trait_type: "Level", value: 5, display_type: "number", max_value: 10, trait_count: 3, order: 1 },
@@ -322,7 +322,7 @@ describe("normalisation", () => {
     });
   });
 
-  test("attribute objects, traits, other names", () => {
+  test("reads attributes as objects, as traits, and under other names", () => {
     expect(normalize({ attributes: { Fur: "Gold", Level: { value: 3, display_type: "number" } } }).attributes).toEqual([
       attribute("Fur", "Gold"),
       attribute("Level", 3, { display_type: "number" }),
@@ -337,7 +337,7 @@ describe("normalisation", () => {
     );
   });
 
-  test("pictures wherever they are", () => {
+  test("finds the picture in any of its fields", () => {
     const svg = "<svg xmlns='http://www.w3.org/2000/svg'/>";
     const uri = `data:image/svg+xml;base64,${btoa(svg)}`;
     expect(normalize({ image_url: "u" }).image).toBe("u");

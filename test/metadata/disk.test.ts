@@ -1,4 +1,4 @@
-/** What metadata takes on disk: inline content is stored once, and a collection has a bound. */
+/** Disk space for metadata: inline content is stored once, and each collection has a bound. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
@@ -9,7 +9,7 @@ import { appendMetadata } from "../../src/metadata/outcome-writer.ts";
 import { eventually } from "../support/service.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const A = addressOf("a");
@@ -19,7 +19,7 @@ const TEN_MINUTES = 600_000;
 let running: RunningMetadata;
 afterEach(() => running.stop());
 
-/** Metadata whose log knows how many bytes of blobs it was given that it did not have. */
+/** Starts metadata over a log that counts the bytes of new blobs. Returns a function that reads the count. */
 async function start(options: RunningOptions): Promise<() => number> {
   const stored = new Map<string, number>();
   running = await startMetadata({
@@ -43,17 +43,17 @@ async function start(options: RunningOptions): Promise<() => number> {
 const bodyOf = (id: number, length: number): string => JSON.stringify({ name: String(id).padEnd(length, "é") });
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
-/** The collection's book. */
+/** The metadata book of collection A. */
 const bookOf = () => running.metadata.books.get(1, A);
 
-test("content that is written into its URI is stored once, and shown as it was given", async () => {
+test("stores inline content once and shows the URI as the contract gave it", async () => {
   const bodies = Array.from({ length: 6 }, (_, id) => bodyOf(id, 10_000));
   const [one, two, three, four, five, six] = bodies as [string, string, string, string, string, string];
   const uris = [
     `data:application/json;base64,${base64(one)}`,
     `data:application/json,${two}`,
     three,
-    // Written in a way that their content does not tell.
+    // Spelt in a way that cannot be rebuilt from the content.
     ` ${four}\n`,
     `data:application/json;base64,${base64(five).replace(/.{76}/g, "$&\n")}`,
     `data:application/json,${encodeURIComponent(six)}`,
@@ -64,12 +64,12 @@ test("content that is written into its URI is stored once, and shown as it was g
   expect(page.map(({ tokenUri }) => JSON.parse(tokenUri))).toEqual(uris);
   expect(page.map(({ metadata }) => JSON.parse(metadata))).toEqual(bodies);
   const bytes = (texts: readonly string[]) => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  // A document's own fields take some 150 bytes.
+  // The remaining fields of a document take about 150 bytes.
   expect(stored() - bytes(bodies) - bytes(uris.slice(3))).toBeLessThan(6 * 200);
   expect((await bookOf()).storedBytes).toBe(stored());
 });
 
-test("a document that holds its URI whole, from before, is still the token's", async () => {
+test("still reads a stored document that contains its whole URI, from an earlier release", async () => {
   const body = bodyOf(0, 1_000);
   const uri = `data:application/json,${body}`;
   await start({ stories: {} });
@@ -80,9 +80,9 @@ test("a document that holds its URI whole, from before, is still the token's", a
   const failed = { type: "MetadataFailed", since: 0, count: 1, reason: "timeout", bytes: 0, tokens } as const;
   const resolved = { type: "MetadataResolved", since: 0, count: 1, bytes: 0, tokens } as const;
   await log.append({ stream: metadataStream(1, A), events: [resolved, failed], expectedVersion: 0 });
-  // The collection comes after, and the failure is asked about again.
+  // The collection is added after its metadata, and the failed attempt is repeated.
   await running.add(A, [uri]);
-  const found = await eventually("the token was asked for", async () => {
+  const found = await eventually("the token has been fetched again", async () => {
     const book = await bookOf();
     return book.version > 2 ? book.good(book.find(kind, 0)) : undefined;
   });
@@ -90,23 +90,23 @@ test("a document that holds its URI whole, from before, is still the token's", a
   expect((await bookOf()).storedBytes).toBe(0);
 });
 
-test("a collection beyond its bound is asked for what is read, and for nothing else", async () => {
+test("fetches only the tokens that are read once a collection exceeds its storage bound", async () => {
   const [TOKENS, BODY, MAX] = [400, 20_000, 1_000_000];
-  // Half of them fail, and are to be tried again: their URIs take as much.
+  // Half of them fail and would be retried. Their URIs take as much space.
   const uris = Array.from({ length: TOKENS }, (_, id) =>
     id % 2 === 0 ? `data:application/json,${bodyOf(id, BODY)}` : `data:application/json,[${id}${" ".repeat(2 * BODY)}]`,
   );
   await start({ stories: { [A]: uris }, maxStoredBytes: MAX });
-  const settled = await eventually("it takes no more", async () => {
+  const settled = await eventually("the collection has reached its bound", async () => {
     const book = await bookOf();
     return book.storedBytes >= MAX && running.chain.inFlight() === 0 ? book.storedBytes : undefined;
   });
-  // What was under way when it was reached: a visit's window.
+  // Fetches in flight at that moment may exceed the bound, at most one visit's window.
   expect(settled).toBeLessThan(MAX + 48 * 2.1 * BODY);
-  // A page is the only way to have more.
+  // Only a page view fetches more.
   const last = { from: TOKENS - 2 };
   await running.page(A, 2, last);
-  await eventually("what was read is there", async () => {
+  await eventually("the viewed tokens have metadata", async () => {
     const [even, odd] = await running.page(A, 2, last);
     return even?.metadata !== "null" && odd?.tokenUri !== "null" ? true : undefined;
   });
@@ -114,19 +114,19 @@ test("a collection beyond its bound is asked for what is read, and for nothing e
   expect(storedBytes).toBeGreaterThan(settled);
   expect(storedBytes).toBeLessThan(settled + 2.5 * 2 * BODY);
   expect(resolved + failed).toBeLessThan(TOKENS / 2);
-  // What says that all may have changed makes nobody ask.
+  // An announcement that all tokens changed causes no fetch.
   const whole = { fromId: "0", toId: String(TOKENS) };
   const doubt = { type: "MetadataOutdated", ...whole, cause: "announced", block: 1 } as const;
   await running.log.append({ stream: metadataStream(1, A), events: [doubt], expectedVersion: version });
   await running.page(A, 2, { from: TOKENS - 4 });
-  await eventually("what was read after it is there", async () => {
+  await eventually("the tokens viewed later have metadata", async () => {
     const book = await bookOf();
     return book.find(kind, TOKENS - 3) >= 0 ? true : undefined;
   });
   expect((await bookOf()).storedBytes).toBeLessThan(settled + 2.5 * 4 * BODY);
 });
 
-test("a collection that says again and again that all has changed is asked until its book is full, and no more", async () => {
+test("refetches a collection that keeps announcing changes only until its book is full", async () => {
   const [TOKENS, ROOM] = [100, 2 ** 17];
   const uris = Array.from({ length: TOKENS }, (_, id) => `data:application/json,{"name":"${id}"}`);
   let laterMs = 0;
@@ -145,30 +145,30 @@ test("a collection that says again and again that all has changed is asked until
     return appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
   };
   const { storedBytes } = await bookOf();
-  // Each outcome takes forty bytes: some thousands, if nothing is forgotten.
+  // Each outcome takes forty bytes, so the book holds some thousands if it forgets none.
   for (let round = 2; (await bookOf()).bytes < ROOM; round++) {
     expect(round).toBeLessThan(100);
     laterMs += TEN_MINUTES;
     await announce();
-    await eventually("all are asked again, or there is no more room", async () =>
+    await eventually("all tokens are refetched, or the book is full", async () =>
       (outcomes.get("resolved") ?? 0) >= TOKENS * round || (await bookOf()).bytes >= ROOM ? true : undefined,
     );
   }
-  // What was stored is what is stored: it is not the disk that is full.
+  // The stored bytes have not grown, so the storage bound is not the reason.
   expect((await bookOf()).storedBytes).toBe(storedBytes);
   const isDone = async () => (running.chain.inFlight() === 0 ? true : undefined);
-  await eventually("what was under way is done", isDone);
+  await eventually("no fetch is in flight", isDone);
   const before = outcomes.get("resolved");
   laterMs += TEN_MINUTES;
   await announce();
-  // Tokens that are read are asked for all the same, and after what was announced before.
+  // Viewed tokens are still fetched, and they are queued after the announced ones.
   await running.page(A, 2, { from: TOKENS });
-  await eventually("what was read was asked for", async () => (outcomes.get("no_uri") === 2 ? true : undefined));
-  await eventually("and what was asked for with it", isDone);
+  await eventually("the viewed tokens were fetched", async () => (outcomes.get("no_uri") === 2 ? true : undefined));
+  await eventually("no fetch is in flight after the view", isDone);
   expect(outcomes.get("resolved")).toBe(before as number);
 });
 
-test("a collection that says in each block that all has changed is asked anew every ten minutes", async () => {
+test("refetches a collection that announces changes in every block at most every ten minutes", async () => {
   const TOKENS = 1_500;
   const uris = Array.from({ length: TOKENS }, (_, id) => `data:application/json,{"name":"${id}"}`);
   let laterMs = 0;
@@ -181,31 +181,31 @@ test("a collection that says in each block that all has changed is asked anew ev
     const doubt = { type: "MetadataOutdated", fromId: `${from}`, toId: `${to}`, cause: "announced", block: 1 } as const;
     return appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
   };
-  /** What is read is asked for after all else that may be. */
+  /** The next token to view. A viewed token is fetched after all others that are due. */
   let read = TOKENS;
   const idle = async () => {
-    await eventually("nothing is under way", async () => (running.chain.inFlight() === 0 ? true : undefined));
+    await eventually("no fetch is in flight", async () => (running.chain.inFlight() === 0 ? true : undefined));
     await running.page(A, 1, { from: read++ });
-    await eventually("it is asked", async () => (outcomes.get("no_uri") === read - TOKENS ? true : undefined));
-    await eventually("and all beside it", async () => (running.chain.inFlight() === 0 ? true : undefined));
+    await eventually("it is fetched", async () => (outcomes.get("no_uri") === read - TOKENS ? true : undefined));
+    await eventually("no fetch is left", async () => (running.chain.inFlight() === 0 ? true : undefined));
   };
-  // All of them once, at once, and some single ones.
+  // At once: all tokens a second time, and some single ones.
   await announce(0, TOKENS);
-  await eventually("all are asked again", async () => (asked() === 2 * TOKENS ? true : undefined));
+  await eventually("all tokens are fetched again", async () => (asked() === 2 * TOKENS ? true : undefined));
   await announce(7, 7);
-  await eventually("one is asked again", async () => (asked() === 2 * TOKENS + 1 ? true : undefined));
+  await eventually("the announced token is fetched again", async () => (asked() === 2 * TOKENS + 1 ? true : undefined));
   for (let block = 0; block < 20; block++) await announce(0, TOKENS);
   const most = 2 * TOKENS + 1_000;
-  await eventually("some more are asked", async () => (asked() === most ? true : undefined));
+  await eventually("the fetches up to the bound are made", async () => (asked() === most ? true : undefined));
   await idle();
   expect(asked()).toBe(most);
-  // What there was no room for is not forgotten, and no token is passed over for the sake of others.
+  // Tokens beyond the bound stay marked, and none of them is skipped for good.
   const book = await bookOf();
   for (let round = 0; round < 2; round++) {
     laterMs += TEN_MINUTES;
     await announce(TOKENS + 100, TOKENS + 100);
   }
-  await eventually("none is outdated any more", async () =>
+  await eventually("no token is marked as outdated", async () =>
     Array.from({ length: TOKENS }, (_, id) => book.isOutdated(book.find(kind, id))).includes(true) ? undefined : true,
   );
 });

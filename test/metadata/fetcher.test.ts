@@ -1,6 +1,6 @@
 /**
- * The guarded fetcher against a server of traps, with a wire that records every attempted connection: hostile URIs never
- * reach their target, never take long, and each leaves its reason. Address traps run without METADATA_ALLOW_PRIVATE.
+ * The guarded fetcher against a hostile server, with a wire that records every attempted connection: hostile URIs never
+ * reach their target, end soon, and fail with a reason. Address traps run without METADATA_ALLOW_PRIVATE.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
@@ -16,7 +16,7 @@ import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.t
 import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
 import { type RecordingWire, recordingWire } from "./support/wire.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
@@ -28,7 +28,7 @@ let web: ReturnType<typeof Bun.serve>;
 let raw: net.Server;
 const parser = new Parser({ clock: systemClock });
 
-/** What the server of traps answers, by path. */
+/** Answers of the hostile server, by path. */
 const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "/good": () => Response.json({ name: "good" }),
   "/gzip": () => new Response(gzipSync('{"name":"small"}'), { headers: { "content-encoding": "gzip" } }),
@@ -76,7 +76,7 @@ beforeAll(async () => {
     hostname: "127.0.0.1",
     fetch: (request) => PAGES[new URL(request.url).pathname]?.() ?? new Response("{}"),
   });
-  // A gigabyte is announced, and never sent.
+  // It announces a gigabyte and never sends it.
   raw = net.createServer((socket) => {
     socket.on("error", () => undefined);
     socket.on("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{"));
@@ -89,7 +89,7 @@ afterAll(async () => {
   raw.close();
 });
 
-/** A name that is public when it is looked at and private when it is looked at again. */
+/** A name that resolves to a public address the first time and to a private one the second time. */
 function rebinding(): () => readonly string[] {
   let asked = 0;
   return () => [asked++ === 0 ? PUBLIC : "127.0.0.1"];
@@ -119,14 +119,14 @@ async function reasonOf(work: Promise<unknown>): Promise<string> {
 }
 
 describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
-  test.each(ADDRESS_TRAPS)("%s", async (uri, reason, connections) => {
+  test.each(ADDRESS_TRAPS)("are refused: %s", async (uri, reason, connections) => {
     const wire = createWire();
     expect(await reasonOf(createFetcher(wire).fetch(uri, LIMITS, signal))).toBe(reason);
     expect(wire.attempts).toHaveLength(connections);
     expect(wire.attempts.every((attempt) => attempt.startsWith("93.184.215."))).toBe(true);
   });
 
-  test("a name that is public, then private: resolved once, and connected to as it was checked", async () => {
+  test("resolves a name once and connects to the checked address, even if the name turns private", async () => {
     const wire = createWire();
     const { bytes } = await createFetcher(wire).fetch("http://rebinding.example/good", LIMITS, signal);
     expect(new TextDecoder().decode(bytes)).toBe('{"name":"good"}');
@@ -137,7 +137,7 @@ describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
     );
   });
 
-  test("the operator's gateway may be private, what it redirects to may not", async () => {
+  test("allows a private address for the operator's gateway, but not for its redirects", async () => {
     const wire = recordingWire({ names: {}, ports: { "10.0.0.9": web.port as number } });
     const gateways = { ipfs: ["http://10.0.0.9:8080"], arweave: [] };
     const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
@@ -146,7 +146,7 @@ describe("address traps, without METADATA_ALLOW_PRIVATE", () => {
     expect(await reasonOf(fetcher.fetch("http://10.0.0.9:8080/ipfs/private", LIMITS, signal))).toBe(
       "forbidden_address",
     );
-    // Its host's other paths are nobody's business, however they are spelt.
+    // Other paths of the gateway's host are refused in every spelling.
     for (const path of ["admin", "ipfs/../admin", "ipfs/%2e%2e/admin", "ipfs"]) {
       expect(await reasonOf(fetcher.fetch(`http://10.0.0.9:8080/${path}`, LIMITS, signal))).toBe("forbidden_port");
     }
@@ -167,7 +167,7 @@ describe("content traps", () => {
     ["/missing", "not_found"],
     ["/broken", "server_error"],
     ["/forbidden", "refused"],
-  ])("%s", async (path, reason) => {
+  ])("fail with their reason: %s", async (path, reason) => {
     const started = performance.now();
     expect(await reasonOf(createFetcher(createWire()).fetch(`http://public.example${path}`, LIMITS, signal))).toBe(
       reason,
@@ -175,16 +175,16 @@ describe("content traps", () => {
     expect(performance.now() - started).toBeLessThan(LIMITS.totalMs + 600);
   });
 
-  test("a gigabyte announced is refused unread", async () => {
+  test("refuses a body announced as a gigabyte without reading it", async () => {
     expect(await reasonOf(createFetcher(createWire()).fetch("http://raw.example/", LIMITS, signal))).toBe("too_large");
   });
 
-  test.each(["/gzip", "/brotli", "/to-good"])("%s is read", async (path) => {
+  test.each(["/gzip", "/brotli", "/to-good"])("reads %s", async (path) => {
     const { bytes } = await createFetcher(createWire()).fetch(`http://public.example${path}`, LIMITS, signal);
     expect(JSON.parse(new TextDecoder().decode(bytes)).name).toBeString();
   });
 
-  test("aborting ends it at once, with the signal's own reason", async () => {
+  test("ends at once on an abort, with the signal's own reason", async () => {
     const stop = new AbortController();
     const fetching = createFetcher(createWire()).fetch("http://public.example/silent", LIMITS, stop.signal);
     stop.abort(new DOMException("stop", "AbortError"));
@@ -192,7 +192,7 @@ describe("content traps", () => {
   });
 });
 
-test("the environment's proxies have no part in it", async () => {
+test("ignores the proxy variables of the environment", async () => {
   const before = process.env["HTTP_PROXY"];
   process.env["HTTP_PROXY"] = "http://127.0.0.1:9";
   process.env["http_proxy"] = "http://127.0.0.1:9";
@@ -206,7 +206,7 @@ test("the environment's proxies have no part in it", async () => {
   }
 });
 
-describe("hosts", () => {
+describe("the resolver", () => {
   const token = { kind: TransferKind.erc721, id: 1n };
   const kept = async (resolution: Resolution) => resolution;
   const createResolver = (wire: RecordingWire, ipfs: string[], arweave: string[] = []) =>
@@ -218,7 +218,7 @@ describe("hosts", () => {
       gateways: { ipfs, arweave },
     });
 
-  test("one that does not answer is not asked by every token in turn", async () => {
+  test("does not contact an unreachable host for every token", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, []);
     const reasons = [];
@@ -228,7 +228,7 @@ describe("hosts", () => {
     expect(wire.attempts.length).toBeLessThan(6);
   });
 
-  test("several gateways are tried in turn", async () => {
+  test("tries several IPFS gateways in order", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, ["http://dead.example", "http://public.example"]);
     const cid = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
@@ -236,7 +236,7 @@ describe("hosts", () => {
     expect(wire.attempts).toEqual(["93.184.215.99 dead.example", `${PUBLIC} public.example`]);
   });
 
-  test("several gateways of Arweave are tried in turn, and may be private for what has an id", async () => {
+  test("tries several Arweave gateways in order, and lets them be private only for valid Arweave ids", async () => {
     const ports = { "10.0.0.9": web.port as number };
     const wire = recordingWire({ names: TRAP_NAMES, ports });
     const id = "Kp9xGbmCjsHyTJ2hJ5D1E6nYf3Z1XYwYc0yK5Zx_-9A";
@@ -248,7 +248,7 @@ describe("hosts", () => {
     expect(await reasonOf(resolver.metadata(`ar://${id}x`, token, signal, kept))).toBe("forbidden_port");
   });
 
-  test("an ERC-721's {id} is looked for in decimal, then in hex; the first failure is told", async () => {
+  test("tries an ERC-721's {id} in decimal, then in hex, and reports the first failure", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, []);
     const asked = { kind: TransferKind.erc721, id: 10n };
@@ -263,7 +263,7 @@ describe("hosts", () => {
     );
   });
 
-  test("a data URI that holds an IPFS address leads nowhere further", async () => {
+  test("does not follow an IPFS address inside a data URI", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, ["http://public.example"]);
     expect(await reasonOf(resolver.metadata("data:text/plain,ipfs://QmX/1", token, signal, kept))).toBe("not_json");

@@ -1,6 +1,6 @@
 /**
- * One hostile token, host or body among others: it alone fails, with a reason, and nobody waits for it. Metadata as the
- * service runs it, against servers that misbehave.
+ * One hostile token, host or body among ordinary ones: it alone fails, with a reason, and delays no other. Metadata
+ * runs as in the service, against servers that misbehave.
  */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -17,7 +17,7 @@ import { eventually } from "../support/service.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const [A, B, C] = [addressOf("a"), addressOf("b"), addressOf("c")];
@@ -28,7 +28,7 @@ afterEach(async () => {
   for (let close = closers.pop(); close !== undefined; close = closers.pop()) await close();
 });
 
-/** A server on loopback; its base without a trailing slash. */
+/** Starts a server on loopback and returns its base URL without a trailing slash. */
 async function serve(answer: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
   const server: Server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -45,7 +45,7 @@ async function run(options: RunningOptions): Promise<RunningMetadata> {
   return running;
 }
 
-/** Writes down the first tokens of A as resolved, with these bodies. */
+/** Appends the first tokens of A as resolved with these bodies. */
 async function appendBodies(log: EventLog, bodies: readonly string[]): Promise<void> {
   const tokens = [];
   for (const [id, body] of bodies.entries()) {
@@ -62,8 +62,8 @@ const namesOf = async (running: RunningMetadata, count: number): Promise<(string
 
 const counted = ({ outcomes }: RunningMetadata) => Object.fromEntries(outcomes);
 
-describe("one token among others", () => {
-  test("whose host names a property of every object as its content's encoding", async () => {
+describe("one token among others fails alone", () => {
+  test("if its server names a property of every object as the content encoding", async () => {
     const encodings = ["constructor", "__proto__", "hasOwnProperty", "toString", "valueOf"];
     const base = await serve(({ url = "" }, response) => {
       const encoding = encodings[Number(url.slice(1))];
@@ -76,7 +76,7 @@ describe("one token among others", () => {
     expect(await namesOf(running, 7)).toEqual([null, null, null, null, null, "fine", "fine"]);
   });
 
-  test("that fails in a way nobody thought of", async () => {
+  test("if its fetch throws an unexpected error", async () => {
     const base = await serve((_request, response) => response.end(FINE));
     const running = await run({
       stories: { [A]: [`${base}/0`, `${base}/odd`, `${base}/2`] },
@@ -94,7 +94,7 @@ describe("one token among others", () => {
     expect(running.outcomes.get("server_error")).toBeGreaterThan(0);
   });
 
-  test("is not to blame for a log that fails", async () => {
+  test("but not because of a failing log: its fetch is repeated", async () => {
     const base = await serve((_request, response) => response.end(FINE));
     let failures = 0;
     const running = await run({
@@ -105,7 +105,7 @@ describe("one token among others", () => {
             const value = Reflect.get(target, name, target);
             if (typeof value !== "function") return value;
             if (name !== "putBlob" || failures === 2) return value.bind(target);
-            return () => Promise.reject(new Error(`the disk is full, for the ${++failures}. time`));
+            return () => Promise.reject(new Error(`the disk is full (failure ${++failures})`));
           },
         }),
     });
@@ -114,24 +114,26 @@ describe("one token among others", () => {
   });
 });
 
-test("a chain that could not be asked is asked for the same tokens again", async () => {
+test("repeats the calls for the same tokens after the chain was unavailable", async () => {
   let refusals = 0;
   const running = await run({
     stories: { [A]: Array.from({ length: 50 }, (_, id) => `data:application/json,{"name":"${id}"}`) },
     onCalls: () => {
       if (refusals < 2)
-        throw new AppError(`no endpoint answers, for the ${++refusals}. time`, { code: "chain_unavailable" });
+        throw new AppError(`no endpoint answers (failure ${++refusals})`, { code: "chain_unavailable" });
     },
   });
   await running.settled(A, 50);
   expect([refusals, counted(running)]).toEqual([2, { resolved: 50 }]);
 });
 
-describe("a log that cannot be written", () => {
-  /** The least wait after one failure. */
+describe("a log that refuses appends", () => {
+  /** Minimum pause after a failure. */
   const PAUSE_MS = 1_000;
 
-  /** Metadata over a log that refuses the first appends with such an event; when each was tried. */
+  /**
+   * Runs metadata over a log that refuses the first `refusals` appends of an event type. Records the time of each try.
+   */
   async function refusing(type: string, refusals: number, uris: readonly string[]) {
     const tries: number[] = [];
     const running = await run({
@@ -154,8 +156,8 @@ describe("a log that cannot be written", () => {
     return { running, tries, longestWait };
   }
 
-  test("is left alone for a while, however many tokens there are to ask for", async () => {
-    // More than are written together; a visit that meets a failure writes what it has, twice at most.
+  test("is left alone for a pause, however many tokens are due", async () => {
+    // More tokens than one append holds. A visit that meets a failure appends its outcomes twice at most.
     const tokens = 600;
     const uris = Array.from({ length: tokens }, (_, id) => `data:application/json,{"name":"${id}"}`);
     const { running, longestWait } = await refusing("MetadataResolved", 4, uris);
@@ -165,14 +167,14 @@ describe("a log that cannot be written", () => {
     expect(names).toEqual(uris.map((_, id) => String(id)));
   });
 
-  test("is told later of pictures that were looked at, though nobody asks again", async () => {
+  test("gets the outcome of an examined picture later, without a new request", async () => {
     const sound = `data:audio/mpeg;base64,${Buffer.from("ID3 a sound").toString("base64")}`;
     const { running, tries, longestWait } = await refusing("MediaExamined", 1, [
       `data:application/json,{"image":"${sound}"}`,
     ]);
     await running.settled(A, 1);
     await running.page(A, 1, { mediaItems: true });
-    await eventually("the log knows of the picture", async () => {
+    await eventually("the log contains the picture's outcome", async () => {
       const book = await running.metadata.books.get(1, A);
       return book.media(book.find(TransferKind.erc721, 0));
     });
@@ -181,7 +183,7 @@ describe("a log that cannot be written", () => {
   });
 });
 
-describe("a body nested very deep", () => {
+describe("a very deeply nested body", () => {
   const DEPTH = 100_000;
   const deep = `{"name":"deep","attributes":[{"value":${"[".repeat(DEPTH)}${"]".repeat(DEPTH)}}]}`;
 
@@ -194,7 +196,7 @@ describe("a body nested very deep", () => {
     expect(await namesOf(running, 4)).toEqual(["fine", null, null, "fine"]);
   });
 
-  test("that the log holds from before is shown as no metadata, and the others of its page as ever", async () => {
+  test("is shown as no metadata if the log contains it, and the other tokens of the page are unaffected", async () => {
     const running = await run({ stories: { [B]: [] } });
     const { log } = running;
     await appendBodies(log, [FINE, deep, FINE]);
@@ -205,7 +207,7 @@ describe("a body nested very deep", () => {
   });
 });
 
-test("a page of megabytes reads no more than it may show, and keeps nobody waiting meanwhile", async () => {
+test("reads no more of a page of megabytes than it may show, and leaves the event loop free", async () => {
   let bytes = 0;
   const running = await run({
     stories: { [B]: [] },
@@ -231,29 +233,29 @@ test("a page of megabytes reads no more than it may show, and keeps nobody waiti
     Array.from({ length: SMALL + LARGE }, (_, id) => JSON.stringify({ name: nameOf(id) })),
   );
   const { value: shown, turns } = await turnsDuring(() => running.page(A, SMALL + LARGE));
-  // Each large token is two megabytes of the page's 24: its text, and its fields.
+  // Each large token takes two of the page's 24 megabytes: its text and its fields.
   expect(shown.length).toBe(SMALL + 13);
   expect(bytes).toBeLessThan(27 * MEGABYTE);
-  // At least one turn of the event loop to each body that was put into words.
+  // At least one turn of the event loop per serialised body.
   expect(turns).toBeGreaterThan(bytes / MEGABYTE - 1);
-  // And all of them are there, whatever was in memory before.
+  // A second read gives the same names, whatever the first one left in memory.
   const names = (await namesOf(running, SMALL + LARGE)).map((name) => name?.replace(/^x+/, ""));
   expect(names).toEqual(Array.from({ length: shown.length }, (_, id) => String(id)));
 });
 
-test("a body of many small values is put into words beside the request thread", async () => {
+test("serialises a body of many small values off the request thread", async () => {
   const running = await run({ stories: { [B]: [] } });
   const { log } = running;
   const bodies = [FINE, `{"name":"many","a":[${"{},".repeat(340_000)}{}]}`, FINE];
   await appendBodies(log, bodies);
   const { value: page, turns } = await turnsDuring(() => running.page(A, 3));
   expect(page.map(({ metadata }) => metadata)).toEqual(bodies.map((body) => JSON.stringify(body)));
-  // To parse it takes a tenth of a second: a handful of turns where that is done, hundreds where it is waited for.
+  // To parse it takes a tenth of a second. On this thread that leaves a handful of turns, in a worker hundreds.
   expect(turns).toBeGreaterThan(50);
   expect(await namesOf(running, 3)).toEqual(["fine", "many", "fine"]);
 });
 
-test("a token whose contract speaks of it while it is being asked for is asked for again", async () => {
+test("refetches a token if its contract announces a change during the fetch", async () => {
   const held = Promise.withResolvers<void>();
   const [asked, released] = [Promise.withResolvers<void>(), held.promise];
   let name = "before";
@@ -269,16 +271,16 @@ test("a token whose contract speaks of it while it is being asked for is asked f
   const { log, metadata } = running;
   const doubt = { type: "MetadataOutdated", fromId: "0", toId: "0", cause: "announced", block: 1 } as const;
   await appendMetadata({ log, books: metadata.books }, { chainId: 1, address: A }, [doubt]);
-  // It goes by what the contract said, though what it waits for is still to come.
+  // A page view of another token is served after the announcement, although the first fetch is still pending.
   await running.page(A, 1, { from: 2 });
-  await eventually("another one is asked for after that", async () =>
+  await eventually("the other token was fetched", async () =>
     running.outcomes.get("no_uri") === 1 ? true : undefined,
   );
   held.resolve();
-  await eventually("what is new is known", async () => ((await namesOf(running, 1))[0] === "after" ? true : undefined));
+  await eventually("the name is new", async () => ((await namesOf(running, 1))[0] === "after" ? true : undefined));
 });
 
-test("a picture that is called as another one is known for short takes nothing from it", async () => {
+test("keeps a picture apart from one with a URI equal to its short name", async () => {
   const sound = `data:audio/mpeg;base64,${Buffer.from(`ID3${"x".repeat(300)}`).toString("base64")}`;
   const short = `sha256-${Bun.SHA256.hash(sound, "base64url")}`;
   const uriOf = (image: string) => `data:application/json,${JSON.stringify({ image })}`;
@@ -289,7 +291,7 @@ test("a picture that is called as another one is known for short takes nothing f
   };
   for (const address of [A, B]) await running.settled(address, 1);
   const looked = async (address: typeof A) =>
-    eventually("the picture was looked at", async () => {
+    eventually("the picture was examined", async () => {
       const status = await statusOf(address);
       return status === "processing" ? undefined : status;
     });
@@ -297,10 +299,10 @@ test("a picture that is called as another one is known for short takes nothing f
   expect(await looked(B)).toBe("success");
 });
 
-describe("a host that is slow", () => {
+describe("a slow host", () => {
   const sixty = (base: string) => Array.from({ length: 60 }, (_, id) => `${base}/${id}`);
 
-  test("keeps nobody waiting but its own tokens", async () => {
+  test("delays only its own tokens", async () => {
     let asked = 0;
     const slow = await serve(() => {
       asked++;
@@ -308,7 +310,7 @@ describe("a host that is slow", () => {
     const fast = await serve((_request, response) => response.end(FINE));
     const running = await run({ stories: { [A]: sixty(slow), [B]: sixty(slow) } });
     await eventually(
-      "the slow host has all it may have, and more tokens wait for it than there are places",
+      "the slow host has its maximum of connections, and more tokens wait for it than there are slots",
       async () => (asked === 16 && running.chain.inFlight() > 64 ? true : undefined),
     );
     await running.add(C, sixty(fast));
@@ -316,7 +318,7 @@ describe("a host that is slow", () => {
     expect([asked, counted(running)]).toEqual([16, { resolved: 60 }]);
   });
 
-  test("keeps a collection for a while only where others wait for their turn", async () => {
+  test("holds a collection's turn for a limited time if other collections wait", async () => {
     const held: (() => void)[] = [];
     const slow = await serve((_request, response) => {
       held.push(() => response.end(FINE));
@@ -324,16 +326,16 @@ describe("a host that is slow", () => {
     const fast = await serve((_request, response) => response.end(FINE));
     let later = 0;
     const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + later };
-    // As many as are visited at once, each with more than it asks for at a time.
+    // As many collections as are visited at once, each with more tokens than are fetched at a time.
     const large = ["1", "2", "3", "4", "5", "6"].map(addressOf);
     const many = Array.from({ length: 400 }, (_, id) => `${slow}/${id}`);
     const running = await run({ stories: Object.fromEntries(large.map((address) => [address, many])), clock });
-    await eventually("all places are taken", async () => (running.chain.inFlight() >= 6 * 40 ? true : undefined));
+    await eventually("all slots are taken", async () => (running.chain.inFlight() >= 6 * 40 ? true : undefined));
     await running.add(C, sixty(fast));
-    // From here on the slow host answers, but no collection's last token.
+    // From here on the slow host answers, but never the last token of a collection.
     later = 60_000;
     let left = 500;
-    await eventually("the one that waits has its turn", async () => {
+    await eventually("the waiting collection had its turn", async () => {
       for (const release of held.splice(0, left)) {
         left--;
         release();
@@ -341,10 +343,10 @@ describe("a host that is slow", () => {
       const { resolved } = await running.metadata.progress(1, C);
       return resolved === 60 ? true : undefined;
     });
-    // It waited for no time-out of theirs.
+    // It did not have to wait for timeouts of the others.
     expect(Object.keys(counted(running))).toEqual(["resolved"]);
-    // And the others go on.
-    await eventually("the rest comes in", async () => {
+    // The other collections continue.
+    await eventually("the other collections are complete", async () => {
       for (const release of held.splice(0)) release();
       const { resolved } = await running.metadata.progress(1, large[5] ?? A);
       return resolved === 400 ? true : undefined;

@@ -1,4 +1,4 @@
-/** Pictures of every format come back at the right size, recordings are told apart, and a poisoned drawing does nothing. */
+/** Pictures of every format get previews of the right size, recordings are recognised, and hostile SVGs do no harm. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
@@ -10,7 +10,7 @@ import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts
 import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const previews = new Previews(systemClock);
@@ -29,7 +29,7 @@ describe("previews", () => {
     ["image/webp", () => wide().webp().toBuffer()],
     ["image/avif", () => wide().avif({ effort: 0 }).toBuffer()],
     ["image/svg+xml", async () => new TextEncoder().encode(SVG)],
-  ])("%s", async (mimetype, create) => {
+  ])("are made of %s", async (mimetype, create) => {
     const bytes = new Uint8Array(await create());
     if (mimetype !== "image/svg+xml") expect(sniffPicture(bytes)).toBe(mimetype);
     const made = await previews.make(bytes, mimetype, signal);
@@ -47,7 +47,7 @@ describe("previews", () => {
     }
   });
 
-  test("what cannot be opened is refused, and the next picture is made all the same", async () => {
+  test("are refused for a malformed or oversized picture, and still made for the next one", async () => {
     const bomb = await sharp({ create: { width: 9_000, height: 9_000, channels: 3, background: "#000" } })
       .png({ compressionLevel: 9 })
       .toBuffer();
@@ -59,7 +59,7 @@ describe("previews", () => {
     expect((await previews.make(new TextEncoder().encode(SVG), "image/svg+xml", signal))?.previews).toHaveLength(3);
   });
 
-  test("only a preview is served as one", () => {
+  test("are served only if the stored bytes are a preview", () => {
     expect(previewSize(new TextEncoder().encode('{"name":"x"}'))).toBeUndefined();
     expect(previewSize(new TextEncoder().encode("RIFF0000WEBPVP8Q0000000000000000"))).toBeUndefined();
     expect(previewSize(new Uint8Array())).toBeUndefined();
@@ -67,16 +67,16 @@ describe("previews", () => {
 });
 
 describe("the preview process", () => {
-  test.skipIf(!existsSync("/proc/self/status"))("is ended when it takes too much memory", async () => {
-    // Looked at before a quick machine has made the picture.
+  test.skipIf(!existsSync("/proc/self/status"))("is ended when it uses too much memory", async () => {
+    // The first check comes before even a fast machine has made the picture.
     const clock: Clock = { ...systemClock, after: (ms, act) => systemClock.after(ms < 1_000 ? 1 : ms, act) };
-    // Less than it takes to start.
+    // Less memory than the process needs to start.
     const small = new Previews(clock, 1024 * 1024);
     expect(await small.make(new TextEncoder().encode(SVG), "image/svg+xml", signal)).toBeUndefined();
     await small.close();
   });
 
-  test("keeps nobody from stopping", async () => {
+  test("does not delay the service's stop", async () => {
     const stop = new AbortController();
     const bytes = new Uint8Array(await wide().png().toBuffer());
     const waiting = [1, 2, 3].map(() => previews.make(bytes, "image/png", stop.signal).catch(String));
@@ -86,7 +86,7 @@ describe("the preview process", () => {
   });
 });
 
-describe("pictures inside a drawing", () => {
+describe("pictures inside an SVG", () => {
   const drawing = (...hrefs: string[]) =>
     `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">${hrefs
       .map((href) => `<image width="9" height="9" href="${href}"/>`)
@@ -104,7 +104,7 @@ describe("pictures inside a drawing", () => {
     }
   };
 
-  /** A real picture of one colour: a few bytes that open to as many pixels as they say. */
+  /** A real picture of one colour: few bytes, but `side` × `side` pixels when decoded. */
   function png(side: number): Buffer {
     const chunk = (name: string, data: Uint8Array) => {
       const head = Buffer.concat([Buffer.from(name, "latin1"), data]);
@@ -127,7 +127,7 @@ describe("pictures inside a drawing", () => {
     expect(sanitizeSvg(drawing(uri(format, picture)))).toContain(picture.toString("base64"));
   });
 
-  test.each(["png", "jpeg"] as const)("%s is kept, and shown", async (format) => {
+  test.each(["png", "jpeg"] as const)("%s is kept and rendered", async (format) => {
     const picture = await wide().flatten({ background: "#4a6fa5" }).toFormat(format).toBuffer();
     const source = drawing(uri(format, picture));
     expect(sanitizeSvg(source)).toContain(picture.toString("base64"));
@@ -153,11 +153,11 @@ describe("pictures inside a drawing", () => {
       "a WebP's canvas",
       [uri("webp", [...latin("RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0"), ...u24(16_000), ...u24(16_000)])],
     ],
-  ])("%s of too many pixels has the drawing refused", (_name, hrefs) => {
+  ])("%s of too many pixels makes the whole SVG refused", (_name, hrefs) => {
     expect(reasonOf(drawing(...hrefs))).toBe("too_large");
   });
 
-  test("of too many pixels are not opened", async () => {
+  test("are not decoded if they have too many pixels", async () => {
     const source = new TextEncoder().encode(drawing(uri("png", png(11_000))));
     expect(source.length).toBeLessThan(40_000);
     expect(await previews.make(source, "image/svg+xml", signal)).toBeUndefined();
@@ -175,12 +175,12 @@ describe("pictures inside a drawing", () => {
     ["a GIF without an end", uri("gif", latin("GIF89a\x01\0\x01\0\0\0\0"))],
     ["another drawing", uri("png", latin("<svg/>"))],
     ["padded in the middle", uri("png", png(8)).replace(/.{8}$/, "=AAAAAAA")],
-  ])("what cannot be measured is left out: %s", (_name, href) => {
+  ])("leaves out a picture without measurable size: %s", (_name, href) => {
     expect(reasonOf(drawing(href))).toBe("left out");
   });
 });
 
-describe("a poisoned drawing", () => {
+describe("a hostile SVG", () => {
   test.each([
     "<script>alert(1)</script>",
     '<script href="https://evil.example/x.js"/>',
@@ -210,7 +210,7 @@ describe("a poisoned drawing", () => {
     '<xi:include href="file:///etc/passwd"/>',
     '<rect xml:base="https://evil.example/"/>',
     '<rect xmlns:e="https://evil.example/" e:x="1"/>',
-  ])("%s", (poison) => {
+  ])("is refused or made harmless: %s", (poison) => {
     const clean = sanitizeSvg(
       `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="x">${poison}<rect id="kept"/></svg>`,
     );
@@ -218,14 +218,14 @@ describe("a poisoned drawing", () => {
     expect(clean).toContain('<rect id="kept"></rect>');
   });
 
-  test("entities are neither expanded nor read from files", () => {
+  test("has entities that are neither expanded nor read from files", () => {
     const lol = '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;"><!ENTITY x SYSTEM "file:///etc/passwd">';
     const clean = sanitizeSvg(`<!DOCTYPE svg [${lol}]><svg><text>&b;&x;</text></svg>`);
     expect(clean).not.toMatch(/aaaa|ENTITY|SYSTEM/);
     expect(clean.length).toBeLessThan(300);
   });
 
-  test("a crowd of elements, or none at all, is refused", () => {
+  test("is refused with too many elements, or with none", () => {
     const reasons = [
       `<svg>${"<g/>".repeat(30_000)}</svg>`,
       "<g>".repeat(400),
@@ -241,7 +241,7 @@ describe("a poisoned drawing", () => {
     expect(() => sanitizeSvg("<html/>")).toThrow(MetadataFailure);
   });
 
-  test("what draws is kept", () => {
+  test("keeps the elements that draw", () => {
     const drawing =
       '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><defs><linearGradient id="a"><stop offset="1" stop-color="red"/></linearGradient></defs>' +
       '<style>.x { fill: url(#a) }</style><svg:style>.y &gt; .z<b/> { opacity: .5 }</svg:style><rect class="x" fill="url(#a)" style="opacity:.5"/><text x="1">A &amp; B</text><use href="#a"/></svg>';
@@ -260,7 +260,7 @@ describe("a poisoned drawing", () => {
   });
 });
 
-test("what an older version of this service could not open is examined again, once", () => {
+test("examines a picture again, once, if an older version of the service could not open it", () => {
   const old = { status: "unsupported_media" } as const;
   expect([isRetryable(old), isRetryable({ ...old, version: 0 }), isRetryable({ ...old, version: 1 })]).toEqual([
     true,
@@ -273,7 +273,7 @@ test("what an older version of this service could not open is examined again, on
   ]);
 });
 
-test("recordings by their first bytes, statuses by reason", () => {
+test("recognises recordings by their first bytes, and maps reasons to statuses", () => {
   const bytes = (text: string) => Uint8Array.from(text, (c) => c.charCodeAt(0));
   expect(
     [

@@ -1,4 +1,4 @@
-/** The parser's worker: one that is stuck costs the body that it is stuck on, and keeps nobody from stopping. */
+/** The parser's worker: a stuck worker costs only the body it is stuck on, and doesn't delay the stop. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -9,11 +9,11 @@ import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { turnsDuring } from "../support/turns.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const WORKER = new URL("./support/stuck-worker.ts", import.meta.url);
-/** More than is parsed where it stands. */
+/** Makes a body too large to be parsed on the calling thread. */
 const PADDING = " ".repeat(64 * 1024);
 const { signal } = new AbortController();
 
@@ -35,8 +35,8 @@ async function outcomeOf(work: Promise<unknown>): Promise<unknown> {
   }
 }
 
-describe("a body that the worker", () => {
-  test("is stuck on fails after a while; those behind it are parsed by another", async () => {
+describe("a body on which the worker", () => {
+  test("is stuck fails after a timeout, and a new worker parses the following ones", async () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
     const bodies = ['{"a":1}', "stuck", '{"a":2}', "[]", "stuck", '{"a":3}'];
     expect(await Promise.all(bodies.map((body) => outcomeOf(parse(body))))).toEqual([
@@ -49,7 +49,7 @@ describe("a body that the worker", () => {
     ]);
   });
 
-  test("dies of is not JSON; those behind it are parsed by another", async () => {
+  test("dies is not JSON, and a new worker parses the following ones", async () => {
     parser = new Parser({ clock: systemClock, worker: WORKER });
     expect(await Promise.all(["dies:", '{"a":1}'].map((body) => outcomeOf(parse(body))))).toEqual([
       "not_json",
@@ -59,7 +59,7 @@ describe("a body that the worker", () => {
 });
 
 describe("a stuck worker", () => {
-  test("lets whoever waits for it go when the signal says so", async () => {
+  test("lets its callers go when their signal aborts", async () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 600_000 });
     const stop = new AbortController();
     const waiting = ["stuck", '{"a":1}', '{"a":2}'].map((body) => outcomeOf(parse(body, stop.signal)));
@@ -68,7 +68,7 @@ describe("a stuck worker", () => {
     expect(await parse('{"a":3}')).toEqual({ kind: "json", text: '{"a":3}', isRepaired: false });
   });
 
-  test("does not outlive the parser", async () => {
+  test("ends with the parser", async () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 600_000 });
     const waiting = ["stuck", '{"a":1}'].map((body) => outcomeOf(parse(body)));
     await Promise.resolve();
@@ -77,10 +77,10 @@ describe("a stuck worker", () => {
   });
 });
 
-describe("the words of a stored body", () => {
+describe("a serialised body from the log", () => {
   const bodyOf = (text: string) => new TextEncoder().encode(text);
 
-  test("are the same from the worker as where it stands", async () => {
+  test("is the same from the worker as from the calling thread", async () => {
     parser = new Parser({ clock: systemClock });
     const small = '{"name":"One","image":"<svg/>","attributes":[{"trait_type":"a","value":1}]}';
     for (const text of [small, `${small} `, "[", `{"name":${"[".repeat(300)}${"]".repeat(300)}}`]) {
@@ -91,7 +91,7 @@ describe("the words of a stored body", () => {
     expect((await parser.words(bodyOf(small + PADDING))).normalized).toContain('"name":"One"');
   });
 
-  test("that the worker is stuck on are given up, those behind it are put by another", async () => {
+  test("is given up if the worker is stuck on it, and a new worker serialises the following ones", async () => {
     parser = new Parser({ clock: systemClock, worker: WORKER, timeoutMs: 1_000 });
     const bodies = ["stuck", '{"a":1}'].map((text) => bodyOf(text + PADDING));
     const outcomes = await Promise.all(bodies.map((body) => outcomeOf(parser.words(body))));
@@ -99,11 +99,11 @@ describe("the words of a stored body", () => {
   });
 });
 
-describe("content that is written into a URI", () => {
+describe("inline content", () => {
   const inline = (uri: string) => ({ uri, maxBytes: 1_000_000 });
   const many = `data:,{"a":[${"{},".repeat(300_000)}{}]}`;
 
-  test("is the same from the worker as where it stands, a refusal as well", async () => {
+  test("is the same from the worker as from the calling thread, including refusals", async () => {
     parser = new Parser({ clock: systemClock });
     const picture = Buffer.from(PADDING).toString("base64");
     for (const uri of ["data:text/plain,a%20b", `data:image/png;base64,${picture}`, `<svg>${PADDING}</svg>`, many]) {
@@ -114,7 +114,7 @@ describe("content that is written into a URI", () => {
     expect(outcomes).toEqual(["bad_encoding", "invalid_uri", "too_large"]);
   });
 
-  test("is decoded beside the request thread for a picture, whatever it is made of", async () => {
+  test("is decoded off the request thread for a picture, whatever its characters", async () => {
     parser = new Parser({ clock: systemClock });
     const resolver = new Resolver({
       fetcher: undefined as never,
@@ -125,7 +125,7 @@ describe("content that is written into a URI", () => {
     });
     const { value, turns } = await turnsDuring(() => resolver.media(many, signal));
     expect(value.bytes.length).toBe(many.length - "data:,".length);
-    // A handful of turns where it is done, hundreds where it is waited for.
+    // Decoded on this thread it would leave a handful of turns, in the worker hundreds.
     expect(turns).toBeGreaterThan(50);
   });
 });

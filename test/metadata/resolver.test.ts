@@ -1,4 +1,4 @@
-/** Content that is written into its URI: what it comes to, and that a batch of large ones is nobody else's wait. */
+/** Inline content: its decoding, and that a batch of large items doesn't delay other work. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -10,7 +10,7 @@ import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { systemWire } from "../../src/metadata/resolve/wire.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const { signal } = new AbortController();
@@ -40,11 +40,11 @@ async function outcomeOf(uri: string): Promise<Resolution | string> {
   }
 }
 
-test("a batch of inline content, small and large, is decoded after those that wait had their turn", async () => {
+test("decodes a batch of small and large inline content only after other waiting work had its turn", async () => {
   const json = JSON.stringify({ name: "x".repeat(500_000) });
   const svg = `<svg xmlns="http://www.w3.org/2000/svg"><desc>${"x".repeat(500_000)}</desc></svg>`;
   const base64 = (text: string) => Buffer.from(text).toString("base64");
-  /** Three megabytes that are a wait for whoever looks at each character of them. */
+  /** Three megabytes that are slow to scan character by character. */
   const spaces = `data:application/json;base64,${" a".repeat(1_500_000)}`;
   const expected: [string, Resolution | string][] = [
     [` \0${json}\0`, { text: json, isRepaired: false }],
@@ -62,7 +62,7 @@ test("a batch of inline content, small and large, is decoded after those that wa
   ];
   const started = performance.now();
   const outcomes = expected.map(([uri]) => outcomeOf(uri));
-  // Where they are asked for, in one go with the others of their batch, nothing is decoded yet.
+  // Up to here the batch was only requested. No item has been decoded on this thread.
   expect(performance.now() - started).toBeLessThan(250);
   expect(await Promise.all(outcomes)).toEqual(expected.map(([, outcome]) => outcome));
 });

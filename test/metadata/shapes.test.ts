@@ -1,13 +1,13 @@
 /**
- * Metadata as marketplaces show it: what contracts in the wild write in other shapes than the standards', and text that
- * is not quite JSON. What is shown is what the text says; the text itself stays as it was, but for what is no JSON.
+ * Metadata as marketplaces show it: shapes that real contracts use beside the standards', and text that is not quite
+ * JSON. The shown fields follow the text. The text itself is kept unchanged if it is JSON.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { JsonValue } from "../../src/metadata/resolve/fields.ts";
 import { type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { type Parsed, tryParse } from "../../src/metadata/resolve/parse.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const EMPTY = {
@@ -23,7 +23,7 @@ const EMPTY = {
 const trait = (trait_type: string | null, value: unknown, more: object = {}) =>
   ({ trait_type, value, display_type: null, max_value: null, trait_count: 0, order: null, ...more }) as never;
 
-/** What a page shows of a body, from its bytes on, as the worker and the page have it. */
+/** The fields that a page shows for a body, through the worker and the page. */
 function shown(body: unknown): NormalizedMetadata {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const parsed = parse(text);
@@ -33,7 +33,7 @@ function shown(body: unknown): NormalizedMetadata {
 
 const parse = (text: string) =>
   tryParse({ mimetype: "", charset: undefined, bytes: new TextEncoder().encode(text) }) as Parsed | { kind: "failed" };
-/** The text that is kept, or why none is. */
+/** The stored text, or the reason for refusing it. */
 const kept = (text: string): unknown => {
   const reply = parse(text);
   return reply.kind === "json" ? [reply.text, reply.isRepaired] : reply;
@@ -54,14 +54,14 @@ describe("text that is not quite JSON", () => {
     ["comments, but no marks of them in strings", '{"a":"http://x /* y */",/* z */"b":[1,2,] // c\n}', ""],
     ["an end of line in a string", '{"a":"x\r\ny\u0001"}', '{"a":"x\\r\\ny\\u0001"}'],
     ["text that was encoded twice", JSON.stringify('{"name": "a"}'), '{"name": "a"}'],
-  ])("%s", (_what, text, expected) => {
+  ])("is repaired: %s", (_what, text, expected) => {
     const [found, isRepaired] = kept(text) as [string, boolean];
     expect(isRepaired).toBe(true);
     if (expected !== "") expect(found).toBe(expected);
     expect(() => JSON.parse(found)).not.toThrow();
   });
 
-  test("keeps all else to the letter", () => {
+  test("keeps everything else unchanged", () => {
     const [numbers] = kept('{"id": 123456789012345678901234567890, "x":1.50,}') as [string];
     expect(numbers).toBe('{"id": 123456789012345678901234567890, "x":1.50}');
     const [comments] = kept('{"a":"http://x /* y */",/* z */"b":[1,2,] // c\n}') as [string];
@@ -77,7 +77,7 @@ describe("text that is not quite JSON", () => {
     ["a comment without an end", '{"name":"a"/*', "not_json"],
     ["text encoded twice that is no object", JSON.stringify('"a"'), "not_an_object"],
     ["a name alone", '"a"', "not_an_object"],
-  ])("is refused where it could mean more than one thing: %s", (_what, text, reason) => {
+  ])("is refused if it is ambiguous or broken: %s", (_what, text, reason) => {
     expect(kept(text)).toEqual({ kind: "failed", reason });
   });
 });
@@ -85,7 +85,7 @@ describe("text that is not quite JSON", () => {
 describe("a JSON schema with values in its descriptions", () => {
   const schema = (properties: object) => ({ title: "Asset Metadata", type: "object", properties });
 
-  test("shows the values, never the schema's title", () => {
+  test("shows the values, not the schema's title", () => {
     const body = schema({
       name: { type: "string", description: "Punk 1" },
       description: { type: "string", description: "The first." },
@@ -106,7 +106,7 @@ describe("a JSON schema with values in its descriptions", () => {
     expect(shown(schema({ image: { type: "string", description: sentence } })).image).toBe(null);
   });
 
-  test("is none where the fields are their own values", () => {
+  test("is not assumed if the fields contain values themselves", () => {
     const body = { name: "A", title: "B", properties: { name: { type: "string", description: "C" } } };
     expect(shown(body).name).toBe("A");
   });
@@ -115,7 +115,7 @@ describe("a JSON schema with values in its descriptions", () => {
 describe("traits", () => {
   const list = (attributes: unknown) => shown({ attributes }).attributes;
 
-  test("as a list of pairs", () => {
+  test("are read from a list of pairs", () => {
     expect(list([{ Background: "Red" }, { Type: "Human" }, { Level: 3 }])).toEqual([
       trait("Background", "Red"),
       trait("Type", "Human"),
@@ -127,11 +127,11 @@ describe("traits", () => {
     ]);
   });
 
-  test("of one word alone stay as they are", () => {
+  test("of a single word stay as they are", () => {
     expect(list([{ value: "Loose" }, { trait_type: "Fur" }])).toEqual([trait(null, "Loose"), trait("Fur", null)]);
   });
 
-  test("as JSON in a string", () => {
+  test("are read from JSON in a string", () => {
     const traits = [{ trait_type: "Fur", value: "Gold" }];
     expect(list(JSON.stringify(traits))).toEqual([trait("Fur", "Gold")]);
     expect(list(JSON.stringify({ Fur: "Gold" }))).toEqual([trait("Fur", "Gold")]);
@@ -139,15 +139,15 @@ describe("traits", () => {
     expect(list(`[${"[".repeat(10_000)}${"]".repeat(10_000)}]`)).toEqual([]);
   });
 
-  test("in capitals", () => {
+  test("are read with capitalised keys", () => {
     const body = { Traits: [{ Trait_Type: "Fur", Value: "Gold", Display_Type: "x" }] };
     expect(shown(body).attributes).toEqual([trait("Fur", "Gold", { display_type: "x" })]);
     expect(shown({ ATTRIBUTES: { Fur: "Gold" } }).attributes).toEqual([trait("Fur", "Gold")]);
     expect(list([{ "Trait Type": "Fur", value: "Gold" }])).toEqual([trait("Fur", "Gold")]);
   });
 
-  test("in properties, as an object and as a list", () => {
-    // The example of ERC-1155: a simple property, a rich one, and one with a list.
+  test("are read from properties, as an object and as a list", () => {
+    // The example of ERC-1155: a simple property, one with details, and one with a list.
     const properties = {
       simple_property: "example value",
       rich_property: { name: "Name", value: "123", display_value: "123 Example Value", class: "emphasis" },
@@ -163,7 +163,7 @@ describe("traits", () => {
     expect(shown(both).attributes).toEqual([trait("Fur", "Gold")]);
   });
 
-  test("are not what properties say of files and creators", () => {
+  test("are not read from the files and creators in properties", () => {
     const files = [{ uri: "ipfs://x", type: "image/png" }];
     const properties = { files, category: "image", creators: [{ address: "0x1", share: 100 }], Fur: "Gold" };
     expect(shown({ name: "A", image: "ipfs://x", properties }).attributes).toEqual([trait("Fur", "Gold")]);
@@ -201,18 +201,18 @@ describe("fields", () => {
     ["localized without English", { name: { ja: "剣" } }, { name: "剣" }],
     ["localized with a default", { name: { ja: "剣", default: "Sword" } }, { name: "Sword" }],
     ["an object that is no name", { name: { first: "A", last: "B" } }, {}],
-    ["a name of nothing", { name: "  ", title: "B" }, { name: "B" }],
-  ])("%s", (_what, body, expected) => {
+    ["a blank name", { name: "  ", title: "B" }, { name: "B" }],
+  ])("are found: %s", (_what, body, expected) => {
     const localized = _what === "localized" ? { name: "Sword", description: "B" } : expected;
     expect(shown(body)).toEqual({ ...EMPTY, ...localized });
   });
 
-  test("however they are found, the text stays the contract's", () => {
+  test("leave the text as the contract gave it, wherever they are found", () => {
     const text = '{ "data" : {"Name":"A", "attributes":"[{\\"Fur\\":1.0}]"} }';
     expect(kept(text)).toEqual([text, false]);
   });
 
-  test("take as long as there are fields, not longer", () => {
+  test("take time linear in their number", () => {
     const many = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`Field ${i}`, { a: i }]));
     const started = performance.now();
     shown({ ...many, properties: many, attributes: Object.values(many) });

@@ -1,6 +1,6 @@
 /**
- * Random histories of every kind of transfer, burns, batches, ranges and reorgs: the projection equals the naive model,
- * live, replayed, as of every block, page by page, and applied twice changes nothing.
+ * Random histories of every kind of transfer, burns, batches, ranges and reorgs. The projection equals the naive model:
+ * live, replayed, at every block and page by page. Folding an event twice changes nothing.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -13,7 +13,7 @@ import { type Position, START } from "../../src/ledger/rows.ts";
 import { hash, identified, multi, play, range, type Step, single, stepOf } from "./histories.ts";
 import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 function replay(events: readonly NftEvent[]): Collection {
@@ -72,7 +72,7 @@ describe("a collection's projection equals the naive model at every block", () =
     });
   }
 
-  test("a walk of random pages is the snapshot's while the history goes on and forks above it", () => {
+  test("a walk of random pages equals the snapshot at its block while the history grows and forks above it", () => {
     const steps = fc.array(stepOf(fc.oneof(single, multi, range)), { minLength: 2, maxLength: 24 });
     fc.assert(
       fc.property(steps, limits, fc.boolean(), fc.double({ min: 0, max: 1, noNaN: true }), (s, l, holders, at) => {
@@ -91,7 +91,7 @@ describe("a collection's projection equals the naive model at every block", () =
           seen.push(...readable(state, slice.entries));
           from = slice.next;
           const event = events[begin + page];
-          // A revert below the walk's block ends it with 410, whatever the pages would be.
+          // A revert below the walk's block ends it with 410, so its pages don't matter.
           if (event?.type === "BlocksReverted" && event.ancestor.number < block) return;
           if (event !== undefined) evolve(state, event, begin + page + 1, 0);
         }
@@ -101,7 +101,7 @@ describe("a collection's projection equals the naive model at every block", () =
     );
   });
 
-  test("live, with reads at every step, is as replayed", () => {
+  test("a live projection with reads at every step equals a replay", () => {
     fc.assert(
       fc.property(fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 15 }), (steps) => {
         const { events, transfers, head } = play(steps);
@@ -110,7 +110,7 @@ describe("a collection's projection equals the naive model at every block", () =
           evolve(live, event, i + 1, 0);
           const now = live.end?.number;
           if (now !== undefined) {
-            // Also of blocks to come, which a quiet collection is true at.
+            // Blocks after the head are included. A collection without later transfers is true there as well.
             for (const block of [now, now + 1, Math.max(0, now - 1)]) {
               for (const holders of [false, true]) {
                 const listed = walk(live, block, holders, [3]);
@@ -132,7 +132,7 @@ describe("a collection's projection equals the naive model at every block", () =
     );
   });
 
-  test("applying every event twice changes nothing", () => {
+  test("folding every event twice changes nothing", () => {
     fc.assert(
       fc.property(fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 15 }), (steps) => {
         const { events, head } = play(steps);
@@ -152,13 +152,13 @@ describe("a collection's projection equals the naive model at every block", () =
 });
 
 describe("a collection's stream", () => {
-  test("a gap in versions is refused", () => {
+  test("refuses a gap in versions", () => {
     const state = initialState();
     evolve(state, { type: "IndexingRequested" }, 1, 0);
     expect(() => evolve(state, identified, 3, 0)).toThrow("an event is missing");
   });
 
-  test("a range that does not connect is refused", () => {
+  test("refuses a range that does not follow the last one", () => {
     const state = replay([{ type: "IndexingRequested" }, identified]);
     const event = (fromBlock: number, toBlock: number): NftEvent => ({
       type: "TransfersCommitted",
@@ -172,7 +172,7 @@ describe("a collection's stream", () => {
     evolve(replay([{ type: "IndexingRequested" }, identified]), event(0, 5), 3, 0);
   });
 
-  test("a range of 2^40 ids in one event is counted, cut and paged without being walked", () => {
+  test("counts, cuts and pages a range of 2^40 ids in one event without walking it", () => {
     const transfers: ModelTransfer[] = [
       { kind: TransferKind.range, block: 0, from: 0, to: 1, id: 5n, amount: 2n ** 40n },
       { kind: TransferKind.erc721, block: 0, from: 1, to: 2, id: 10n, amount: 1n },

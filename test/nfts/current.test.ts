@@ -1,4 +1,4 @@
-/** A walk goes on only where as much of the chain is known as where it began. */
+/** A walk continues only on a process that knows at least as much of the chain as the one where it began. */
 import { expect, test } from "bun:test";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { currentCollection } from "../../src/collections/current.ts";
@@ -10,7 +10,7 @@ import { committed, hash, identified } from "./histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };
 
-/** A process that shows `version` of the chain and can read on to `logged`; what it did, in order. */
+/** A process that shows `version` of the chain and can catch up to `logged`. `done` lists its actions in order. */
 function source(version: number, logged: number) {
   const done: string[] = [];
   const chain = {
@@ -32,13 +32,13 @@ function source(version: number, logged: number) {
   return { done, of: { chain, projections: { get, newest: get } as unknown as HotCollections } };
 }
 
-test("who shows less of the chain than the walk's first page reads on before it looks at the collection", async () => {
+test("catches up with the chain version of the walk before it reads the collection", async () => {
   const { done, of } = source(5, 9);
   await currentCollection(of, OF, { block: 10, chainVersion: 7 });
   expect(done).toEqual(["catch up to 7", "read"]);
 });
 
-test("who shows as much, or begins a walk, reads at once", async () => {
+test("reads at once if it knows that version, or if a walk begins", async () => {
   for (const walk of [undefined, { block: 10, chainVersion: 5 }]) {
     const { done, of } = source(5, 9);
     await currentCollection(of, OF, walk);
@@ -46,13 +46,13 @@ test("who shows as much, or begins a walk, reads at once", async () => {
   }
 });
 
-test("where the log does not hold that much, the walk is to be tried again", async () => {
+test("refuses the walk as retryable if the log does not contain that version", async () => {
   const { of } = source(5, 6);
   const walk = currentCollection(of, OF, { block: 10, chainVersion: 7 });
   expect(walk).rejects.toMatchObject({ code: "chain_moved", retryable: true });
 });
 
-test("a page of a collection that is joining is final only as far as the chain is", () => {
+test("marks a page of a joining collection as final only up to the chain's finalized block", () => {
   const header = (number: number) => ({ number, hash: hash(number) });
   const chain = {
     version: 3,
@@ -70,7 +70,7 @@ test("a page of a collection that is joining is final only as far as the chain i
     return [collection.status, walk?.block, finalized];
   };
   evolve(collection, identified, 1, 0);
-  // What a backfill reads is final, though the chain is not followed as far yet.
+  // Blocks read by a backfill are final, even if the chain is not followed that far yet.
   expect(finality(committed(0))).toEqual(["syncing", 0, true]);
   expect(finality(committed(1))).toEqual(["syncing", 1, true]);
   expect(finality({ ...(committed(2) as TransfersCommitted), chainVersion: 3 })).toEqual(["syncing", 2, false]);

@@ -1,4 +1,4 @@
-/** The flag rules: which words fire, which must not, how lists stand above them, and what an airdrop looks like. */
+/** The flag rules: which words match, which must not, how lists override them, and the shape of an airdrop. */
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { type FlagLists, NO_LISTS, parseFlagList } from "../../src/collections/operator-lists.ts";
@@ -32,7 +32,7 @@ describe("words", () => {
     ["Giveaway", "airdrop"],
     ["5,000 USDC Voucher", "reward"],
     ["Reward of $250", "reward"],
-  ])("%s", (words, rule) => {
+  ])("are flagged in %s", (words, rule) => {
     expect(ruleOfWords({ name: words, symbol: "" })).toBe(`name-${rule}`);
     expect(ruleOfWords({ name: "Plain", symbol: words })).toBe(`symbol-${rule}`);
   });
@@ -63,11 +63,11 @@ describe("words", () => {
         "no. 1 com",
       ],
     ].map((words) => [words]),
-  )("%p fires nothing", (words) => {
+  )("are not flagged in %p", (words) => {
     expect(ruleOfWords({ name: words, symbol: words })).toBe("");
   });
 
-  test("a hostile name takes no time", () => {
+  test("handles a hostile name quickly", () => {
     const started = performance.now();
     for (const part of ["1,", "a.", "$1 ", "visit to ", "gift ", "go to to ", "a-", "claim "]) {
       ruleOfWords({ name: part.repeat(128).slice(0, 256), symbol: "" });
@@ -83,13 +83,13 @@ const listing = (spam: boolean, verified: boolean): FlagLists => ({
   isVerified: (chainId, of) => verified && chainId === 1 && of === address,
 });
 
-describe("judgement", () => {
+describe("the decision", () => {
   const judged = (words: string, shape: string, lists: FlagLists) => {
     const { possibleSpam, verifiedCollection, rule } = judge({ ...facts, wordRule: words, shapeRule: shape }, lists);
     return [possibleSpam, verifiedCollection, rule];
   };
 
-  test("no rule, no flag; the operator's word stands above the rules; each list sets its own flag", () => {
+  test("sets no flag without a rule, prefers the operator's list to the rules, and sets each list's own flag", () => {
     expect(judged("", "", NO_LISTS)).toEqual([false, false, ""]);
     expect(judged("name-url", "", NO_LISTS)).toEqual([true, false, "name-url"]);
     expect(judged("name-url", "airdrop-shape", NO_LISTS)).toEqual([true, false, "name-url,airdrop-shape"]);
@@ -104,7 +104,7 @@ describe("a list", () => {
   const checksummed = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
   const lower = checksummed.toLowerCase() as Address;
 
-  test("takes addresses of all chains or of one, comments, blank lines, either case and any line ending", () => {
+  test("accepts addresses for all chains or one, comments, blank lines, either case and any line ending", () => {
     const text = `\ufeff# known\r\n\r\n${checksummed}  # apes\r\nBSC Testnet , 0x${"AB".repeat(20)}\r0x89,${lower.toUpperCase().replace("0X", "0x")}\n`;
     const { list, problems } = parseFlagList(text);
     expect(problems).toEqual([]);
@@ -114,7 +114,7 @@ describe("a list", () => {
     expect(parseFlagList("").list.size).toBe(0);
   });
 
-  test("says what is wrong with which line, of the first ones", () => {
+  test("reports the errors of the first wrong lines with their numbers", () => {
     const wrong = checksummed.replace("BC4C", "bC4C");
     const { problems } = parseFlagList(`${lower}\n0x12\nmars,${lower}\n${wrong}\n${lower},eth\neth,\n1 ${lower}`);
     expect(problems.map((problem) => problem.slice(0, 7))).toEqual([2, 3, 4, 5, 6, 7].map((line) => `line ${line}:`));
@@ -140,16 +140,16 @@ describe("the shape of an airdrop", () => {
     }));
 
   test.each([["ERC-721", TransferKind.erc721] as const, ["ERC-1155", TransferKind.erc1155] as const])(
-    "%s",
+    "is recognised for %s",
     async (_, kind) => {
       const shaped = (transfers: readonly ModelTransfer[]) => isAirdropShaped(ledgerOf(transfers));
       expect(await shaped(drop(400, 100, kind))).toBe(true);
-      // Few of them, or no faster than people mint for themselves.
+      // Too few receivers, or a pace that ordinary mints reach.
       expect(await shaped(drop(150, 150, kind))).toBe(false);
       expect(await shaped(drop(400, 20, kind))).toBe(false);
-      // All to a few, as a batch mint of a team.
+      // Many tokens to a few accounts, like a batch mint for a team.
       expect(await shaped(drop(400, 100, kind).map((t) => ({ ...t, to: 1 + (t.to % 5) })))).toBe(false);
-      // Traded since.
+      // Tokens that were traded afterwards.
       const sold = drop(400, 100, kind)
         .slice(0, 40)
         .map((t) => ({ ...t, block: 9, from: t.to, to: 1_000 + t.to }));
@@ -157,7 +157,7 @@ describe("the shape of an airdrop", () => {
     },
   );
 
-  test("a long history is looked at in slices", async () => {
+  test("is searched for in slices in a long history", async () => {
     const all = drop(140_000, 100, TransferKind.erc1155);
     const ledger = new Ledger();
     for (let at = 0; at < all.length; at += 500) ledger.apply(decodeTransfers(columnsOf(all.slice(at, at + 500))));
@@ -166,7 +166,7 @@ describe("the shape of an airdrop", () => {
     expect(turns).toBeGreaterThanOrEqual(4);
   });
 
-  test("an id range to one receiver is none", async () => {
+  test("is not seen in an id range to one receiver", async () => {
     expect(
       await isAirdropShaped(ledgerOf([{ kind: TransferKind.range, block: 0, from: 0, to: 1, id: 0n, amount: 900n }])),
     ).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * Counting and finding entries in listings of many chunks of rows: burns in long runs and at random, re-mints, id ranges
- * and reorgs; at sampled blocks every count, place and walk equals the naive model.
+ * Counting and finding entries in listings of many chunks of rows, with burns in long runs and at random, re-mints, id
+ * ranges and reorgs. At sampled blocks every count, position and walk equals the naive model.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -12,18 +12,18 @@ import { countEntries, positionAfter } from "../../src/ledger/places.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const TOKENS = GAP_CHUNK_ROWS * 3 + 100;
 const { erc721, erc1155, range } = TransferKind;
 
-/** What a block does to the ids from `first` on. */
+/** The change of one block to the ids from `first`. */
 interface Stroke {
   readonly burn: boolean;
   readonly first: number;
   readonly count: number;
-  /** Every so many ids. */
+  /** Distance between changed ids. */
   readonly step: number;
 }
 
@@ -49,7 +49,7 @@ const mints: { readonly [shape: string]: () => Omit<ModelTransfer, "block">[] } 
 describe.each(Object.keys(mints))("%s", (shape) => {
   const isAmount = shape === "amounts";
 
-  /** Transfers of one block that burn what lives, or mint again what is burned. */
+  /** Transfers of one block that burn existing tokens, or mint burned tokens again. */
   function play(owners: Map<bigint, number>, { burn, first, count, step }: Stroke, block: number): ModelTransfer[] {
     const transfers: ModelTransfer[] = [];
     const kind = isAmount ? erc1155 : erc721;
@@ -63,7 +63,7 @@ describe.each(Object.keys(mints))("%s", (shape) => {
     return transfers;
   }
 
-  test("counts, places and walks equal the naive model", () => {
+  test("counts, positions and walks equal the naive model", () => {
     const property = fc.property(fc.array(stroke, { minLength: 1, maxLength: 6 }), fc.nat(5), (strokes, reverted) => {
       const owners = new Map<bigint, number>();
       const minted = mints[shape]!().map((transfer) => ({ ...transfer, block: 0 }));
@@ -80,7 +80,7 @@ describe.each(Object.keys(mints))("%s", (shape) => {
         transfers = [...transfers, ...fresh];
         history.push(new Map(owners));
       }
-      // The last blocks are taken back, and something else is done in their place.
+      // The last blocks are reverted and replaced by other changes.
       const ancestor = Math.max(0, strokes.length - reverted);
       ledger.revert(ancestor);
       const last = ancestor + 1;
@@ -105,11 +105,11 @@ describe.each(Object.keys(mints))("%s", (shape) => {
   }, 20_000);
 });
 
-describe("a token that moves all the time", () => {
+describe("a token that moves in every block", () => {
   const MOVES = 60_000;
   const moves = (kind: TransferKind): ModelTransfer[] =>
     Array.from({ length: MOVES }, (_, block) => {
-      // Back and forth; amounts are minted and burned beside one that stays.
+      // To and fro. Amounts are minted and burned beside one that stays.
       const [from, to] =
         kind === erc1155
           ? [
@@ -126,7 +126,7 @@ describe("a token that moves all the time", () => {
   test.each([
     ["of one owner", erc721],
     ["of amounts", erc1155],
-  ] as const)("%s is listed as of the middle at once", (_what, kind) => {
+  ] as const)("%s is listed quickly at a block in the middle", (_what, kind) => {
     const ledger = new Ledger();
     ledger.apply(decodeTransfers(columnsOf([{ kind, block: 0, from: 0, to: 1, id: 7n, amount: 1n }, ...moves(kind)])));
     const started = performance.now();
@@ -135,7 +135,7 @@ describe("a token that moves all the time", () => {
       expect(entries.map(({ id, block }) => [id, block])).toEqual([[7, kind === erc1155 && holders ? 0 : MOVES / 2]]);
       expect(countEntries(ledger, MOVES / 2, holders)).toBe(1);
     }
-    // Walking it anew at each entry would take a minute.
+    // To walk the history again at each entry would take a minute.
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 });

@@ -1,4 +1,4 @@
-/** Random histories of every kind of transfer with reorgs, as events and as what survives of them. */
+/** Random histories of every kind of transfer with reorgs, as events and as the transfers that survive them. */
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -16,7 +16,7 @@ export const identified: ContractIdentified = {
   block: 0,
 };
 
-/** The mint of a token of the block's own number. */
+/** An event that mints a token with the block's number as its id. */
 export const committed = (block: number): NftEvent => ({
   type: "TransfersCommitted",
   fromBlock: block,
@@ -29,7 +29,7 @@ export const committed = (block: number): NftEvent => ({
 const LARGE_IDS = [0n, 1n, 2n ** 32n, 2n ** 64n - 1n, 2n ** 64n, 2n ** 255n + 7n, 2n ** 256n - 1n];
 const LARGE_AMOUNTS = [2n ** 53n, 2n ** 63n, 2n ** 64n - 2n ** 32n, 2n ** 64n, 2n ** 200n];
 
-/** A step of a history: transfers of one block, or a revert to a block some way back. */
+/** A step of a history: the transfers of one block, or a revert of some blocks. */
 export type Step = { transfers: Omit<ModelTransfer, "block">[] } | { back: number };
 
 const owner = fc.integer({ min: 0, max: 5 });
@@ -67,7 +67,7 @@ export const stepOf = (transfer: fc.Arbitrary<Omit<ModelTransfer, "block">>): fc
     { weight: 1, arbitrary: fc.record({ back: fc.integer({ min: 0, max: 6 }) }) },
   );
 
-/** Plays steps into a state; returns events and the surviving transfers. */
+/** Turns steps into events. Returns the events and the surviving transfers. */
 export function play(steps: readonly Step[]): { events: NftEvent[]; transfers: ModelTransfer[]; head: number } {
   const events: NftEvent[] = [{ type: "IndexingRequested" }, identified];
   let transfers: ModelTransfer[] = [];
@@ -83,7 +83,7 @@ export function play(steps: readonly Step[]): { events: NftEvent[]; transfers: M
     }
     const block = head + 1;
     const added = step.transfers.map((t) => ({ ...t, block }));
-    // A reorg can only replace what a contract can do at once; ids of a range stay below 2^256.
+    // A contract may do the same in several branches. The ids of a range stay below 2^256.
     transfers.push(...added);
     events.push({
       type: "TransfersCommitted",

@@ -1,6 +1,7 @@
 /**
- * Listings of holders that have to be counted first: in slices between which others have their turn, once however many
- * wait for the same, and true at their block whatever is folded, reverted or mined meanwhile. Real log, route and fold.
+ * Listings of holders that must be counted first. Counting runs in slices with event-loop turns between them, once for
+ * any number of concurrent requests, and its result is true at its block despite new events, reverts and blocks
+ * meanwhile. The log, the route and the fold are real.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
@@ -24,7 +25,7 @@ import { temporaryLogUrl } from "../support/service.ts";
 import { hash, identified } from "./histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const address = `0x${"be".repeat(20)}` as Address;
@@ -32,7 +33,7 @@ const BLOCKS = 300;
 const PER_BLOCK = 40;
 const { erc721, erc1155, range } = TransferKind;
 
-/** Numbers below `below`, the same ones for a seed. */
+/** A generator of numbers below `below`. The same seed gives the same numbers. */
 function numbers(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {
@@ -55,7 +56,7 @@ const amounts: Make = (draw, block) => {
   const to = draw(9) === 0 ? 0 : 1 + draw(OWNERS);
   return { kind: erc1155, block, from, to, id: BigInt(draw(200)), amount: BigInt(1 + draw(3)) };
 };
-/** What each kind of collection's history is made of; ids of the range move on among the others. */
+/** The transfers in the history of each kind of collection. Ids of the range move among the others. */
 const shapes: { readonly [what: string]: { readonly make: Make; readonly isRanged: boolean } } = {
   "tokens of one owner": { make: singles, isRanged: false },
   amounts: { make: amounts, isRanged: false },
@@ -98,7 +99,7 @@ const history = (transfers: readonly ModelTransfer[]): NftEvent[] => [
   { type: "IndexingCompleted", block: BLOCKS, hash: hash(BLOCKS) },
 ];
 
-/** Runs `each` in every turn of the event loop until the promise is settled; how many turns that took. */
+/** Calls `each` in every turn of the event loop until the promise settles. Returns the number of turns. */
 async function turnsUntil(promise: Promise<unknown>, each: (turn: number) => void = () => {}): Promise<number> {
   let isSettled = false;
   const settled = () => {
@@ -119,7 +120,7 @@ afterAll(async () => {
   await log.close();
 });
 
-/** The route over the real log, on a chain that stands still. */
+/** The route over the real log, on a chain with a fixed head. */
 async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[]) {
   await log.append({ stream: nftStream(chainId, address), events: history(transfers), expectedVersion: 0 });
   await projections.get(chainId, address);
@@ -157,11 +158,11 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
   };
 }
 
-describe("asked for over the route", () => {
+describe("a count of holders over the route", () => {
   const transfers = transfersOf(shapes["amounts"] as Shape, 1, 0, BLOCKS);
   const truth = (block: number) => modelListing(transfers, block, true);
 
-  test("a count and a range leave others their turn, and are the naive model's", async () => {
+  test("and a range leave event-loop turns to other work, and equal the naive model", async () => {
     const get = await routeOf(1, transfers);
     const asked = get("disable_total=false&as_of_block=290");
     expect(await turnsUntil(asked)).toBeGreaterThan(5);
@@ -174,18 +175,18 @@ describe("asked for over the route", () => {
     expect(ids).toEqual(listed.slice(begin, begin + 100).map(({ id }) => id));
   });
 
-  test("of one block once, however many ask for it", async () => {
+  test("of one block is made once for any number of requests", async () => {
     const get = await routeOf(137, transfers);
     const alone = await turnsUntil(get("disable_total=false&as_of_block=250"));
     const many = Array.from({ length: 20 }, (_, i) => get(`totalRanges=20&range=${i}&limit=500&as_of_block=251`));
     expect(await turnsUntil(Promise.all(many))).toBeLessThan(alone * 2);
     const results = (await Promise.all(many)).flatMap(({ result }) => result);
     expect(results.length).toBe(truth(251).length);
-    // Counted before: at once.
+    // The count is known, so the answer comes at once.
     expect(await turnsUntil(get("disable_total=false&as_of_block=251"))).toBeLessThan(3);
   });
 
-  test("and what it leaves in memory counts as memory", async () => {
+  test("adds the memory of its index to the collection's bytes", async () => {
     const ranged = transfersOf(shapes["tokens of one owner, many from an id range"] as Shape, 1, 0, BLOCKS);
     const get = await routeOf(56, ranged);
     const { ledger } = await projections.get(56, address);
@@ -202,7 +203,7 @@ describe("asked for over the route", () => {
     expect(ledger.pairIndexes.bytes).toBe(0);
   });
 
-  test("of too many blocks at once are refused, and the others answered", async () => {
+  test("is refused if too many blocks are being counted at once, and the other requests are answered", async () => {
     const source = sourceOf(replay(transfers), branchOf(0));
     const asked = Array.from({ length: 30 }, (_, i) => planOf(source, { withTotal: true, asOfBlock: 100 + i }));
     const outcomes = await Promise.allSettled(asked);
@@ -219,12 +220,12 @@ describe("asked for over the route", () => {
   });
 });
 
-/** A chain that shows a branch: blocks of another are not canonical. */
+/** A chain that shows one branch. Blocks of other branches are not canonical. */
 function branchOf(fork: number) {
   const chain = {
     version: 0,
     fork,
-    /** Blocks below it are the same on all branches. */
+    /** Lower blocks are the same on all branches. */
     forkedAt: 0,
     number: BLOCKS,
     head: (): BlockRef => ({ number: chain.number, hash: chain.headerOf(chain.number) }),
@@ -255,12 +256,12 @@ function replay(transfers: readonly ModelTransfer[]): Collection {
   return state;
 }
 
-describe.each(Object.keys(shapes))("%s", (what) => {
+describe.each(Object.keys(shapes))("a listing of %s", (what) => {
   const shape = shapes[what] as Shape;
   const transfers = transfersOf(shape, 7, 0, BLOCKS);
   const BLOCK = 200;
 
-  test("stay the snapshot's while the history goes on and forks above it", async () => {
+  test("keeps the snapshot of its block while the history grows and forks above it", async () => {
     const collection = replay(transfers);
     const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
     const asked = planOf(sourceOf(collection, branchOf(0)), {
@@ -281,7 +282,7 @@ describe.each(Object.keys(shapes))("%s", (what) => {
     expect(plan.walk?.total).toBe(truth.length);
     const begin = Math.floor((2 * truth.length) / 3);
     expect(readable(collection, plan.entries)).toEqual(truth.slice(begin, begin + 100));
-    // Every place that the index leads to, on the history as it is by now.
+    // Every position in the index, read from the present history.
     for (let skip = 0; skip <= truth.length; skip += 37) {
       const from = positionAfter(collection.ledger, BLOCK, true, skip);
       const slice = from && readSlice(collection.ledger, { block: BLOCK, holders: true, from, limit: 1 });
@@ -290,7 +291,7 @@ describe.each(Object.keys(shapes))("%s", (what) => {
     expect(countEntries(collection.ledger, BLOCK, true)).toBe(truth.length);
   });
 
-  test("begin anew where a fork takes the block, and are the new branch's", async () => {
+  test("starts again when a fork orphans its block, and shows the new branch", async () => {
     const collection = replay(transfers);
     const chain = branchOf(0);
     const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
@@ -315,8 +316,8 @@ describe.each(Object.keys(shapes))("%s", (what) => {
   });
 });
 
-describe("a page beyond much that was given away", () => {
-  /** Ten thousand holdings that came and went, one token that went through as many hands, and few who hold something. */
+describe("a page after many holdings that were given away", () => {
+  /** Ten thousand holdings that were minted and burned, one token with as many owners, and a few present holdings. */
   const gone = Array.from({ length: 10_000 }, (_, i): ModelTransfer[] => {
     const block = 1 + Math.floor(i / 100);
     const person = 2 + i;
@@ -332,7 +333,7 @@ describe("a page beyond much that was given away", () => {
   const transfers = [...gone, ...held];
   const truth = modelListing(transfers, BLOCKS, true);
 
-  test("is made in turns, while the history goes on", async () => {
+  test("is read in slices while the history grows", async () => {
     const collection = replay(transfers);
     const asked = planOf(sourceOf(collection, branchOf(0)), { asOfBlock: BLOCKS });
     const turns = await turnsUntil(asked, (turn) => {
@@ -349,7 +350,7 @@ describe("a page beyond much that was given away", () => {
     expect(readable(collection, (await asked).entries)).toEqual(truth.slice(0, 100));
   });
 
-  test("goes on by its cursor, and begins anew where a fork takes its block", async () => {
+  test("continues by its cursor, and starts again when a fork orphans its block", async () => {
     const collection = replay(transfers);
     const source = sourceOf(collection, branchOf(0));
     const { walk, next } = await planOf(source, {});
@@ -377,7 +378,7 @@ describe("a page beyond much that was given away", () => {
     expect(readable(collection, plan.entries)).toEqual(after.slice(0, 100));
   });
 
-  test("is of the branch that both show where a fork is in the collection before it is on the chain", async () => {
+  test("waits until chain and collection show the same branch if the collection reverts first", async () => {
     const collection = replay(transfers);
     const chain = branchOf(0);
     const ancestor = BLOCKS - 200;
@@ -398,8 +399,8 @@ describe("a page beyond much that was given away", () => {
   });
 });
 
-describe("a page of tokens with a long history, as of long ago", () => {
-  /** A token of each kind that goes to and fro, and some that do not. */
+describe("a page of tokens with a long history at an early block", () => {
+  /** One token of each kind that moves to and fro, and some that don't move. */
   const moves = Array.from({ length: 100_000 }, (_, i): ModelTransfer[] => {
     const block = 2 + Math.floor(i / 1_000);
     const [from, to] = i % 2 === 0 ? [1, 2] : [2, 1];
@@ -415,7 +416,7 @@ describe("a page of tokens with a long history, as of long ago", () => {
   const transfers = [...minted, ...moves];
   const collection = replay(transfers);
 
-  test("is made in turns, at once the second time, and again where a fork takes its block", async () => {
+  test("is read in slices the first time, at once the second time, and again after a fork orphans its block", async () => {
     const chain = branchOf(0);
     const source = sourceOf(collection, chain);
     const asked = planOf(source, { holders: false, asOfBlock: 1 });
@@ -431,7 +432,7 @@ describe("a page of tokens with a long history, as of long ago", () => {
       false,
     );
     expect(readable(collection, (await later).entries)).toEqual(half.slice(20));
-    // Those that nobody transferred are there at once in any case.
+    // Tokens without a transfer are read at once in any case.
     expect(await turnsUntil(planOf(source, { holders: false }))).toBeLessThan(2);
 
     evolve(
@@ -466,8 +467,10 @@ describe("a page of tokens with a long history, as of long ago", () => {
   });
 });
 
-describe("a range of tokens with a long history, as of long ago", () => {
-  /** One token that goes to and fro, among some of which a few were burned: where a range begins is looked for. */
+describe("a range of tokens with a long history at an early block", () => {
+  /**
+   * One token that moves to and fro, among tokens of which some were burned. So the start of a range must be searched.
+   */
   const minted = Array.from({ length: 40 }, (_, i): ModelTransfer[] => [
     { kind: erc721, block: 1, from: 0, to: 1, id: BigInt(i), amount: 1n },
     ...(i % 5 === 4 ? [{ kind: erc721, block: 1, from: 1, to: 0, id: BigInt(i), amount: 1n }] : []),
@@ -477,7 +480,7 @@ describe("a range of tokens with a long history, as of long ago", () => {
     return { kind: erc721, block: 2 + Math.floor(i / 1_000), from, to, id: 1n, amount: 1n };
   });
 
-  test("begins in turns, and at once the second time", async () => {
+  test("is found in slices the first time, and at once the second time", async () => {
     const source = sourceOf(replay([...minted, ...moves]), branchOf(0));
     const truth = modelListing(minted, 1, false);
     const ask = () => planOf(source, { holders: false, asOfBlock: 1, part: { range: 1, totalRanges: 2 } });
@@ -494,11 +497,11 @@ describe("a range of tokens with a long history, as of long ago", () => {
   });
 });
 
-describe("meanwhile", () => {
+describe("during a count", () => {
   const shape = shapes["amounts"] as Shape;
   const transfers = transfersOf(shape, 3, 0, BLOCKS);
 
-  test("the collection has nothing in the blocks that a fork took: the page is of the branch that is shown", async () => {
+  test("a fork of blocks without transfers moves the page to the new branch", async () => {
     const collection = replay(transfers);
     const chain = branchOf(0);
     chain.number = BLOCKS + 10;
@@ -510,7 +513,7 @@ describe("meanwhile", () => {
     expect(plan.walk).toMatchObject({ block: BLOCKS + 10, hash: forked(BLOCKS + 10, 1), chainVersion: 1 });
   });
 
-  test("the head falls below the block: the page is of the new head, not refused", async () => {
+  test("a head that falls below the page's block moves the page to the new head", async () => {
     const collection = replay(transfers);
     const chain = branchOf(0);
     const asked = planOf(sourceOf(collection, chain), { withTotal: true, part: { range: 1, totalRanges: 2 } });
@@ -524,7 +527,7 @@ describe("meanwhile", () => {
     expect(walk).toMatchObject({ block: BLOCKS - 7, total: modelListing(transfers, BLOCKS - 7, true).length });
   });
 
-  test("the chain takes the block back all the time: the request ends all the same, and what it says is true", async () => {
+  test("reverts of the block in every turn do not keep the request from ending with a true answer", async () => {
     const collection = replay(transfers);
     const append = (event: NftEvent) => evolve(collection, event, collection.version + 1, 0);
     let truth = transfers;
@@ -542,7 +545,7 @@ describe("meanwhile", () => {
     expect((await asked).walk?.total).toBe(modelListing(truth, BLOCKS - 1, true).length);
   });
 
-  test("a page that may be given again is held against what its snapshot was decided by", async () => {
+  test("a later event does not raise the version by which the page is cached", async () => {
     const collection = replay(transfers);
     const before = collection.version;
     const asked = planOf(sourceOf(collection, branchOf(0)), { withTotal: true, asOfBlock: BLOCKS - 9 });
@@ -561,7 +564,7 @@ describe("meanwhile", () => {
 });
 
 describe.each(Object.keys(shapes))("a sample of %s", (what) => {
-  test("is of holdings, and walks no listing for it", () => {
+  test("contains only true holdings, and builds no index", () => {
     const transfers = transfersOf(shapes[what] as Shape, 21, 0, BLOCKS);
     const collection = replay(transfers);
     const draw = numbers(5);

@@ -1,6 +1,6 @@
 /**
- * Histories longer than a chunk of a table and than the entries a balance is made of, with reorgs that take back more
- * than a chunk, and slack given back in between: at sampled blocks every listing equals the naive model.
+ * Histories longer than a chunk of a table and longer than the entries that make up a balance, with reorgs of more than
+ * a chunk, and slack memory freed in between. At sampled blocks every listing equals the naive model.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -12,13 +12,13 @@ import { START } from "../../src/ledger/rows.ts";
 import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const PER_BLOCK = 40;
 const BLOCKS = Math.ceil((CHUNK_ROWS * 1.5) / PER_BLOCK);
 
-/** Numbers below `below`, the same ones for a seed. */
+/** A generator of numbers below `below`. The same seed gives the same numbers. */
 function numbers(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {
@@ -29,7 +29,10 @@ function numbers(seed: number): (below: number) => number {
 
 type Make = (draw: (below: number) => number, owners: Map<string, number>) => Omit<ModelTransfer, "block">;
 
-/** Mints of ids in order, transfers by the owner, burns, mints again, and now and then by somebody who owns nothing. */
+/**
+ * Mints of ids in order, transfers by the owner, burns, re-mints, and sometimes a transfer by an account without
+ * tokens.
+ */
 const singles =
   (idOf: (n: number) => bigint): Make =>
   (draw, owners) => {
@@ -65,7 +68,7 @@ const shapes: { readonly [what: string]: Make } = {
   "both kinds": both,
 };
 
-test("a contract of both kinds is listed whose amounts have a far longer history than its single tokens", () => {
+test("lists a contract of both kinds if the history of its amounts is far longer than that of its single tokens", () => {
   const single = { kind: TransferKind.erc721, block: 0, from: 0, to: 1, id: 7n, amount: 1n };
   const moves = Array.from({ length: CHUNK_ROWS + 10 }, (_, i): ModelTransfer => {
     const [from, to] = i === 0 ? [0, 1] : [1 + ((i + 1) % 2), 1 + (i % 2)];
@@ -106,7 +109,7 @@ describe.each(Object.keys(shapes))("a long history of %s", (shape) => {
     }));
   }
 
-  test("is the naive model's, with a reorg over a chunk's border and another history in its place", () => {
+  test("equals the naive model after a reorg across the border of a chunk, with a new history after it", () => {
     const property = fc.property(
       fc.nat(),
       fc.integer({ min: 1, max: BLOCKS - 1 }),
@@ -136,7 +139,7 @@ describe.each(Object.keys(shapes))("a long history of %s", (shape) => {
     fc.assert(property, { numRuns: 3 });
   });
 
-  test("folded in slices, shows between any two of them what it showed before, and ends the same", () => {
+  test("shows the state before an event between any two slices of its fold, and ends in the same state", () => {
     const [seed, early, late] = [11, 100, 130];
     const before = blocksOf(seed, 0, early);
     const after = blocksOf(seed + 1, early + 1, late);

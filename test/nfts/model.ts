@@ -1,6 +1,6 @@
 /**
- * A naive model of a collection: every transfer kept as an object, every question answered by replaying them all. What
- * the columns say must equal what this says.
+ * A naive model of a collection: it keeps every transfer as an object and answers every question by a replay of all.
+ * The columns of the projection must give the same answers.
  */
 import type { Collection } from "../../src/collections/collection.ts";
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
@@ -20,16 +20,16 @@ export interface ModelTransfer {
 export interface ModelEntry {
   kind: TransferKind;
   id: string;
-  /** -1: several. */
+  /** Index of the owner. -1: several. */
   owner: number;
   amount: string;
   block: number;
   blockMinted: number;
-  /** -1: none. */
+  /** Index of the minter. -1: none. */
   minter: number;
 }
 
-/** Entries of a listing as the model has them. */
+/** Entries of a listing in the form of the model. */
 export function readable({ ledger }: Pick<Collection, "ledger">, entries: readonly Entry[]): ModelEntry[] {
   const name = (index: number) => (index < 0 ? -1 : Number(ledger.addresses.hex(index)));
   return entries.map((entry) => ({
@@ -47,7 +47,7 @@ export function addressBytes(n: number): Uint8Array {
   return bytes;
 }
 
-/** Columns of transfers, as the decoder makes them. */
+/** Encodes transfers as columns, as the decoder does. */
 export function columnsOf(transfers: readonly ModelTransfer[]): Uint8Array {
   const dictionary = [...new Set(transfers.flatMap((t) => [t.from, t.to]))];
   const addresses = new Uint8Array(dictionary.length * 20);

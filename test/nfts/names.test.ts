@@ -1,10 +1,10 @@
-/** Names of contracts that have none: the operator's file, and the few that ship with the service. */
+/** Names for contracts that return none: the operator's file, and a few that ship with the service. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { KNOWN_NAMES, knownName, parseNameList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const APES = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
@@ -12,7 +12,7 @@ const lower = APES.toLowerCase() as Address;
 const other = `0x${"ab".repeat(20)}` as Address;
 
 describe("a list of names", () => {
-  test("takes a chain, an address, a name and a symbol; the first and the last may be left out", () => {
+  test("accepts a chain, an address, a name and a symbol, of which chain and symbol are optional", () => {
     const text = `\ufeff# known\r\n\r\n${APES}, Bored Apes , BAYC\r\n0x89,${lower},Apes on Polygon\n${other},Punk #1`;
     const { list, problems } = parseNameList(text);
     expect(problems).toEqual([]);
@@ -25,12 +25,12 @@ describe("a list of names", () => {
     expect(list.find(1, `0x${"cd".repeat(20)}` as Address)).toBeUndefined();
   });
 
-  test("takes what holds a comma in quotes, as spreadsheets write it", () => {
+  test("accepts quoted values with commas, as spreadsheets write them", () => {
     const { list, problems } = parseNameList(`${other},"Apes, ""bored"" ones","A,B"`);
     expect([problems, list.find(1, other)]).toEqual([[], { name: 'Apes, "bored" ones', symbol: "A,B" }]);
   });
 
-  test("says what is wrong with which line", () => {
+  test("reports the errors of wrong lines with their numbers", () => {
     const lines = [
       `${lower}`,
       `mars,${lower},Apes`,
@@ -48,7 +48,7 @@ describe("a list of names", () => {
   });
 });
 
-test("each name that ships has a source", () => {
+test("every shipped name cites a source", () => {
   expect(knownName(1, "0xb47e3cd837ddf8e4c57f05d70ab865de6e193bbb" as Address)?.name).toBe("CryptoPunks");
   expect(knownName(1, "0x57f1887a8bf19b14fc0df6fd9b2acc9af147ea85" as Address)?.symbol).toBe("ENS");
   expect(knownName(137, "0x57f1887a8bf19b14fc0df6fd9b2acc9af147ea85" as Address)).toBeUndefined();

@@ -1,4 +1,6 @@
-/** Many cold collections asked for at once, over a real log: a few are read at a time, and all of them come. */
+/**
+ * Many cold collections requested at once, over a real log: a few are hydrated at a time, and all of them are answered.
+ */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -11,7 +13,7 @@ import { temporaryLogUrl } from "../support/service.ts";
 import { committed, identified } from "./histories.ts";
 import { columnsOf } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const COUNT = 60;
@@ -22,7 +24,7 @@ afterAll(() => log.close());
 
 const address = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
 
-/** The log, and how often it was read. */
+/** The log, with a count of its reads. */
 function countedLog(): { log: EventLog; reads: () => number } {
   let reads = 0;
   const counted = {
@@ -36,7 +38,7 @@ function countedLog(): { log: EventLog; reads: () => number } {
   return { log: counted, reads: () => reads };
 }
 
-test("what is half read is bounded, whatever is asked for", async () => {
+test("bounds the number of collections in hydration, whatever is requested", async () => {
   const history: NftEvent[] = [{ type: "IndexingRequested" }, identified];
   for (let block = 0; block < EVENTS; block++) history.push(committed(block));
   const appends = Array.from({ length: COUNT }, (_, index) => ({
@@ -54,7 +56,7 @@ test("what is half read is bounded, whatever is asked for", async () => {
     read: async (stream: StreamName, options: { from?: number }) => {
       reading.add(stream);
       most = Math.max(most, reading.size);
-      // An event a read: each hydration takes many turns.
+      // One event per read, so that each hydration takes many turns.
       const page = await log.read(stream, { ...options, limit: 1 });
       if (page.length === 0) reading.delete(stream);
       return page;
@@ -68,7 +70,7 @@ test("what is half read is bounded, whatever is asked for", async () => {
   await projections.close();
 });
 
-test("a collection larger than all the room there is is held until another one is wanted", async () => {
+test("keeps a collection larger than the whole memory bound until another is requested", async () => {
   const one = address(COUNT);
   const history: NftEvent[] = [{ type: "IndexingRequested" }, identified, committed(0)];
   for (const index of [COUNT, COUNT + 1]) {
@@ -85,7 +87,7 @@ test("a collection larger than all the room there is is held until another one i
   await projections.close();
 });
 
-test("a collection that grows takes more of the room there is, and others make way for it", async () => {
+test("counts the growth of a collection and evicts others for it", async () => {
   const [small, large] = [address(COUNT + 2), address(COUNT + 3)];
   const transfers = columnsOf(
     Array.from({ length: 5_000 }, (_, i) => ({
@@ -115,7 +117,7 @@ test("a collection that grows takes more of the room there is, and others make w
   await projections.close();
 });
 
-/** A hot collection, and how often its log is read. */
+/** A hot collection, with a count of the reads of its log. */
 async function hotCollection(one: Address) {
   const stream = nftStream(1, one);
   await log.append({ stream, events: [{ type: "IndexingRequested" }, identified, committed(0)], expectedVersion: 0 });
@@ -126,7 +128,7 @@ async function hotCollection(one: Address) {
   return { stream, projections, collection, reads: () => counted.reads() - before };
 }
 
-test("what this process appends to a collection in memory is folded without being read back", async () => {
+test("folds the events that this process appends without reading them back", async () => {
   const one = address(COUNT + 4);
   const { stream, projections, collection, reads } = await hotCollection(one);
   for (let block = 1; block <= 20; block += 2) {
@@ -137,7 +139,7 @@ test("what this process appends to a collection in memory is folded without bein
   await projections.close();
 });
 
-test("what another process appended in between is read, and what follows it is not folded before it", async () => {
+test("reads the events that another process appended in between, and folds all in order", async () => {
   const one = address(COUNT + 5);
   const { stream, projections, collection, reads } = await hotCollection(one);
   const other = await openLog(url, systemClock, silentLogger);
@@ -153,10 +155,10 @@ test("what another process appended in between is read, and what follows it is n
   await Promise.all([projections.close(), other.close()]);
 });
 
-test("a fold that falls behind by megabytes does not keep them: it reads the log", async () => {
+test("discards megabytes of events that wait for a slow fold, and reads them from the log", async () => {
   const one = address(COUNT + 6);
   const { stream, projections, collection, reads } = await hotCollection(one);
-  // 512 KB each, in one append: nothing is folded in between.
+  // 512 KB each in one append, so no event is folded in between.
   const large = (block: number): NftEvent => ({
     ...(committed(block) as TransfersCommitted),
     count: 16_000,
@@ -175,7 +177,7 @@ test("a fold that falls behind by megabytes does not keep them: it reads the log
   await projections.close();
 });
 
-test("what one block brings to many collections is folded one by one, with turns for others in between", async () => {
+test("folds the events of one block in many collections one by one, with event-loop turns in between", async () => {
   const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
   const indexes = Array.from({ length: COUNT }, (_, index) => 200 + index);
   const append = (events: NftEvent[], expectedVersion: number) =>

@@ -1,4 +1,4 @@
-/** Id ranges (ERC-2309) by a contract that means harm: a few bytes an event may stand for a hundred thousand transfers. */
+/** Hostile id ranges (ERC-2309): an event of a few bytes may stand for a hundred thousand transfers. */
 import { expect, test } from "bun:test";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
@@ -10,7 +10,7 @@ import { columnsOf } from "./model.ts";
 
 const LENGTH = 100_000n;
 
-/** The same ids moved to and fro, `count` times in a block. */
+/** Moves the same ids to and fro, `count` times in a block. */
 const toAndFro = (block: number, count: number) =>
   decodeTransfers(
     columnsOf(
@@ -25,7 +25,7 @@ const toAndFro = (block: number, count: number) =>
     ),
   );
 
-test("ranges over known ids are followed as far as they may cost, and counted beyond", () => {
+test("follows ranges over known ids up to a bound, and only counts the rest as anomalies", () => {
   const ledger = new Ledger();
   ledger.apply(toAndFro(0, 1));
   expect([ledger.owners.count, countEntries(ledger, 0, false)]).toEqual([0, 100_000]);
@@ -37,13 +37,13 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   expect(ledger.anomalies).toBeGreaterThanOrEqual(anomalies + 496);
   expect(ledger.bytes).toBeLessThan(64 * 1024 * 1024);
 
-  // What is looked through for each is kept by block.
+  // The range index keeps an entry per block.
   const before = ledger.bytes;
   for (let block = 3; block < 3_003; block++) ledger.apply(toAndFro(block, 1));
   expect(ledger.bytes).toBeGreaterThan(before + 1_000 * 8);
   ledger.revert(2);
 
-  // What a reorg takes back can be had again, also after a snapshot.
+  // A reorg gives back its share of the bound, also after a snapshot.
   ledger.revert(1);
   expect(ledger.owners.count).toBe(600_000);
   const writer = new StateWriter();
@@ -54,7 +54,7 @@ test("ranges over known ids are followed as far as they may cost, and counted be
   expect(restored.owners.count).toBe(1_000_000);
 });
 
-test("each is some slices of its own, none of many ids", () => {
+test("folds each range in slices of its own, none of which covers many ids", () => {
   const ledger = new Ledger();
   ledger.apply(toAndFro(0, 1));
   let [slices, most, before] = [0, 0, ledger.owners.count];
@@ -67,7 +67,7 @@ test("each is some slices of its own, none of many ids", () => {
   expect(most).toBeLessThanOrEqual(4_096);
 });
 
-test("of many the newest are taken back, whatever the order of their ids", () => {
+test("reverts the newest of many ranges, in any order of their ids", () => {
   const ledger = new Ledger();
   const count = 100_000;
   for (let from = 0; from < count; from += 10_000) {
@@ -88,7 +88,7 @@ test("of many the newest are taken back, whatever the order of their ids", () =>
   }
 });
 
-test("a page that is read in slices holds an id whose slot was another's before a reorg above its block", () => {
+test("reads a page in slices correctly although a reorg above its block gives a slot to another id", () => {
   const ledger = new Ledger();
   const moved = (id: bigint, from: number) =>
     decodeTransfers(columnsOf([{ kind: TransferKind.erc721, block: 10, from, to: 3, id, amount: 1n }]));

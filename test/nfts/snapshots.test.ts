@@ -1,6 +1,6 @@
 /**
- * Snapshots beside a real log: a collection read back is the one that was written, at every block, and goes on like it over
- * transfers and reorgs; what cannot be believed is read from the log instead.
+ * Snapshots beside a real log: a loaded collection equals the saved one at every block, and stays equal over transfers
+ * and reorgs. A snapshot that fails its checks is ignored, and the log is read instead.
  */
 import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ import { openLog } from "../../src/log/open.ts";
 import { multi, play, range, single, stepOf } from "./histories.ts";
 import { columnsOf, type ModelTransfer } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const CHAIN_ID = 1;
@@ -51,7 +51,7 @@ function fold(events: readonly NftEvent[], state = initialState()): Collection {
   return state;
 }
 
-/** All there is to see of a collection, as of each block. */
+/** Everything visible of a collection, at each block. */
 function shown({ ledger, ...rest }: Collection): unknown {
   const last = rest.end?.number ?? -1;
   const name = (index: number) => (index < 0 ? "" : ledger.addresses.hex(index));
@@ -70,7 +70,7 @@ function shown({ ledger, ...rest }: Collection): unknown {
 
 const steps = fc.array(stepOf(fc.oneof(single, multi, range)), { maxLength: 24 });
 
-test("what is read back is what was written, and goes on like it", async () => {
+test("a loaded snapshot equals the saved collection, and evolves like it", async () => {
   const log = await freshLog();
   const snapshots = new Snapshots({ folder: join(root, "same"), maxBytes: 1e9, log, logger: silentLogger });
   let n = 0;
@@ -90,11 +90,11 @@ test("what is read back is what was written, and goes on like it", async () => {
   await fc.assert(property, { numRuns: 150 });
 });
 
-describe("what is kept in other forms than words", () => {
+describe("structures that are not tables of words", () => {
   const { erc721, erc1155, range } = TransferKind;
   const COUNT = 20_000;
   const PER_BLOCK = 100;
-  /** Of `COUNT` things each, in order. */
+  /** Each shape makes `COUNT` items, in order. */
   const shapes: { readonly [what: string]: (n: number) => Omit<ModelTransfer, "block">[] } = {
     "burned tokens": (n) => [
       { kind: erc721, from: 0, to: 1, id: BigInt(n), amount: 1n },
@@ -134,16 +134,16 @@ describe("what is kept in other forms than words", () => {
     });
   }
 
-  test.each(Object.keys(shapes))("%s: is put into words and taken out of them in slices", (what) => {
+  test.each(Object.keys(shapes))("are saved and loaded in slices: %s", (what) => {
     const ledger = folded(what);
     const writer = new StateWriter();
     const slicesOf = (work: Generator<void>) => [...work].length;
     expect(slicesOf(ledger.coding(writer))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
-    // What is said beside the words does not grow with what there is.
+    // The part beside the words doesn't grow with the collection.
     const said = JSON.stringify(writer.said);
     expect(said.length).toBeLessThan(2_500);
     const restored = new Ledger();
-    // Copies, as those in a file are: both go on.
+    // Copies, as if from a file, because both ledgers continue.
     const arrays = writer.arrays.map((array) => array.slice());
     const reader = new StateReader(arrays, JSON.parse(said));
     expect(slicesOf(restored.coding(reader))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
@@ -157,7 +157,7 @@ describe("what is kept in other forms than words", () => {
     expect(pagesOf(restored)).toEqual(pagesOf(ledger));
   });
 
-  test("is saved and read back between what others do, and given up where it changes in between", async () => {
+  test("are saved and loaded between other work, and a save is given up if the collection changes meanwhile", async () => {
     const log = await freshLog();
     const folder = join(root, "slices");
     const snapshots = new Snapshots({ folder, maxBytes: 1e9, log, logger: silentLogger });
@@ -183,7 +183,7 @@ describe("what is kept in other forms than words", () => {
     expect(pagesOf((await loading)?.ledger as Ledger)).toEqual(pagesOf(collection.ledger));
     rmSync(folder, { recursive: true });
 
-    // A transfer at each of the moments that a save looks up.
+    // A transfer at each of the moments at which a save checks for changes.
     const all = looks;
     for (let moment = 1; moment < all; moment++) {
       looks = 0;
@@ -200,7 +200,7 @@ describe("what is kept in other forms than words", () => {
   });
 });
 
-describe("what cannot be believed", () => {
+describe("a snapshot is not used", () => {
   const folder = join(root, "doubtful");
   const stream = nftStream(CHAIN_ID, addressOf(1));
   const { events } = play(fc.sample(steps, { seed: 7, numRuns: 1 })[0] ?? []);
@@ -216,9 +216,9 @@ describe("what cannot be believed", () => {
     expect(await snapshots.load(stream)).toBeDefined();
   });
 
-  test("a byte changed anywhere, or cut off at any place", async () => {
+  test("if a byte differs anywhere, or if it is truncated anywhere", async () => {
     const whole = readFileSync(file());
-    // What the header is padded with may be anything.
+    // The padding of the header is not checked.
     const meaning = whole.toString("latin1").trimEnd().length;
     const at = Array.from({ length: 60 }, (_, i) => Math.floor((i * meaning) / 60));
     for (const place of [...at, meaning - 1]) {
@@ -233,12 +233,12 @@ describe("what cannot be believed", () => {
     expect(await snapshots.load(stream)).toBeDefined();
   });
 
-  test("another log with the same stream, a shorter one, another collection's file", async () => {
+  test("if it belongs to another log with the same stream, to a longer log, or to another collection", async () => {
     const other = await freshLog();
     const elsewhere = new Snapshots({ folder, maxBytes: 1e9, log: other, logger: silentLogger });
     expect(await elsewhere.load(stream)).toBeUndefined();
     await other.append({ stream, events, expectedVersion: 0 });
-    // The same events, at another time.
+    // The same events at another time.
     expect(await elsewhere.load(stream)).toBeUndefined();
     const stranger = nftStream(CHAIN_ID, addressOf(2));
     await log.append({ stream: stranger, events, expectedVersion: 0 });
@@ -247,7 +247,7 @@ describe("what cannot be believed", () => {
     expect(await snapshots.load(stream)).toBeDefined();
   });
 
-  test("other code", async () => {
+  test("if another version of the code wrote it", async () => {
     const text = readFileSync(file(), "latin1");
     const code = /"code":"(\d+)"/.exec(text)?.[1] as string;
     const changed = code.replace(/\d$/, (digit) => String((Number(digit) + 1) % 10));
@@ -255,7 +255,7 @@ describe("what cannot be believed", () => {
     expect(await snapshots.load(stream)).toBeUndefined();
   });
 
-  test("one that changed while it was written is not written, and the one before stays", async () => {
+  test("if its collection changed during the save, and the earlier snapshot stays", async () => {
     const before = readFileSync(file());
     const state = fold(events);
     let looks = 0;
@@ -270,7 +270,7 @@ describe("what cannot be believed", () => {
   });
 });
 
-test("beyond the bound the oldest files go", async () => {
+test("deletes the oldest files beyond the size bound", async () => {
   const log = await freshLog();
   const folder = join(root, "bounded");
   const { events } = play([{ transfers: [] }]);
@@ -289,7 +289,7 @@ test("beyond the bound the oldest files go", async () => {
   expect(readdirSync(folder).sort()).toEqual([names[0], `nft-1-${addressOf(3)}.snapshot`] as string[]);
   await save(4, 1);
   expect(readdirSync(folder)).toEqual([`nft-1-${addressOf(4)}.snapshot`]);
-  // What a crash left half-written goes as well, but nothing that somebody may just be writing, and nothing else.
+  // It deletes files that a crash left half-written, but not files that another process may be writing, and no others.
   for (const left of ["nft-1-0xa.snapshot.left", "nft-1-0xb.snapshot.begun", "notes"])
     writeFileSync(join(folder, left), "x");
   for (const old of ["nft-1-0xa.snapshot.left", "notes"]) utimesSync(join(folder, old), 1, 1);
@@ -304,7 +304,7 @@ describe("a service's projections", () => {
   const { events } = play(many);
   const completed: NftEvent = { type: "IndexingCompleted", block: 39, hash: `0x${"0".repeat(62)}27` as never };
 
-  test("write one when a long history is complete, read it, and go on from there", async () => {
+  test("write a snapshot when a long history is complete, load it, and continue from there", async () => {
     const log = await freshLog();
     const folder = join(root, "service");
     const [address, stream] = [addressOf(9), nftStream(CHAIN_ID, addressOf(9))];
@@ -329,7 +329,7 @@ describe("a service's projections", () => {
       return { projections: new HotCollections(options), saves, loads };
     };
     const first = open();
-    // Half a history is nothing to keep.
+    // An incomplete history is not saved.
     expect((await first.projections.get(CHAIN_ID, address)).end?.number).toBe(27);
     expect(first.saves).toHaveLength(0);
     await log.append({ stream, events: [...events.slice(30), completed], expectedVersion: 30 });
@@ -347,15 +347,15 @@ describe("a service's projections", () => {
     const { identifiedAt } = collection;
     const folded = { ...fold([...events, completed, moved as NftEvent]), identifiedAt };
     expect(shown(collection)).toEqual(shown(folded));
-    // One transfer since is not worth a file.
+    // One new transfer is not worth a new file.
     expect(second.saves).toHaveLength(0);
     await second.projections.close();
   });
 });
 
-test("a disk that is full costs the snapshot, and nobody the process", async () => {
+test("a full disk costs only the snapshot, not the process", async () => {
   const child = join(import.meta.dir, "support/full-disk.ts");
-  // Files may have four kilobytes at most there: a write beyond it fails as one to a full disk does.
+  // Limits the size of files to four kilobytes. A write beyond it fails like a write to a full disk.
   const limited = `trap "" XFSZ; ulimit -f 8; exec "$0" "$1"`;
   const run = Bun.spawn(["sh", "-c", limited, process.execPath, child], { stdout: "pipe", stderr: "pipe" });
   const [said, errors, code] = await Promise.all([

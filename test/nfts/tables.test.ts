@@ -1,6 +1,6 @@
 /**
- * What the columns of a collection are made of, across the borders of their chunks and shards: tables of words, indexes,
- * runs of ids, amounts of any size and marks equal naive ones, also after rows were taken back and slack was given back.
+ * The parts of a collection's columns, across the borders of their chunks and shards: tables of words, indexes, runs of
+ * ids, amounts of any size, and marks equal naive versions, also after rows were reverted and slack memory was freed.
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
@@ -15,7 +15,7 @@ import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/to
 import { addressBytes } from "./model.ts";
 
 describe("a table of words", () => {
-  test("rows on both sides of a chunk's border are kept, over growth, trimming and growing again", () => {
+  test("keeps rows on both sides of a chunk's border over growth, trimming and new growth", () => {
     const table = new WordTable(3);
     const fill = (from: number, to: number) => {
       for (let row = from; row < to; row++) {
@@ -29,7 +29,7 @@ describe("a table of words", () => {
     fill(CHUNK_ROWS + 5, 2 * CHUNK_ROWS);
     table.trim();
     fill(2 * CHUNK_ROWS, 2 * CHUNK_ROWS + 1);
-    // A reorg takes the last chunk and a part of the one before.
+    // A reorg removes the last chunk and a part of the one before.
     table.count = CHUNK_ROWS + 1;
     table.trim();
     expect(table.bytes).toBe((CHUNK_ROWS + 1) * 12);
@@ -42,7 +42,7 @@ describe("a table of words", () => {
     }
   });
 
-  test("what is given back when nothing is left does not keep it from growing", () => {
+  test("grows again after its memory was freed completely", () => {
     const table = new WordTable(1);
     for (let row = 0; row < 100; row++) table.set(table.add(), 0, row);
     table.count = 0;
@@ -53,13 +53,13 @@ describe("a table of words", () => {
 });
 
 describe("an index", () => {
-  // Hashes that collide in all their bits, in what a place keeps, and in neither.
+  // Hashes that collide in all bits, in the bits that an entry keeps, and in neither.
   const hashes: { readonly [what: string]: (row: number) => number } = {
     "that spread": (row) => Math.imul(row + 1, 0x9e3779b1),
     "that come in sevens": (row) => Math.imul(Math.floor(row / 7), 0x9e3779b1),
     "of one shard": (row) => Math.imul(row, 0x9e3779b1) >>> 8,
   };
-  test.each(Object.keys(hashes))("of hashes %s finds what was added and not removed, at any size", (what) => {
+  test.each(Object.keys(hashes))("of hashes %s finds the rows that were added and not removed, at any size", (what) => {
     const hashOf = (row: number) => (hashes[what] as (row: number) => number)(row) | 0;
     const index = new HashIndex();
     const has = (row: number) => {
@@ -71,7 +71,7 @@ describe("an index", () => {
       }
     };
     const rows = 20_000;
-    // What is expected to come makes room and changes nothing, whether it comes or not, and however much it is.
+    // An announcement of expected rows reserves space and changes nothing else, whether they come or not.
     const expected = new Map([
       [0, 90],
       [1_000, 5_000],
@@ -88,7 +88,7 @@ describe("an index", () => {
     expect(has(rows)).toBe(false);
     for (let row = rows - 1; row >= 9_000; row--) index.remove(row, hashOf);
     for (let row = 0; row < rows; row++) if (has(row) !== row < 9_000) throw new Error(`row ${row}`);
-    // A row number that no longer fits beside six bits of the hash.
+    // A row number too large to share a word with six bits of the hash.
     const far = 2 ** 27;
     index.add(hashOf(far), far, hashOf);
     expect(has(far)).toBe(true);
@@ -98,8 +98,8 @@ describe("an index", () => {
   });
 });
 
-describe("ids and addresses that were chosen to lie in one place", () => {
-  /** What a word has to be, after a hash so far, for `mix` to give this. */
+describe("ids and addresses that were chosen to collide", () => {
+  /** Inverts `mix`: returns the word that leads from the hash so far to the given result. */
   const wordFor = (wanted: number, hash: number): number => {
     const inverse = (odd: number) =>
       Array.from({ length: 5 }).reduce((x: number) => Math.imul(x, 2 - Math.imul(odd, x)), odd);
@@ -110,7 +110,7 @@ describe("ids and addresses that were chosen to lie in one place", () => {
   const KIND = TransferKind.erc1155;
   const COUNT = 10_000;
   const NUMBERS = Array.from({ length: COUNT }, (_, i) => i + 1);
-  /** Of the same hash where the seed is 0. */
+  /** Ids with the same hash if the seed is 0. */
   const large = NUMBERS.map((n) => {
     const words = Uint32Array.of(0, 0, 0, n, 0, 0, 0, 0);
     words[7] = wordFor(7, words.subarray(0, 7).reduce(mix, KIND));
@@ -124,21 +124,21 @@ describe("ids and addresses that were chosen to lie in one place", () => {
     return words;
   });
 
-  test("all hash alike under one seed, and none under another", () => {
+  test("have one hash under one seed and many under another", () => {
     const hashes = (seed: number) => [
       new Set(large.map((words) => hashLargeId(seed, KIND, words))).size,
       new Set(small.map(([low, high]) => hashId(seed, KIND, low as number, high as number))).size,
       new Set(addresses.map((words) => hashAddress(seed, words, 0))).size,
     ];
     expect(hashes(0)).toEqual([1, 1, 1]);
-    // Which seed is drawn makes a difference, but none that matters.
+    // The random seed changes the numbers, but not enough to matter.
     for (const size of hashes(SEED)) expect(size).toBeGreaterThan(COUNT / 100);
   });
 
   test.each([
     ["large", large],
     ["small", small],
-  ])("%s ids do not come to lie beside each other", (_, ids) => {
+  ])("have no long runs of neighbours in the index if they are %s ids", (_, ids) => {
     const table = new TokenTable();
     for (const words of ids) table.add(KIND, words);
     for (const [slot, words] of ids.entries()) if (table.find(KIND, words) !== slot) throw new Error(`slot ${slot}`);
@@ -148,11 +148,11 @@ describe("ids and addresses that were chosen to lie in one place", () => {
       full = places[at] === 0 ? 0 : full + 1;
       longest = Math.max(longest, full);
     }
-    // Of ten thousand.
+    // 500 of ten thousand.
     expect(longest).toBeLessThan(500);
   });
 
-  test("what was written down under one seed is found under it", () => {
+  test("are found after a load under the seed they were saved with", () => {
     const writer = new StateWriter();
     const index = new HashIndex();
     index.seed = 1;
@@ -166,7 +166,7 @@ describe("ids and addresses that were chosen to lie in one place", () => {
 });
 
 describe("tokens", () => {
-  /** Stretches of ids in and out of order, of any width. */
+  /** Runs of ids in and out of order, of any width. */
   const stretch = fc.record({
     kind: fc.constantFrom(TransferKind.erc721, TransferKind.erc1155),
     first: fc.oneof(
@@ -176,7 +176,7 @@ describe("tokens", () => {
     count: fc.constantFrom(1, 2, 63, 64, 65, 200),
     step: fc.constantFrom(1n, 1n, 1n, -1n, 3n),
   });
-  test("are found by their ids, whether those came in order or not, also after the newest were forgotten", () => {
+  test("are found by their ids, in order or not, also after the newest were removed", () => {
     const steps = fc.array(fc.oneof({ weight: 4, arbitrary: stretch }, fc.nat(150)), { maxLength: 12 });
     fc.assert(
       fc.property(steps, (list) => {
@@ -214,7 +214,7 @@ describe("tokens", () => {
     );
   });
 
-  test("whose ids came in order cost no index", () => {
+  test("need no index if their ids came in order", () => {
     const table = new TokenTable();
     const count = 4 * CHUNK_ROWS;
     for (let i = 0; i < count; i++) table.addSmall(TransferKind.erc721, i + 1, 0);
@@ -224,14 +224,14 @@ describe("tokens", () => {
 });
 
 describe("addresses", () => {
-  test("each keeps its index and is there once, over chunks and in one call or many", () => {
+  test("keep their index and are stored once, over chunks and in one call or many", () => {
     const table = new AddressTable();
     const count = CHUNK_ROWS + 1_000;
     const source = new Uint8Array(count * 20);
     for (let n = 0; n < count; n++) source.set(addressBytes(n), n * 20);
     const first = table.intern(source.subarray(0, 20 * 5_000));
     const all = table.intern(source);
-    // Twice in one call, as no writer does.
+    // The same address twice in one call, which the real writers never do.
     const twice = new Uint8Array([...addressBytes(count), ...addressBytes(count)]);
     expect(table.intern(twice)).toEqual(Int32Array.of(count, count));
     table.trim();
@@ -248,7 +248,7 @@ describe("a column of amounts", () => {
     fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     fc.constantFrom<Amount>(2 ** 32, 2 ** 53 - 1, 2n ** 53n, 2n ** 64n - 2n ** 32n - 1n, 2n ** 64n - 1n, 2n ** 255n),
   );
-  test("gives back what was put in, whatever was there before", () => {
+  test("returns the values that were stored, whatever it held before", () => {
     const steps = fc.array(
       fc.oneof({ weight: 3, arbitrary: amount }, fc.constant("pop" as const), fc.constant("trim" as const)),
     );
@@ -277,7 +277,7 @@ describe("a column of amounts", () => {
 });
 
 describe("marks", () => {
-  test("the next one is found over any distance, also after rows were taken back", () => {
+  test("finds the next mark over any distance, also after rows were removed", () => {
     const marks = new Bitmap();
     const marked = new Set([0, 31, 32, 63, 200, 1_000, 1_023]);
     for (let row = 0; row < 1_024; row++) marks.push(marked.has(row));
@@ -296,11 +296,11 @@ describe("marks", () => {
   });
 });
 
-describe("mints that came late", () => {
+describe("mints that came after other transfers of their token", () => {
   const SLOTS = 1_100_000;
   const SLICE = 2_000;
 
-  /** Processor time of the longest slice in which so many are noted, in ms. */
+  /** Returns the processor time of the longest slice in which `SLICE` mints are recorded, in ms. */
   function longestSlice(): number {
     const mints = new LateMints();
     let longest = 0;
@@ -314,12 +314,12 @@ describe("mints that came late", () => {
     return longest;
   }
 
-  test("take no slice much longer than the others, however many there are", () => {
-    // What else the runtime has to do may fall into one of them, not into one of each.
+  test("are recorded in slices of similar length, however many there are", () => {
+    // Other work of the runtime may fall into one of the runs, but not into each of them.
     expect(Math.min(...[1, 2, 3].map(longestSlice))).toBeLessThan(20);
   });
 
-  test("are those of their tokens over chunks, taken back and noted again", () => {
+  test("belong to their tokens over chunks, and can be retracted and recorded again", () => {
     const mints = new LateMints();
     const slots = [0, 1, CHUNK_ROWS - 1, CHUNK_ROWS, 5 * CHUNK_ROWS + 7];
     for (const slot of slots) mints.note(slot, slot, { isFirst: true, isMint: false });

@@ -1,6 +1,6 @@
 /**
- * Tokens with long histories, read as of long ago: the naive model's at any block, over reorgs and what comes in their
- * place; walked once, in slices, and by marks from then on.
+ * Tokens with long histories, read at early blocks: equal to the naive model at any block, over reorgs and new
+ * histories. The first read walks the history in slices and leaves marks, by which later reads find their entries.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -11,7 +11,7 @@ import { START } from "../../src/ledger/rows.ts";
 import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const { erc721, erc1155 } = TransferKind;
@@ -22,7 +22,7 @@ function fold(ledger: Ledger, transfers: readonly ModelTransfer[]): void {
   }
 }
 
-/** A page, with the steps of the longest of its slices and of all. */
+/** Reads a page. Returns its entries, the steps of its longest slice, and all steps. */
 function read(ledger: Ledger, block: number, holders: boolean) {
   let [most, before] = [0, ledger.steps.count];
   const start = before;
@@ -37,7 +37,7 @@ function read(ledger: Ledger, block: number, holders: boolean) {
 const MOVES = 200_000;
 const LAST = MOVES + 1;
 
-/** One token a kind, transferred once a block; of the amounts one person keeps his, beside others that come and go. */
+/** One token per kind, transferred once per block. One account keeps its amounts, others come and go. */
 const histories: { readonly [what: string]: ModelTransfer[] } = {
   "a token of one owner": Array.from({ length: MOVES }, (_, i) => {
     const [from, to] = i === 0 ? [0, 1] : [1 + ((i - 1) % 900), 1 + (i % 900)];
@@ -56,11 +56,11 @@ const histories: { readonly [what: string]: ModelTransfer[] } = {
 describe.each(Object.keys(histories))("%s", (what) => {
   const transfers = histories[what] as ModelTransfer[];
 
-  test("is walked in slices, and once", () => {
+  test("is walked in slices, and only once", () => {
     const ledger = new Ledger();
     fold(ledger, transfers);
     const bytes = ledger.bytes;
-    // Who holds all of it is known without a walk.
+    // The owner of the whole amount is known without a walk.
     expect(read(ledger, LAST, false).all).toBeLessThan(STEPS_WITHOUT_MARKS);
     for (const holders of [false, true]) {
       for (const block of [2, 1, MOVES / 2, MOVES - 3, 3]) {
@@ -75,7 +75,7 @@ describe.each(Object.keys(histories))("%s", (what) => {
         expect(read(ledger, block, false).all).toBeLessThan(8 * STEPS_WITHOUT_MARKS);
       }
     }
-    // Some marks, not a word a transfer.
+    // The marks take much less than a word per transfer.
     expect(ledger.bytes - bytes).toBeGreaterThan(0);
     expect(ledger.bytes - bytes).toBeLessThan(MOVES / 8);
     ledger.revert(0);
@@ -87,11 +87,11 @@ describe.each(Object.keys(histories))("%s", (what) => {
   });
 });
 
-describe("a few tokens that move all the time", () => {
+describe("a few tokens that move in every block", () => {
   const PER_BLOCK = 8;
   const BLOCKS = 400;
 
-  /** Numbers below `below`, the same ones for a seed. */
+  /** A generator of numbers below `below`. The same seed gives the same numbers. */
   function numbers(seed: number): (below: number) => number {
     let state = seed >>> 0;
     return (below) => {
@@ -117,7 +117,7 @@ describe("a few tokens that move all the time", () => {
     });
   }
 
-  test("are the naive model's whatever was read before, taken back and put in its place", () => {
+  test("equal the naive model after any reads, reverts and new histories", () => {
     const block = fc.nat(BLOCKS);
     const step = fc.record({ reads: fc.array(block, { maxLength: 4 }), back: fc.option(block), seed: fc.nat() });
     const property = fc.property(fc.array(step, { minLength: 1, maxLength: 5 }), (list) => {
@@ -145,7 +145,7 @@ describe("a few tokens that move all the time", () => {
   });
 });
 
-test("who alone holds all of an amount is the naive model's, after burns and over reorgs", () => {
+test("the owner of a whole amount equals the naive model's, after burns and over reorgs", () => {
   const transfer = fc.record({ from: fc.constantFrom(0, 0, 1, 2), to: fc.constantFrom(0, 0, 1, 2, 3) });
   const step = fc.record({
     blocks: fc.array(fc.array(transfer, { maxLength: 3 }), { maxLength: 30 }),
@@ -174,7 +174,7 @@ test("who alone holds all of an amount is the naive model's, after burns and ove
 });
 
 describe("marks", () => {
-  /** A list of all entries there are, one a block. */
+  /** A trail over entries that are one block apart. */
   function trailsOf(steps: { count: number }) {
     return new Trails({ block: (entry) => entry, before: (entry) => entry - 1 }, steps);
   }
@@ -185,7 +185,7 @@ describe("marks", () => {
     }
   };
 
-  test("are found again from later tails, and after a cut", () => {
+  test("are found again from later ends of the trail, and after a cut", () => {
     const steps = { count: 0 };
     const trails = trailsOf(steps);
     expect(find(trails, 100_000, 10)).toEqual({ entry: 10, goes: Math.ceil((100_000 - 10) / STEPS_PER_SLICE) });
@@ -212,7 +212,7 @@ describe("marks", () => {
     expect(find(trails, 100, 40)).toEqual({ entry: 40, goes: 1 });
   });
 
-  test("are made anew where far more was added than one walk takes", () => {
+  test("are made anew if far more entries were added than one walk covers", () => {
     const steps = { count: 0 };
     const trails = trailsOf(steps);
     find(trails, 20_000, 10);

@@ -1,6 +1,6 @@
 /**
- * Prices on real Uniswap bytecode: what the API says is recomputed here from `getReserves` and `slot0` at the very block,
- * on a node that has all state and through a proxy that refuses every state call about the past.
+ * Prices on real Uniswap bytecode. Each price of the API is recomputed here from `getReserves` and `slot0` at its
+ * block, on an archive node and through a proxy that refuses every call about past state.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Interface } from "ethers";
@@ -24,7 +24,7 @@ import type { Prices } from "../../src/prices/price-service.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -43,7 +43,7 @@ let onV2: Address;
 let onV3: Address;
 let odd: Address;
 let oddPool: Pool;
-/** The block after which every pool exists. */
+/** The first block in which every pool exists. */
 let ready: number;
 let last: number;
 
@@ -56,13 +56,13 @@ async function read(pool: string, method: "getReserves" | "slot0", block: number
   return [...STATE.decodeFunctionResult(method, returned)] as bigint[];
 }
 
-/** The double nearest to n / d: through sixty decimal digits, which the language reads exactly. */
+/** The double nearest to n / d, through sixty decimal digits that the language parses exactly. */
 function nearest(n: bigint, d: bigint): number {
   const places = 60 + d.toString().length;
   return Number(`${(n * 10n ** BigInt(places)) / d}e-${places}`);
 }
 
-/** US dollars for one WETH, as numerator and denominator, from the USDC pair's reserves. */
+/** US dollars for one WETH from the USDC pair's reserves, as numerator and denominator. */
 async function etherUsd(block: number): Promise<[bigint, bigint]> {
   const [usdc, weth] = (await read(dollar.address, "getReserves", block)) as [bigint, bigint];
   return [usdc * ETHER, weth * USD];
@@ -165,7 +165,7 @@ afterAll(async () => {
 });
 
 describe("at the head", () => {
-  test("v2, v3 and a token without decimals' places, from three questions to the node", async () => {
+  test("prices v2, v3 and a token with 0 decimals with three requests to the node", async () => {
     const through = await startRpcProxy(chain.anvil.url);
     const prices = pricesOf(through.url);
     expect(said(await ask(prices, onV2))).toEqual(await expectedV2(v2, onV2, ETHER, last));
@@ -181,7 +181,7 @@ for (const node of ["an archive node", "a node that refuses past state"] as cons
   describe(`in the past, on ${node}`, () => {
     const url = () => (node === "an archive node" ? chain.anvil.url : proxy.url);
 
-    test("a hundred random blocks", async () => {
+    test("gives the exact price at a hundred random blocks", async () => {
       const prices = pricesOf(url());
       const random = createRandom(11);
       for (let index = 0; index < 100; index++) {
@@ -195,7 +195,7 @@ for (const node of ["an archive node", "a node that refuses past state"] as cons
       }
     }, 60_000);
 
-    test("the change over a day", async () => {
+    test("gives the exact change over a day", async () => {
       const prices = pricesOf(url());
       const header = async (block: number) =>
         (await chain.anvil.send("eth_getBlockByNumber", [`0x${block.toString(16)}`, false])) as { timestamp: string };
@@ -208,7 +208,7 @@ for (const node of ["an archive node", "a node that refuses past state"] as cons
       expect(change).toBeCloseTo((now.usd / then.usd - 1) * 100, 9);
     });
 
-    test("before the pool, and above the head", async () => {
+    test("refuses a block before the pool, and a block above the head", async () => {
       const prices = pricesOf(url());
       expect(await refused(prices, onV2, { to_block: "5" })).toBe("no_price_at_block");
       expect(await refused(prices, onV2, { to_block: String(last + 1_000) })).toBe("invalid_parameter");
@@ -217,7 +217,7 @@ for (const node of ["an archive node", "a node that refuses past state"] as cons
 }
 
 describe("refusals", () => {
-  test("no pool, thin, no token, no decimals, another chain's exchange", async () => {
+  test("state their reason: no pool, thin pools, no token, no decimals, an exchange of another chain", async () => {
     const { anvil } = chain;
     const prices = pricesOf(anvil.url);
     const lonely = await chain.token();
@@ -236,8 +236,8 @@ describe("refusals", () => {
   });
 });
 
-describe("followed", () => {
-  test("a warm price asks nothing of the node and equals the chain's state", async () => {
+describe("while followed", () => {
+  test("a warm price costs no request and equals the chain's state", async () => {
     const { anvil } = chain;
     const through = await startRpcProxy(anvil.url);
     const follower = new HandFollower(anvil.url);

@@ -4,7 +4,7 @@ import { BlockTimes } from "../../src/prices/search/past-figures.ts";
 import { FakeChain } from "./support/fake-chain.ts";
 import { dollarWorld, TOKEN, WETH } from "./support/world.ts";
 
-/** A chain of 1,001 blocks whose quickest endpoint lacks some; `header`, which everybody is asked for, has `all`. */
+/** A chain of 1,001 blocks. Its fastest endpoint lacks some. `header` asks all endpoints, and has all if `all.has`. */
 function lacking(isLacked: (block: number) => boolean): { chain: FakeChain; times: BlockTimes; all: { has: boolean } } {
   const chain = new FakeChain();
   chain.mine(1_000);
@@ -18,7 +18,7 @@ function lacking(isLacked: (block: number) => boolean): { chain: FakeChain; time
 
 const UNAVAILABLE = { code: "chain_unavailable", retryable: true };
 
-test("the last block at or before a moment, whatever the block times", async () => {
+test("finds the last block at or before a time, whatever the block times", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 0, max: 90 }), { minLength: 1, maxLength: 300 }),
@@ -39,7 +39,7 @@ test("the last block at or before a moment, whatever the block times", async () 
   );
 });
 
-test("a day back on a chain of irregular blocks takes a few round trips, and none the second time", async () => {
+test("finds the block a day ago on a chain of irregular blocks in a few round trips, and from memory the second time", async () => {
   const chain = new FakeChain();
   for (let index = 0; index < 20_000; index++) chain.mine(1, index % 3 === 0 ? 24 : index % 100 === 0 ? 300 : 6);
   const times = new BlockTimes(chain, 12);
@@ -50,10 +50,10 @@ test("a day back on a chain of irregular blocks takes a few round trips, and non
   expect(chain.requests).toEqual([]);
 });
 
-describe("headers that the quickest endpoint lacks", () => {
+describe("headers that the fastest endpoint lacks", () => {
   const momentOf = (chain: FakeChain, block: number): number => chain.blocks[block]!.timestamp;
 
-  test("end the search where nobody has them, and it is begun anew once somebody has", async () => {
+  test("end the search if no endpoint has them, and the search works once an endpoint does", async () => {
     const { chain, times, all } = lacking((block) => block >= 500 && block <= 990);
     const find = (block: number) => times.lastAt(momentOf(chain, block), chain.tip, chain.tip.number);
     expect((await find(100))?.number).toBe(100);
@@ -64,7 +64,7 @@ describe("headers that the quickest endpoint lacks", () => {
     expect((await find(700))?.number).toBe(700);
   });
 
-  test("do not say that the chain began later", async () => {
+  test("are not mistaken for the beginning of the chain", async () => {
     const { chain, times, all } = lacking((block) => block < 900);
     const find = (block: number) => times.lastAt(momentOf(chain, block), chain.tip, chain.tip.number);
     await expect(find(700)).rejects.toMatchObject(UNAVAILABLE);
@@ -73,7 +73,7 @@ describe("headers that the quickest endpoint lacks", () => {
     expect(await times.lastAt(momentOf(chain, 0) - 1, chain.tip, chain.tip.number)).toBeUndefined();
   });
 
-  test("leave no question unanswered, nor answered without what it asked for", async () => {
+  test("make a request fail as retryable instead of omitting the requested field", async () => {
     const world = dollarWorld();
     const { chain } = world;
     world.pair(TOKEN, 10_000n, WETH, 100n);

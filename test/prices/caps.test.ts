@@ -1,6 +1,6 @@
 /**
- * Depth that is capped by what a pool really holds: whatever way a v3 pool's state came into memory, a sliver of
- * concentrated liquidity in it moves no price, and a state without balances is never taken for one that has them.
+ * Liquidity depth is capped by the balances that a pool really holds. A sliver of concentrated liquidity moves no
+ * price, however the v3 pool's state came into memory, and a state without balances is never used as if it had them.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
@@ -13,7 +13,7 @@ import { Process } from "./support/cluster.ts";
 import { FakeChain, type FakePool } from "./support/fake-chain.ts";
 import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const Q96 = 1n << 96n;
@@ -23,11 +23,11 @@ const DUST = 5n * 10n ** 13n;
 const priced = (prices: Prices): Promise<PriceRecord> =>
   prices.price({ address: TOKEN, ...parsePriceQuery({ include: "provenance" }) });
 
-/** Nothing in memory or in the log. */
+/** Prices of a new process, with nothing in memory or in the log. */
 const fresh = ({ chain, follower: view, clock }: World): Prices =>
   createPrices({ chain: eth, reader: chain, log: new MemoryLog(), view, clock });
 
-/** $20 by a pool of $200,000, and a v3 pool that is not initialised. */
+/** TOKEN at $20 in a pool of $200,000, and a v3 pool that is not initialised. */
 function scene(): { world: World; sliver: () => FakePool; step: (change?: () => void) => Promise<void> } {
   const world = dollarWorld();
   world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -43,7 +43,7 @@ function scene(): { world: World; sliver: () => FakePool; step: (change?: () => 
   };
 }
 
-/** One to one, so $2,000 for TOKEN, by a liquidity that poses as millions. */
+/** Sets the v3 pool to one to one, so $2,000 for TOKEN, with a sliver of liquidity that seems to be millions. */
 function fill({ chain }: { readonly chain: FakeChain }, pool: FakePool): void {
   chain.initialize(pool, Q96, 0);
   chain.mint(pool, [-1, 1], 10n ** 24n, [DUST, DUST]);
@@ -59,8 +59,8 @@ async function expectHonest(world: World): Promise<void> {
   expect(answer).toEqual(await said(fresh(world)));
 }
 
-describe("a v3 pool that was seen before it was initialised", () => {
-  test("is capped when it is filled, in one block or over several", async () => {
+describe("a v3 pool that was first read before its initialisation", () => {
+  test("is capped after liquidity is added, in one block or over several", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     await priced(world.prices);
@@ -72,7 +72,7 @@ describe("a v3 pool that was seen before it was initialised", () => {
     await expectHonest(world);
   });
 
-  test("is capped when it was created while followed", async () => {
+  test("is capped if it was created while followed", async () => {
     const { world, sliver, step } = scene();
     await priced(world.prices);
     await step();
@@ -86,7 +86,7 @@ describe("a v3 pool that was seen before it was initialised", () => {
     await expectHonest(world);
   });
 
-  test("costs no request while it stays as it is, and none once it is filled", async () => {
+  test("costs no request per block, neither unchanged nor after liquidity is added", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     await priced(world.prices);
@@ -103,13 +103,13 @@ describe("a v3 pool that was seen before it was initialised", () => {
     expect(await asked(() => world.chain.swap(pool, Q96, 10n ** 24n, 0, [1n, -1n]))).toEqual([]);
   });
 
-  test("is read by the next question where the follower could not read it", async () => {
+  test("is read by the next request if the follower could not read it", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     await priced(world.prices);
     await step();
     world.chain.archive = false;
-    // A block more while the batch is applied: the node has no state of the batch's last block any longer.
+    // One more block arrives while the batch is applied, so the node has lost the state of the batch's last block.
     const apply = world.prices.consumer.apply.bind(world.prices.consumer);
     world.prices.consumer.apply = (batch) => {
       world.chain.mine();
@@ -123,7 +123,7 @@ describe("a v3 pool that was seen before it was initialised", () => {
     await expectHonest(world);
   });
 
-  test("leaves no state without balances in the log, for those who only read it", async () => {
+  test("leaves no state without balances in the log for processes that only read it", async () => {
     const chain = new FakeChain();
     placeTokens(chain);
     const log = new MemoryLog();
@@ -161,7 +161,7 @@ describe("a v3 pool that was seen before it was initialised", () => {
 });
 
 describe("a state without balances in a log of an earlier release", () => {
-  test("is read anew before it prices anything, by whoever follows and by whoever starts", async () => {
+  test("is read from the node again before it prices anything, by the follower and by a new process", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     fill(world, pool);
@@ -171,7 +171,7 @@ describe("a state without balances in a log of an earlier release", () => {
     const stream = priceStream(1, TOKEN);
     const before = world.log.events(stream) as PriceEvent[];
     const observed = before.filter((event) => event.type === "PriceObserved" && event.pool === pool.address);
-    // As such a release wrote it: the pool's own state, at the newest block, by the event that set it.
+    // An event as that release wrote it: the pool's own state, at the newest block, from the event that set it.
     const [last] = observed.slice(-1);
     if (last?.type !== "PriceObserved") throw new Error("the pool was not observed");
     const { balance0: _balance0, balance1: _balance1, ...blind } = last;
@@ -192,8 +192,8 @@ describe("a state without balances in a log of an earlier release", () => {
   });
 });
 
-describe("a token that does not say what the pool holds of it", () => {
-  test("leaves the other side's cap as it is, and the confidence of what is not capped", async () => {
+describe("a token with a failing balanceOf", () => {
+  test("leaves the cap of the other token and the confidence from it as they are", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     fill(world, pool);

@@ -1,6 +1,6 @@
 /**
- * Prices through the fixed list of connectors: a price never depends on the questions that came before it, connectors
- * have their own price, and their pools are followed like any others.
+ * Prices through the fixed list of connectors. A price never depends on earlier requests, connectors have their own
+ * price, and their pools are followed like any others.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connectorsOf } from "../../src/chains/quote-tokens.ts";
@@ -11,7 +11,7 @@ import { Process } from "./support/cluster.ts";
 import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
 import { dollarWorld, eth, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const TEN_MINUTES = 600_000;
@@ -22,7 +22,7 @@ const answerOf = (world: World, address: Address): Promise<unknown> =>
     ({ code, details }) => ({ code, details }),
   );
 
-/** UNI has a pool with WBTC alone. */
+/** A world in which UNI has only a pool with WBTC. */
 function connectorWorld(): ReturnType<typeof dollarWorld> {
   const world = dollarWorld();
   world.pair(UNI, 10_000n, WBTC, 2n);
@@ -36,7 +36,7 @@ async function step(world: World, change?: () => void): Promise<void> {
   await world.follower.poll();
 }
 
-describe("the questions that came before", () => {
+describe("earlier requests", () => {
   const orders = [ASKED, ASKED.toReversed(), [...ASKED.slice(3), ...ASKED.slice(0, 3)]];
 
   for (const followed of [false, true]) {
@@ -60,7 +60,7 @@ describe("the questions that came before", () => {
     });
   }
 
-  test("give a token no way through one that is no connector", async () => {
+  test("give a token no route through a token that is no connector", async () => {
     const world = dollarWorld();
     placeLinked(world);
     expect((await world.price(OTHER)).usdPrice).toBe(20);
@@ -74,7 +74,7 @@ describe("the questions that came before", () => {
 });
 
 describe("a connector", () => {
-  test("that trades only against another connector has a price, in two round trips", async () => {
+  test("that trades only against another connector gets a price in two round trips", async () => {
     const world = connectorWorld();
     const { provenance, ...record } = await world.price(UNI, { include: "provenance" });
     expect(record).toMatchObject({ usdPrice: 6, nativePrice: { value: String(3n * 10n ** 15n) } });
@@ -88,7 +88,7 @@ describe("a connector", () => {
     expect(cold.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
   });
 
-  test("is priced from memory once it is followed, and after a restart", async () => {
+  test("is priced from memory while followed, and after a restart", async () => {
     const world = connectorWorld();
     const { chain } = world;
     const before = new Process(chain, world.log);
@@ -115,7 +115,7 @@ describe("a connector", () => {
     for (const process of [reads, after]) process.prices.close();
   });
 
-  test("is followed for itself only where it was asked about, in whichever process", async () => {
+  test("is followed for itself only if it was requested, in any process", async () => {
     const world = connectorWorld();
     const { chain, log } = world;
     const follows = new Process(chain, log);
@@ -140,15 +140,15 @@ describe("a connector", () => {
     for (const process of [follows, reads]) process.prices.close();
   });
 
-  test("has its direct price where it has a direct pool", async () => {
+  test("has its direct price if it has a direct pool", async () => {
     const world = connectorWorld();
     world.pair(UNI, 1_000n, WETH, 4n, SUSHI);
     expect((await world.price(UNI)).usdPrice).toBe(8);
   });
 });
 
-describe("a pool that is created between a token's first question and the first followed block", () => {
-  test("is found by the next question, and the factories are asked once more and no oftener", async () => {
+describe("a pool that is created between a token's first request and the first followed block", () => {
+  test("is found by the next request, with only one more call to the factories", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 1_000n, WETH, 10n);
     expect((await world.price(TOKEN)).usdPrice).toBe(20);
@@ -166,7 +166,7 @@ describe("a pool that is created between a token's first question and the first 
 });
 
 describe("a pool that is created while its tokens are followed", () => {
-  test("opens a way through a connector, moves with it, and is there after a restart", async () => {
+  test("opens a route through a connector, moves the price, and is known after a restart", async () => {
     const world = dollarWorld();
     const uni = world.pair(UNI, 10_000n, WETH, 50n);
     world.follower.start();
@@ -184,7 +184,7 @@ describe("a pool that is created while its tokens are followed", () => {
     expect((await again.price({ address: TOKEN, percentChange: false, provenance: false })).usdPrice).toBe(10);
   });
 
-  test("gives a connector's first way to the dollar", async () => {
+  test("gives a connector its first route to the dollar", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, UNI, 5_000n);
     world.follower.start();
@@ -197,7 +197,7 @@ describe("a pool that is created while its tokens are followed", () => {
     expect(world.chain.requests).toEqual([]);
   });
 
-  test("is gone with its block", async () => {
+  test("disappears with its block in a reorg", async () => {
     const world = dollarWorld();
     world.pair(UNI, 10_000n, WETH, 50n);
     world.follower.start();
@@ -208,13 +208,13 @@ describe("a pool that is created while its tokens are followed", () => {
     world.chain.fork(2);
     world.chain.mine(2);
     await world.follower.poll();
-    // The made-up chain keeps the pool; its state is gone.
+    // The fake chain keeps the pool's contract but has lost its state.
     expect(await world.refusal(TOKEN)).toMatchObject({ code: "low_liquidity" });
   });
 });
 
 describe("a past block on a node without old state", () => {
-  /** The pools whose logs a question reads. */
+  /** Returns the pools for which a request reads logs. */
   async function searched(world: World, ask: () => Promise<unknown>): Promise<Set<Address>> {
     const { chain } = world;
     const addresses = new Set<Address>();
@@ -228,7 +228,7 @@ describe("a past block on a node without old state", () => {
     return addresses;
   }
 
-  test("reads no connector's pools for a token with a direct price, and all of them for one without", async () => {
+  test("costs no logs of connector pools for a token with a direct price, and all of them for one without", async () => {
     const world = dollarWorld();
     placeLinked(world);
     const link = world.pair(HALF, 10_000n, UNI, 1_000n);

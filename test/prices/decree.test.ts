@@ -1,14 +1,15 @@
 /**
- * When a stablecoin is one dollar by decree: only where nothing measures it that reaches the chain's floor. A request's
- * floor that shuts out what does is no reason to believe it, and neither is a block at which it did not trade yet.
+ * When a stablecoin counts as one dollar without a measurement: only if no pool above the chain's liquidity floor
+ * measures it. A higher floor in the request is no reason for it, and neither is a block before the stablecoin's first
+ * trade.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI3, USDC, USDT, WETH, World } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-/** USDC and USDT agree over the native coin. */
+/** A world in which USDC and USDT agree in their pools with the native coin. */
 function twoDollars(): World {
   const world = new World();
   world.pair(WETH, 1_000n, USDC, 2_000_000n);
@@ -17,7 +18,7 @@ function twoDollars(): World {
 }
 
 describe("a stablecoin that pools measure", () => {
-  test("is not one dollar because the request's floor shuts them out", async () => {
+  test("is refused, not one dollar, if the request's floor excludes its pools", async () => {
     const world = twoDollars();
     const pool = world.pair(DAI, 1_000_000n, USDC, 500_000n);
     expect((await world.price(DAI)).usdPrice).toBe(0.5);
@@ -37,7 +38,7 @@ describe("a stablecoin that pools measure", () => {
     });
   });
 
-  test("is one dollar where they all lie under the chain's floor: anybody could make one", async () => {
+  test("is one dollar if all its pools are below the chain's floor, because any account could make such a pool", async () => {
     const world = twoDollars();
     world.pair(DAI, 900n, USDC, 450n);
     const { usdPrice, provenance } = await world.price(DAI, { include: "provenance" });
@@ -45,8 +46,8 @@ describe("a stablecoin that pools measure", () => {
     expect((await world.price(DAI, { min_liquidity_usd: "0" })).usdPrice).toBe(0.5);
   });
 
-  test("is not one dollar on an exchange whose own pools say nothing of it", async () => {
-    // DAI is all that the native coin is priced by, besides what it quotes itself.
+  test("is refused, not one dollar, on an exchange without own pools that measure it", async () => {
+    // Only DAI prices the native coin, besides the coins that are priced through it.
     const world = new World();
     world.pair(DAI, 1_000_000n, USDC, 985_000n);
     world.pair(WETH, 1_000n, DAI, 2_000_000n, SUSHI);
@@ -54,14 +55,14 @@ describe("a stablecoin that pools measure", () => {
     expect(await world.refusal(DAI, { exchange: "sushiswap" })).toMatchObject({ status: 404, code: "low_liquidity" });
   });
 
-  test("is one dollar where only a coin that is not believed measures it", async () => {
+  test("is one dollar if only an untrusted stablecoin measures it", async () => {
     const world = dollarWorld();
     world.pair(DAI, 1_000_000n, USDC, 800_000n);
     expect((await world.price(USDC, { include: "provenance" })).provenance).toMatchObject({ confidence: "0" });
     expect((await world.price(USDC)).usdPrice).toBe(1);
   });
 
-  test("is one dollar where the only pool that could is empty", async () => {
+  test("is one dollar if the only pool that could measure it is empty", async () => {
     const world = dollarWorld();
     const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [DAI, USDC] });
     world.chain.initialize(pool, 1n << 96n, 0);
@@ -71,7 +72,7 @@ describe("a stablecoin that pools measure", () => {
 });
 
 describe("a stablecoin without a pool", () => {
-  test("is one dollar at the head, and has no price at a block before that", async () => {
+  test("is one dollar at the head, and has no price at an earlier block", async () => {
     const world = new World();
     world.follower.start();
     world.chain.mine(5);
@@ -85,7 +86,7 @@ describe("a stablecoin without a pool", () => {
   });
 });
 
-test("an empty pool prices no native coin, whatever the floor", async () => {
+test("never prices the native coin by an empty pool, whatever the floor", async () => {
   const world = new World();
   const empty = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [WETH, USDC] });
   world.chain.initialize(empty, 1n << 96n, 0);

@@ -1,6 +1,6 @@
 /**
- * Corners of the price contract on the made-up chain: what a named exchange does to a stablecoin that nothing measures,
- * pools that never traded, floors nobody reaches, and what the answer shows of each pool.
+ * Edge cases of the price contract on the fake chain: a named exchange and a stablecoin that no pool measures, pools
+ * that never traded, floors that no pool reaches, and what the answer shows of each pool.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
@@ -11,11 +11,11 @@ import { MemoryLog } from "../support/memory-log.ts";
 import { addressOf, FakeChain } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 describe("a lone stablecoin", () => {
-  test("is one dollar on the exchange that trades it, and has no price on one that does not", async () => {
+  test("is one dollar on an exchange that trades it, and is refused on an exchange that does not", async () => {
     const world = dollarWorld();
     expect(await world.price(USDC, { exchange: "uniswapv2" })).toMatchObject({ usdPrice: 1, exchangeAddress: UNI2 });
     expect(await world.refusal(USDC, { exchange: "sushiswap" })).toMatchObject({ status: 404, code: "no_pool" });
@@ -24,7 +24,7 @@ describe("a lone stablecoin", () => {
     expect(await world.refusal(USDC, { exchange: "sushiswap" })).toMatchObject({ status: 404, code: "low_liquidity" });
   });
 
-  test("did not change over a day, and had no price before it traded", async () => {
+  test("has no change over a day, and no price before it first traded", async () => {
     const world = dollarWorld();
     world.chain.mine(100, 1_200);
     expect((await world.price(USDC, { include: "percent_change" }))["24hrPercentChange"]).toBe("0");
@@ -38,7 +38,7 @@ describe("a lone stablecoin", () => {
 });
 
 describe("a listed token", () => {
-  test("is called what it calls itself, and what the list says where it says nothing", async () => {
+  test("has the name of its contract, or the list's name if the contract returns none", async () => {
     const world = dollarWorld();
     expect(listedToken(1, USDC)?.name).toBe("USDCoin");
     expect(await world.price(USDC)).toMatchObject({ tokenName: "USDC", tokenSymbol: "USDC" });
@@ -48,8 +48,8 @@ describe("a listed token", () => {
   });
 });
 
-describe("pools without a price", () => {
-  test("at the head are thin, not of another block", async () => {
+describe("a pool without a price", () => {
+  test("is reported at the head as low liquidity without state", async () => {
     const world = dollarWorld();
     const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [TOKEN, DAI] });
     expect(await world.refusal(TOKEN)).toMatchObject({
@@ -59,7 +59,7 @@ describe("pools without a price", () => {
   });
 
   for (const archive of [true, false]) {
-    test(`a pair that nobody filled has none at a past block, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`is not priced at a past block if it has no reserves, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       const pool = world.chain.pool({ factory: UNI2, style: "v2", fee: 3000, tokens: [TOKEN, WETH] });
@@ -75,15 +75,15 @@ describe("pools without a price", () => {
   }
 });
 
-describe("the past of a pool that is younger than the question", () => {
-  /** Ranges of logs that were asked for since the last time. */
+describe("the search for a pool that is younger than the requested block", () => {
+  /** Returns the log ranges requested since the last call. */
   const asked = (world: ReturnType<typeof dollarWorld>): (readonly [number, number])[] =>
     world.chain.requests.splice(0).flatMap((request) => {
       const range = /^logs (\d+)-(\d+)$/.exec(request);
       return range === null ? [] : [[Number(range[1]), Number(range[2])] as const];
     });
 
-  test("is walked back to the chain's beginning once, and not again below", async () => {
+  test("goes back to the chain's beginning once, and is not repeated for lower blocks", async () => {
     const world = dollarWorld();
     world.chain.archive = false;
     world.chain.mine(3_000);
@@ -100,7 +100,7 @@ describe("the past of a pool that is younger than the question", () => {
     expect(asked(world).some(([from]) => from === 0)).toBe(true);
     const again = () => world.refusal(TOKEN, { to_block: String(block), min_liquidity_usd: "1" });
     expect(await again()).toMatchObject({ code: "no_price_at_block" });
-    // The dollar's own pool has its event in the first block.
+    // The repeat reads only the dollar's own pool. Its event is in the first block.
     const ofDollar = asked(world).length;
     expect(await again()).toMatchObject({ code: "no_price_at_block" });
     expect(asked(world)).toHaveLength(ofDollar);
@@ -108,7 +108,7 @@ describe("the past of a pool that is younger than the question", () => {
     expect(await world.refusal(TOKEN, { to_block: "2950" })).toMatchObject({ code: "no_price_at_block" });
   });
 
-  test("is looked at anew where the blocks could still be replaced", async () => {
+  test("is repeated if the blocks could still be replaced", async () => {
     const world = dollarWorld();
     world.chain.archive = false;
     world.chain.mine(20);
@@ -127,8 +127,8 @@ describe("the past of a pool that is younger than the question", () => {
   });
 });
 
-describe("a floor nobody reaches", () => {
-  test("is told with the numbers of the pool, or of the native coin's when that is the thin one", async () => {
+describe("a floor that no pool reaches", () => {
+  test("is reported with the numbers of the pool, or of the native coin's pool if that is the thin one", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     expect((await world.refusal(TOKEN, { min_liquidity_usd: "1999999" })).details).toEqual({
@@ -165,10 +165,10 @@ describe("the change over a day", () => {
     (await world.price(TOKEN, { include: "percent_change" }))["24hrPercentChange"];
 
   for (const archive of [true, false]) {
-    test(`is by the route of today where that had a price, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`uses today's route if that had a price then, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
-      // The deeper one of yesterday is not the deeper one of today.
+      // Yesterday's deeper pool is not today's deeper pool.
       const today = world.pair(TOKEN, 1_000n, WETH, 10n);
       const yesterday = world.pair(TOKEN, 10_000n, WETH, 400n, SUSHI);
       world.chain.mine(100, 1_200);
@@ -178,7 +178,7 @@ describe("the change over a day", () => {
       expect(await change(world)).toBe("150");
     });
 
-    test(`is ranked anew where it had none, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`ranks the pools of that time if today's route had no price, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       world.pair(TOKEN, 10_000n, WETH, 400n, SUSHI);
@@ -188,7 +188,7 @@ describe("the change over a day", () => {
       expect(await change(world)).toBe("50");
     });
 
-    test(`is left out where nothing was deep enough, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`is omitted if no pool was deep enough then, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       world.pair(TOKEN, 1n, WETH, 1n, SUSHI);
@@ -200,13 +200,13 @@ describe("the change over a day", () => {
   }
 });
 
-describe("ties", () => {
+describe("equally deep pools", () => {
   const priced = async (world: ReturnType<typeof dollarWorld>): Promise<string> => {
     const { provenance } = (await world.price(TOKEN, { include: "provenance" })) as Required<PriceRecord>;
     return provenance.route[0]!.pool;
   };
 
-  test("go to the exchange that stands first, then to the lower fee", async () => {
+  test("are ordered by the order of exchanges, then by the lower fee", async () => {
     const world = dollarWorld();
     const tiers = [3000, 500].map((fee) => world.chain.pool({ factory: UNI3, style: "v3", fee, tokens: [TOKEN, DAI] }));
     for (const pool of tiers) world.chain.swap(pool, 1n << 96n, 10n ** 22n, 0, [10n ** 22n, 10n ** 22n]);
@@ -219,14 +219,16 @@ describe("ties", () => {
 
 describe("the calls of a cold token", () => {
   for (const chain of CHAINS) {
-    test(`fit in four Multicall3 side by side on ${chain.name}, and in one once the reference pools are known`, async () => {
+    test(`fit into four concurrent Multicall3 on ${chain.name}, and into one once the reference pools are known`, async () => {
       const [first, second] = await callsOf(chain);
       expect(first).toBeLessThan(4 * 499);
       expect(second).toBeLessThan(499);
     });
   }
 
-  /** Calls of a process's first question, which names an unlisted factory, and of its second, which doesn't. */
+  /**
+   * Counts the calls of a process's first request, which names an unlisted factory, and of its second, which doesn't.
+   */
   async function callsOf(chain: Chain): Promise<number[]> {
     const fake = new FakeChain(chain.chainId);
     const counts: number[] = [];
@@ -256,7 +258,7 @@ describe("the calls of a cold token", () => {
   }
 });
 
-test("a price feed has decimals and is no token all the same", async () => {
+test("refuses a price feed as no token although it has decimals", async () => {
   const world = dollarWorld();
   world.chain.token({ address: addressOf("feed"), decimals: 8, supply: false });
   expect(await world.refusal(addressOf("feed"))).toMatchObject({ code: "not_a_token" });

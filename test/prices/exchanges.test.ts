@@ -1,6 +1,6 @@
 /**
- * The twelve exchanges on every chain they are on, with real Uniswap bytecode at their factories: each answers by each of
- * its names and by its factory with its own pool's price, recomputed here from the pool's own words.
+ * The twelve exchanges on each of their chains, with real Uniswap bytecode at their factories. Each answers under each
+ * of its names and by its factory with the price of its own pool, recomputed here from the pool's state.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { getAddress } from "ethers";
@@ -17,7 +17,7 @@ import type { Prices } from "../../src/prices/price-service.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, newToken, placeV2Factory, priceIn, startChain } from "./support/exchanges.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -32,12 +32,12 @@ const refusal = (
 ): Promise<{ status: number; code: string; message: string }> =>
   ask(prices, address, query).then(
     () => {
-      throw new Error("expected a refusal");
+      throw new Error("the request should have been refused");
     },
     (error) => error,
   );
 
-/** The native coin at 1,000 of the chain's first stablecoin, in a pool much deeper than any of the token's. */
+/** Makes a pool with the native coin at 1,000 of the chain's first stablecoin, much deeper than any of the token's. */
 async function makeDollar(anvil: Anvil, chain: Chain): Promise<void> {
   const coin = chain.stablecoins.find((entry) => entry.pegLostAt === undefined);
   const amounts = {
@@ -49,7 +49,7 @@ async function makeDollar(anvil: Anvil, chain: Chain): Promise<void> {
   await createPool(anvil, exchangesOf(chain)[0]!, amounts);
 }
 
-/** Every way to write an exchange's name. */
+/** Every spelling of an exchange's name. */
 function spellings({ standin, realName, displayName }: (typeof EXCHANGES)[number]): string[] {
   const spaced = realName.replace(/v(\d)$/, " v$1");
   const names = [standin, standin.toUpperCase(), standin.replace("_", "-"), standin.replace("_", "")];
@@ -59,7 +59,7 @@ function spellings({ standin, realName, displayName }: (typeof EXCHANGES)[number
 }
 
 for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && entry.stablecoins.length > 0)) {
-  test(`on ${chain.name} each exchange answers by each of its names and by its factory`, async () => {
+  test(`on ${chain.name} prices a token by each exchange's names and by its factory`, async () => {
     const anvil = await startChain(chain);
     try {
       await makeDollar(anvil, chain);
@@ -90,7 +90,7 @@ for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && en
           expect(await ask(prices, token, { exchange: text })).toMatchObject({ ...expected, exchangeName: first });
         }
       }
-      // By default the deepest, which is the last made.
+      // The default is the deepest pool, which was made last.
       const { exchange, factory } = places.at(-1)!;
       expect(await ask(prices, token)).toMatchObject({ exchangeAddress: factory, exchangeName: exchange.displayName });
       for (const exchange of EXCHANGES) {
@@ -105,7 +105,7 @@ for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && en
   });
 }
 
-test("where no dollar is, the refusal says so and shows every pool", async () => {
+test("states that the chain has no dollar in the refusal, and shows every pool", async () => {
   for (const name of ["mumbai"]) {
     const chain = CHAINS.find((entry) => entry.name === name)!;
     const anvil = await startChain(chain);
@@ -128,7 +128,7 @@ test("where no dollar is, the refusal says so and shows every pool", async () =>
   }
 });
 
-describe("a factory in no list", () => {
+describe("an unlisted factory", () => {
   const eth = CHAINS[0]!;
   const places: readonly Pick<Deployment, "style" | "factory">[] = [
     { style: "v2", factory: toAddress("0x00000000000000000000000000000000000fac02") },
@@ -136,7 +136,7 @@ describe("a factory in no list", () => {
   ];
 
   for (const { style, factory } of places) {
-    test(`of ${style} style is priced for whoever names it, and for nobody else`, async () => {
+    test(`of ${style} style is used only in requests that name it`, async () => {
       const anvil = await startChain(eth);
       try {
         if (style === "v3") {
@@ -171,7 +171,7 @@ describe("a factory in no list", () => {
         expect(await refusal(prices, token, { exchange: factory, to_block: String(block) })).toMatchObject({
           code: "no_price_at_block",
         });
-        // The spread is over the exchange's own pools too.
+        // The spread compares the exchange's own pools too.
         const { provenance } = await ask(prices, token, { exchange: factory, include: "provenance" });
         expect(provenance).toMatchObject({
           spreadPercent: "0",
@@ -183,7 +183,7 @@ describe("a factory in no list", () => {
     });
   }
 
-  test("that lends somebody else's pool under other tokens is not believed, now or in the past", async () => {
+  test("that returns a pool of another exchange for other tokens is not trusted, now or at past blocks", async () => {
     const anvil = await startChain(eth);
     try {
       await makeDollar(anvil, eth);
@@ -213,7 +213,7 @@ describe("a factory in no list", () => {
     }
   });
 
-  test("that is no factory at all is refused, and the known ones are named", async () => {
+  test("that is no factory is refused with the list of known exchanges", async () => {
     const anvil = await startChain(eth);
     const prices = pricesOf(anvil.url);
     const token = await newToken(anvil);

@@ -1,6 +1,6 @@
 /**
- * Nine tenths of a pool bought and sold back, within one block and across two: what the price, the average, the provenance
- * and the confidence say of it, each worked out here from the pool's reserves and the blocks' times.
+ * Nine tenths of a pool bought and sold back, within one block and across two. Price, average, provenance and
+ * confidence of the answer are recomputed here from the pool's reserves and the blocks' times.
  */
 import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { inOneBlock, latestTimestamp, setNextTimestamp } from "../../scripts/local-chain/anvil.ts";
@@ -14,7 +14,7 @@ import type { Prices } from "../../src/prices/price-service.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "./support/anvil.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -25,7 +25,7 @@ const BOUGHT = 900n * ETHER;
 let chain: LocalChain;
 let token: Address;
 let pool: Pool;
-/** First block with the pool. */
+/** The first block with the pool. */
 let made: number;
 
 const tag = (block: number): string => `0x${block.toString(16)}`;
@@ -39,7 +39,7 @@ async function headerAt(block: number): Promise<{ time: number; hash: string }> 
   return { time: Number(found.timestamp), hash: found.hash };
 }
 
-/** WETH and token in the pool. */
+/** The pool's reserves of WETH and of the token. */
 async function reservesAt(block: number): Promise<[weth: bigint, own: bigint]> {
   const returned = (await chain.anvil.send("eth_call", [
     { to: pool.address, data: "0x0902f1ac" },
@@ -57,7 +57,7 @@ async function usdAt(block: number): Promise<number> {
   return (Number(weth) / Number(own)) * USD_PER_ETHER;
 }
 
-/** Each block's price weighs the seconds to the next block, over the half hour that ends with the newest. */
+/** Weighs each block's price by the seconds to the next block, over the half hour that ends with the newest block. */
 async function averageAt(last: number): Promise<number> {
   const end = (await headerAt(last)).time;
   let sum = 0;
@@ -80,7 +80,7 @@ async function contracts() {
 const amounts = (out: bigint, ofToken: boolean): bigint[] =>
   (pool.token0.toLowerCase() === token) === ofToken ? [out, 0n] : [0n, out];
 
-/** 903 WETH for 900 of the 1,000 tokens: a hundredfold price. */
+/** Buys 900 of the 1,000 tokens for 903 WETH, which raises the price a hundredfold. */
 async function buy(): Promise<void> {
   const { anvil, pair, weth } = await contracts();
   await queue(anvil, weth, "transfer", [pool.address, 903n * ETHER]);
@@ -93,7 +93,7 @@ async function sellBack(): Promise<void> {
   await queue(anvil, pair, "swap", [...amounts(BOUGHT, false), anvil.accounts[0], "0x"]);
 }
 
-/** All that `fill` queues as one block, twelve seconds after the last. */
+/** Mines all transactions that `fill` queues as one block, twelve seconds after the last. */
 async function block(fill: () => Promise<void>): Promise<number> {
   await setNextTimestamp(chain.anvil, (await latestTimestamp(chain.anvil)) + 12);
   await inOneBlock(chain.anvil, fill);
@@ -103,7 +103,7 @@ async function block(fill: () => Promise<void>): Promise<number> {
 const seen = (prices: Prices): Promise<PriceRecord> =>
   prices.price({ address: token, percentChange: false, provenance: true });
 
-/** All that the answer says, against the pool itself. */
+/** Compares everything in the answer with the pool itself. */
 async function check(record: PriceRecord): Promise<void> {
   const last = await tip();
   const [weth, own] = await reservesAt(last);
@@ -123,7 +123,7 @@ async function check(record: PriceRecord): Promise<void> {
 
 const NODES = ["followed", "asked each time", "asked each time of a node that refuses past state"] as const;
 
-/** Prices over the chain in one of three ways, and how they learn of new blocks. */
+/** Starts prices over the chain in one of three ways. They learn of new blocks accordingly. */
 async function watch(node: (typeof NODES)[number]) {
   const proxy = await startRpcProxy(chain.anvil.url, {
     onRequest: ({ method, params }) =>
@@ -169,7 +169,7 @@ beforeEach(async () => {
 afterAll(() => chain?.anvil.stop());
 
 describe.each(NODES)("nine tenths of a pool, %s", (node) => {
-  test("bought and sold back in one block leave the fees and no more", async () => {
+  test("bought and sold back in one block leave only the fees in the price", async () => {
     const { ask, stop } = await watch(node);
     const before = await ask();
     const at = await block(async () => {
@@ -177,23 +177,23 @@ describe.each(NODES)("nine tenths of a pool, %s", (node) => {
       await sellBack();
     });
     const after = await ask();
-    // 903 WETH in, 900 out: three stay with the pool.
+    // 903 WETH in, 900 out, so three stay in the pool.
     expect(after.usdPrice / before.usdPrice).toBeCloseTo(1.03, 12);
     expect(after.provenance!.twap30m).toBe(before.provenance!.twap30m);
-    // 100 WETH, then 103, beside a trade of $100,000.
+    // 100 WETH, then 103, against a reference trade of $100,000.
     expect(before.provenance!.confidence).toBe("0.75");
     expect(Number(after.provenance!.confidence)).toBeCloseTo(309 / 409, 12);
     if (node === "followed") expect(after.provenance!.route[0]!.block).toBe(at);
     await stop();
   });
 
-  test("bought in one and sold back in the next show in the first, and in the average by one block's share", async () => {
+  test("bought in one block and sold back in the next show in the first price, and in the average by one block's share", async () => {
     const { ask, stop } = await watch(node);
     const before = await ask();
     const at = await block(buy);
     const pushed = await ask();
     expect(pushed.usdPrice / before.usdPrice).toBeGreaterThan(99);
-    // The push has lasted for no time yet: whoever compares sees it at once.
+    // The changed price has lasted for no time yet, so the average shows the difference at once.
     expect(pushed.provenance!.twap30m).toBe(before.provenance!.twap30m);
     expect(pushed.provenance!.route[0]!.block).toBe(at);
     await block(sellBack);

@@ -1,6 +1,6 @@
 /**
  * Odd pools and odd tokens on a real EVM: pairs on Camelot's curves, decimals that are missing, absurd or many, tokens
- * that keep fees or shrink balances, proxies, the wrapped native and the stablecoins, a depegged one among them.
+ * that keep fees or shrink balances, proxies, the wrapped native coin and the stablecoins, one of them depegged.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { encodeBytes32String, Interface } from "ethers";
@@ -19,7 +19,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "./support/exchanges.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -37,7 +37,7 @@ interface Refused {
 const refusal = (prices: Prices, address: Address, query: RawPriceQuery = {}): Promise<Refused> =>
   ask(prices, address, query).then(
     () => {
-      throw new Error("expected a refusal");
+      throw new Error("the request should have been refused");
     },
     (error) => error,
   );
@@ -58,19 +58,19 @@ describe("Camelot's pairs", () => {
   });
   afterAll(() => anvil.stop());
 
-  /** Millionths of a dollar for a sliver of the token, as the pair itself would pay for it without its fee. */
+  /** Price of a sliver of the token in millionths of a dollar, as the pair itself would pay without its fee. */
   async function paid(sliver: bigint): Promise<number> {
     const contract = await camelotPair(anvil, pair.address);
     const kept = await read<bigint>(
       contract,
       pair.token0.toLowerCase() === token ? "token0FeePercent" : "token1FeePercent",
     );
-    // So much that the sliver is left when the fee is taken.
+    // An amount of which the sliver is left after the fee.
     const amount = (sliver * 100_000n) / (100_000n - kept);
     return Number(await read<bigint>(contract, "getAmountOut", [amount, token])) / (Number(sliver) / 1e12);
   }
 
-  /** The slope of x³y + y³x = k at reserves in whole tokens, as a quotient that the test's few lines work out alone. */
+  /** The slope of x³y + y³x = k at reserves in whole tokens, as a quotient of the two derivatives. */
   function slope(x: bigint, y: bigint): number {
     const along = (a: bigint, b: bigint) => a * a * a + 3n * a * b * b;
     // d(x³y + xy³)/dx over d(x³y + xy³)/dy.
@@ -83,13 +83,13 @@ describe("Camelot's pairs", () => {
     const record = await ask(prices, token, { include: "provenance" });
     expect(record).toMatchObject({ exchangeName: "Camelot V2", exchangeAddress: factory });
     expect(record.usdPrice).toBe(4 / 9);
-    // The dearer direction, in hundredths of a basis point.
+    // The higher fee of the two directions, in hundredths of a basis point.
     expect(record.provenance!.route[0]).toMatchObject({ fee: 7_000, reserve0: expect.any(String) });
     expect(await paid(10n ** 18n)).toBeCloseTo(record.usdPrice, 5);
   });
 
   for (const node of ["an archive node", "a node that refuses past state"]) {
-    test(`on the stable curve are priced by its slope, first asked of the past on ${node}`, async () => {
+    test(`on the stable curve are priced by its slope, with a past block requested first, on ${node}`, async () => {
       const contract = await camelotPair(anvil, pair.address);
       await transact(anvil, contract, "set", [true, 40, 40]);
       const block = Number(await anvil.send("eth_blockNumber"));
@@ -133,7 +133,7 @@ describe("on Ethereum", () => {
 
   const made = async (name: string, args: unknown[] = []): Promise<Address> =>
     toAddress((await deploy(anvil, await contractArtifact(name), args)).address);
-  /** A v2 pair of a token with five ethers at 2,000 dollars. */
+  /** Makes a v2 pair of a token with five ether at 2,000 dollars. */
   const withEther = (tokenA: Address, amountA: bigint, amountB = 5n * ETHER) =>
     createPool(anvil, uni2, { tokenA, amountA, tokenB: weth, amountB });
 
@@ -145,16 +145,16 @@ describe("on Ethereum", () => {
   });
   afterAll(() => anvil.stop());
 
-  test("name and symbol in 32 bytes are read", async () => {
+  test("reads name and symbol as bytes32", async () => {
     const token = await made("Bytes32Token", [encodeBytes32String("Maker"), encodeBytes32String("MKR")]);
     await withEther(token, 10n * ETHER);
     expect(await ask(prices, token)).toMatchObject({ tokenName: "Maker", tokenSymbol: "MKR", usdPrice: 1_000 });
   });
 
-  test("decimals from 0 to 77 only move the point, on v2 and v3", async () => {
+  test("prices tokens of 0 to 77 decimals alike, on v2 and v3", async () => {
     for (const decimals of [0, 1, 36, 77]) {
       const token = await newToken(anvil, decimals);
-      // On v2 reserves have 112 bits: of 36 decimals a thousandth is plenty, of 77 there is nothing whole.
+      // Reserves on v2 have 112 bits: a thousandth of a token with 36 decimals fits, a whole token with 77 doesn't.
       const amount = decimals > 33 ? 10n ** 33n : 1_000n * 10n ** BigInt(decimals);
       const whole = decimals > 33 ? 10 ** (33 - decimals) : 1_000;
       await withEther(token, amount);
@@ -168,7 +168,7 @@ describe("on Ethereum", () => {
     expect(record.usdPriceFormatted).not.toContain("e");
   });
 
-  test("a pool of any v3 tier is found", async () => {
+  test("finds a pool of any v3 fee tier", async () => {
     for (const fee of uni3.fees) {
       const token = await newToken(anvil);
       const amounts = { tokenA: token, amountA: 100n * ETHER, tokenB: dai, amountB: 5_000n * ETHER };
@@ -180,7 +180,7 @@ describe("on Ethereum", () => {
     expect(uni3.fees).toEqual([100, 500, 3_000, 10_000]);
   });
 
-  test("decimals that are missing, refused or absurd are a refusal of their own", async () => {
+  test("refuses missing, reverting or absurd decimals with a code of its own", async () => {
     const tokens = [await made("NoDecimalsToken"), await made("MuteDecimalsToken")];
     for (const decimals of [78n, 255n, 256n, 2n ** 255n]) tokens.push(await made("AbsurdDecimalsToken", [decimals]));
     for (const token of tokens) {
@@ -192,7 +192,7 @@ describe("on Ethereum", () => {
     }
   });
 
-  test("what is no token is told so", async () => {
+  test("refuses contracts that are no token, and says so", async () => {
     const nfts = [await made("PlainNft", ["N", "N"]), await made("MultiToken", ["M", "M", "uri"])];
     const others = [await made("PriceFeed"), toAddress(anvil.accounts[4]!), uni3.factory, eth.multicall3.address];
     for (const address of [...nfts, ...others]) {
@@ -201,7 +201,7 @@ describe("on Ethereum", () => {
     }
   });
 
-  test("a token that keeps a fee is priced by what arrived", async () => {
+  test("prices a token with a transfer fee by the amount that arrived", async () => {
     const token = await made("FeeToken", ["Fee", "FEE", 1_000]);
     const pool = await withEther(token, 1_000n * ETHER);
     const contract = contractAt(anvil, token, (await contractArtifact("FeeToken")).abi);
@@ -211,7 +211,7 @@ describe("on Ethereum", () => {
     expect((await ask(prices, token)).usdPrice).toBe(10_000 / 1_090);
   });
 
-  test("a token whose balances shrink without an event counts for no more than is there", async () => {
+  test("counts only the real balance of a token if balances shrink without an event", async () => {
     const token = await made("RebasingToken");
     await withEther(token, 1_000n * ETHER);
     const before = await ask(prices, token, { include: "provenance" });
@@ -227,7 +227,7 @@ describe("on Ethereum", () => {
     });
   });
 
-  test("a proxy is its token", async () => {
+  test("prices a proxy like its token", async () => {
     const { abi } = await contractArtifact("TestToken");
     const implementation = await newToken(anvil);
     const call = new Interface(abi as string[]).encodeFunctionData("init", ["Proxied", "PRX", 9]);
@@ -236,7 +236,7 @@ describe("on Ethereum", () => {
     expect(await ask(prices, token)).toMatchObject({ tokenName: "Proxied", tokenDecimals: "9", usdPrice: 1_000 });
   });
 
-  test("a listed token has its own name and the list's logo, another no logo", async () => {
+  test("gives a listed token its own name and the list's logo, and another token no logo", async () => {
     await createPool(anvil, uni2, { tokenA: wbtc, amountA: 10n ** 9n, tokenB: weth, amountB: 150n * ETHER });
     const listed = listedToken(1, wbtc)!;
     expect(listed.logo).toStartWith("http");
@@ -251,7 +251,7 @@ describe("on Ethereum", () => {
     expect(await ask(prices, token)).toMatchObject({ tokenName: "Demo", tokenSymbol: "DEMO", tokenLogo: "" });
   });
 
-  test("over a connector, the first pool's exchange is named", async () => {
+  test("names the exchange of the first pool for a route over a connector", async () => {
     const token = await newToken(anvil);
     const sushi = exchangesOf(eth).find((entry) => entry.exchange.realName === "sushiswapv2")!;
     await createPool(anvil, sushi, { tokenA: token, amountA: 100n * ETHER, tokenB: wbtc, amountB: 10n ** 8n });
@@ -260,7 +260,7 @@ describe("on Ethereum", () => {
     expect(record.provenance!.route.map((leg) => leg.exchange)).toEqual(["Sushiswap v2", "Uniswap v2", "Uniswap v2"]);
   });
 
-  test("the wrapped native and each stablecoin have their price, a depegged one its real one, and is no quote", async () => {
+  test("prices the wrapped native coin and each stablecoin, uses a depegged one's real price, and does not quote in it", async () => {
     const lone = await ask(prices, usdc, { include: "provenance" });
     expect(lone).toMatchObject({ usdPrice: 1, nativePrice: { value: String(ETHER / 2_000n) } });
     expect(lone.provenance).toMatchObject({ confidence: "0", route: [] });
@@ -279,7 +279,7 @@ describe("on Ethereum", () => {
     expect((await ask(fresh, usdc)).usdPrice).toBe(1.001);
     expect((await ask(fresh, dai)).usdPrice).toBe(0.8);
     expect((await ask(fresh, weth)).usdPrice).toBe(2_000);
-    // What trades only against it goes through its real price.
+    // A token that trades only against the depegged coin is priced through its real price.
     expect((await ask(fresh, token)).usdPrice).toBe(4);
     expect(await refusal(fresh, token, { min_liquidity_usd: "5000" })).toMatchObject({
       code: "low_liquidity",

@@ -1,6 +1,6 @@
 /**
- * The log of a release that priced tokens through any token it had been asked about. It replays, and a price served from
- * it is the one that an empty log gives: the facts that link two such tokens count for nothing.
+ * The log of a release that priced tokens through any token requested before. It replays, and the prices served from it
+ * equal those of an empty log, because its facts that link two such tokens are ignored.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ import { Process } from "./support/cluster.ts";
 import { ASKED, HALF, LATER, OTHER, placeLinked, playLinked } from "./support/linked.ts";
 import { dollarWorld, eth, TOKEN } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 interface FrozenStream {
@@ -42,7 +42,10 @@ async function oldLog(): Promise<MemoryLog> {
   return log;
 }
 
-/** The market as it was when the old release stopped, and two processes that start on it. */
+/**
+ * The market at the old release's stop, and two processes that start on it: one with the old log, one with an empty
+ * log.
+ */
 async function restarted() {
   const world = dollarWorld();
   const pools = placeLinked(world);
@@ -64,7 +67,7 @@ const answer = (process: Process, address: Address, query: RawPriceQuery = {}): 
   );
 
 describe("a log with linking facts", () => {
-  test("holds a followed pool of two tokens that are no connectors, and replays", () => {
+  test("contains a followed pool of two tokens that are no connectors, and replays", () => {
     const events = streams.flatMap((entry) => recorded(entry).map(({ event }) => event as PriceEvent));
     const linking = events.filter((event) => event.type === "PoolDiscovered" && !belongsTo(eth, TOKEN, event));
     expect(linking.length).toBeGreaterThan(0);
@@ -78,7 +81,7 @@ describe("a log with linking facts", () => {
     expect(own.headline).toMatchObject({ from: 1, pools: 1 });
   });
 
-  test("gives the prices and the refusals that an empty log gives", async () => {
+  test("gives the same prices and refusals as an empty log", async () => {
     const { upgraded, fresh } = await restarted();
     for (const address of ASKED) {
       for (const query of [{ include: "provenance" }, { to_block: "5" }, { min_liquidity_usd: "1" }]) {
@@ -93,7 +96,7 @@ describe("a log with linking facts", () => {
     expect(await answer(upgraded, HALF)).toMatchObject({ usdPrice: 20 });
   });
 
-  test("goes on being followed, and a process that reads it says the same from memory", async () => {
+  test("is followed on, and a process that only reads it gives the same answers from memory", async () => {
     const { world, pools, upgraded, fresh } = await restarted();
     const { chain } = world;
     for (const address of ASKED) for (const process of [upgraded, fresh]) await answer(process, address);

@@ -1,26 +1,26 @@
 /**
- * Many questions about the past at the same time, of a node without old state: few are worked on at once, some wait, the
- * others are told to come back, and nobody who asks about the head waits for them.
+ * Many concurrent requests about the past on a node without archive state: a few run at once, some wait, the others are
+ * refused with a retry time. Requests at the head never wait for them.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ApiError } from "../../src/core/errors.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { dollarWorld, TOKEN, WETH, type World } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const AT_ONCE = 16;
 const WAITING = 256;
 const MINUTE = 60_000;
 
-/** $20 since block 0, $40 since 2,000, a node without old state, and searches of logs below `held` that wait for `release`. */
+/** $20 since block 0, $40 since 2,000, no archive state. Searches of logs below `held` wait for `release`. */
 async function scene(held = Number.POSITIVE_INFINITY) {
   const world = dollarWorld();
   const { chain } = world;
   const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
   chain.mine(2_000);
-  // A hundred blocks before the one of a day ago: its states are found without a look at what is held.
+  // A hundred blocks before the block of a day ago, so its state is found without a held search.
   world.setPair(pool, TOKEN, 10_000n, 200n);
   world.setPair(world.dollar, WETH, 1_000n, 2_000_000n);
   chain.mine(7_300);
@@ -52,12 +52,12 @@ const ask = (world: World, block: number): Promise<unknown> =>
     ({ status, code, headers }: ApiError) => ({ status, code, retryAfter: headers["retry-after"] }),
   );
 
-/** Questions about as many blocks from `first` on. */
+/** Requests prices at `count` blocks from `first` on. */
 const askMany = (world: World, first: number, count: number): Promise<unknown>[] =>
   Array.from({ length: count }, (_, index) => ask(world, first + index));
 
-describe("questions about the past at the same time", () => {
-  test("are worked on a few at once, and those that too many come before are told to come back", async () => {
+describe("concurrent requests about the past", () => {
+  test("run a few at once, wait in a bounded queue, and are refused beyond it with a retry time", async () => {
     const { world, seen, full, release } = await scene();
     const asked = askMany(world, 100, AT_ONCE + WAITING + 100);
     await full;
@@ -67,12 +67,12 @@ describe("questions about the past at the same time", () => {
     const answers = await Promise.all(asked.slice(0, AT_ONCE + WAITING));
     expect(answers).toEqual(answers.map(() => 20));
     expect(seen.most).toBe(AT_ONCE);
-    // Who comes back has an answer.
+    // A client that retries gets an answer.
     expect(await Promise.all(askMany(world, 500, 100))).toEqual(Array.from({ length: 100 }, () => 20));
     expect(seen.most).toBe(AT_ONCE);
   });
 
-  test("are not begun when nobody has asked for a minute, and are when somebody has", async () => {
+  test("are dropped from the queue a minute after their last request, and run if repeated within it", async () => {
     const { world, full, release } = await scene();
     const begun = askMany(world, 100, AT_ONCE);
     await full;
@@ -90,7 +90,7 @@ describe("questions about the past at the same time", () => {
     expect(await ask(world, 900)).toBe(20);
   });
 
-  test("keep nobody waiting who asks about the head, or for the change over a day", async () => {
+  test("do not delay requests at the head or the change over a day", async () => {
     const { world, full, release } = await scene(1_500);
     const asked = askMany(world, 100, AT_ONCE + WAITING);
     await full;
@@ -100,7 +100,7 @@ describe("questions about the past at the same time", () => {
     expect(await Promise.all(asked)).toEqual(asked.map(() => 20));
   });
 
-  test("about the same block are one", async () => {
+  test("share one run if they are about the same block", async () => {
     const { world, seen, full, release } = await scene();
     const same = Array.from({ length: 1_000 }, () => ask(world, 90));
     const others = askMany(world, 100, AT_ONCE - 1);

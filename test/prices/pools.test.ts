@@ -51,7 +51,7 @@ function readingOf(known: Known): Reading {
     : { style: "v2", reserve0: BigInt(known.reserve0), reserve1: BigInt(known.reserve1!) };
 }
 
-/** To as many places as the text has: cut off or rounded to nearest, whichever the fixture was made with. */
+/** Compares to as many places as the text has, cut off or rounded to nearest, as the fixture was made. */
 function expectDigits(value: Rational, text: string): void {
   const places = text.split(".")[1]!.length;
   const scaled = multiply(value, powerOfTen(places));
@@ -60,15 +60,15 @@ function expectDigits(value: Rational, text: string): void {
   expect([scaled.n / scaled.d, rounded]).toContain(expected);
 }
 
-describe("real pool states", () => {
+describe("the recorded states of real pools", () => {
   const known = (knownPrices as readonly Known[]).filter((entry) => entry.reserve0 ?? entry.sqrtPriceX96);
 
-  test("are all but the one whose reserves were not kept, of both styles", () => {
+  test("are used for both styles, except the one recorded without reserves", () => {
     expect([knownPrices.length, known.length]).toEqual([13, 12]);
     expect(new Set(known.map((entry) => readingOf(entry).style))).toEqual(new Set(["v2", "v3"]));
   });
 
-  test.each(known)("$chain $block $label: to the last digit", (entry) => {
+  test.each(known)("give the recorded price to the last digit: $chain $block $label", (entry) => {
     const price = priceOfToken0(plain, readingOf(entry), entry)!;
     expectDigits(price, entry.price_token1_per_token0);
     if (entry.price_token0_per_token1 !== undefined) expectDigits(invert(price), entry.price_token0_per_token1);
@@ -96,8 +96,8 @@ const observation = (state: Reading, balances?: [bigint, bigint]): Observation =
   timestamp: 1,
 });
 
-describe("pool maths", () => {
-  test("both sides of a pool are worth the same at its own price", () => {
+describe("the price of a pool", () => {
+  test("makes both sides worth the same", () => {
     fc.assert(
       fc.property(reading, decimals, (state, places) => {
         const price = priceOfToken0(plain, state, places)!;
@@ -107,7 +107,7 @@ describe("pool maths", () => {
     );
   });
 
-  test("the order of the tokens does not matter", () => {
+  test("does not depend on the order of the tokens", () => {
     fc.assert(
       fc.property(amount, amount, decimals, fc.boolean(), (a, b, { decimals0, decimals1 }, stableCurve) => {
         const one = priceOfToken0(
@@ -122,7 +122,7 @@ describe("pool maths", () => {
     );
   });
 
-  test("decimals only move the point", () => {
+  test("changes with decimals only by powers of ten", () => {
     fc.assert(
       fc.property(reading, decimals, (state, places) => {
         const raw = priceOfToken0(plain, state, { decimals0: 0, decimals1: 0 })!;
@@ -132,7 +132,7 @@ describe("pool maths", () => {
     );
   });
 
-  test("a side is never more than the pool holds", () => {
+  test("comes with a depth that is never more than the pool's balance", () => {
     fc.assert(
       fc.property(reading, amount, amount, (state, held0, held1) => {
         const none = { decimals0: 0, decimals1: 0 };
@@ -143,19 +143,19 @@ describe("pool maths", () => {
     );
   });
 
-  test("an empty pool has no price", () => {
+  test("is undefined for an empty pool", () => {
     const none = { decimals0: 18, decimals1: 18 };
     expect(priceOfToken0(plain, { style: "v2", reserve0: 0n, reserve1: 5n }, none)).toBeUndefined();
     expect(priceOfToken0(plain, { style: "v3", sqrtPriceX96: 0n, liquidity: 5n, tick: 0 }, none)).toBeUndefined();
   });
 
-  test("states survive the log", () => {
+  test("is the same after its state was written to the log and read", () => {
     fc.assert(fc.property(reading, (state) => expect(fromPoolState(toPoolState(state))).toEqual(state)));
   });
 });
 
-describe("the stable curve", () => {
-  /** What `dx` of token0 brings in token1 while x³y + y³x stays, to 30 digits, by bisection. */
+describe("the price on the stable curve", () => {
+  /** Output of token1 for `dx` of token0 while x³y + y³x is constant, to 30 digits, by bisection. */
   function swapped(x: bigint, y: bigint, dx: bigint): bigint {
     const invariantAt = (a: bigint, b: bigint): bigint => a ** 3n * b + b ** 3n * a;
     const target = invariantAt(x, y);
@@ -169,7 +169,7 @@ describe("the stable curve", () => {
     return low;
   }
 
-  test("is one where the reserves are equal, whatever the decimals", () => {
+  test("is one for equal reserves, whatever the decimals", () => {
     const price = priceOfToken0(
       { stableCurve: true },
       { style: "v2", reserve0: 5n * 10n ** 12n, reserve1: 5n * 10n ** 24n },
@@ -178,7 +178,7 @@ describe("the stable curve", () => {
     expect(compare(price, ONE)).toBe(0);
   });
 
-  test("is what a small trade gets", () => {
+  test("is the price of a small trade", () => {
     const scale = 10n ** 40n;
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1_000 }), fc.integer({ min: 1, max: 1_000 }), (a, b) => {

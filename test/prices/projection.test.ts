@@ -31,22 +31,22 @@ const reverted = (block: number): PriceEvent => ({
 });
 
 describe("the price stream", () => {
-  test("holds the newest state of each pool", () => {
+  test("keeps the newest state of each pool", () => {
     expect(latest(given(discovered, observed(1, "5"), observed(3, "7")), pool)).toEqual(observed(3, "7"));
   });
 
-  test("goes back to the state before a revert", () => {
+  test("returns to the state before a revert", () => {
     const state = given(discovered, observed(1, "5"), observed(3, "7"), reverted(2));
     expect(latest(state, pool)).toEqual(observed(1, "5"));
     expect(latest(evolvePrice(state, observed(3, "9")), pool)).toEqual(observed(3, "9"));
   });
 
-  test("is the same when an event comes twice", () => {
+  test("is the same if an event comes twice", () => {
     const events = [discovered, observed(1, "5"), observed(3, "7"), reverted(2)];
     expect(given(...events.flatMap((event) => [event, event]))).toEqual(given(...events));
   });
 
-  test("ignores states of pools it does not know and states older than the newest", () => {
+  test("ignores states of unknown pools and states older than the newest", () => {
     expect(given(observed(1, "5"))).toEqual(initialPriceState);
     expect(latest(given(discovered, observed(3, "7"), observed(1, "5")), pool)).toEqual(observed(3, "7"));
   });

@@ -13,11 +13,11 @@ const refused = (raw: RawPriceQuery): unknown => {
 };
 
 describe("the price query", () => {
-  test("is empty by default and ignores what it does not know", () => {
+  test("has defaults and ignores unknown parameters", () => {
     expect(parsePriceQuery({ chain: "eth", foo: ["1", "2"] })).toEqual({ percentChange: false, provenance: false });
   });
 
-  test("takes each parameter", () => {
+  test("accepts each parameter", () => {
     expect(
       parsePriceQuery({
         include: "provenance,percent_change",
@@ -35,7 +35,7 @@ describe("the price query", () => {
     },
   );
 
-  test("refuses words, names and numbers it does not know, and repetition, by the parameter's name", () => {
+  test("refuses unknown words, names and numbers, and repeated parameters, by the parameter's name", () => {
     expect(refused({ include: "percent_change,all" })).toEqual([400, "invalid_parameter", "include"]);
     expect(refused({ include: "" })).toEqual([400, "invalid_parameter", "include"]);
     expect(refused({ exchange: "uniswap" })).toEqual([400, "invalid_parameter", "exchange"]);

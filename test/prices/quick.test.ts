@@ -1,6 +1,6 @@
 /**
- * A case that was recorded on polygon: at block 15,175,663 the only usable pool of WETH is QuickSwap's with QUICK. The
- * market is built anew with real bytecode, so that its pairs stand at their addresses on polygon.
+ * A recorded case on polygon: at block 15,175,663 the only usable pool of WETH is QuickSwap's with QUICK. The market is
+ * rebuilt with real bytecode, so its pairs have their polygon addresses.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
@@ -16,7 +16,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, startChain } from "./support/exchanges.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const BLOCK = 15_175_663;
@@ -29,7 +29,7 @@ const quick = connector("QUICK (old)");
 const usdc = polygon.stablecoins.find(({ symbol }) => symbol === "USDC.e")!.address;
 const quickswap = exchangesOf(polygon).find(({ exchange }) => exchange.realName === "quickswap")!;
 
-/** As QuickSwap lists them: github.com/QuickSwap/interface, src/state/stake/hooks.ts, fields `tokens` and `pair`. */
+/** From QuickSwap's list: github.com/QuickSwap/interface, src/state/stake/hooks.ts, fields `tokens` and `pair`. */
 const PAIRS = {
   wethQuick: toAddress("0x1bd06b96dd42ada85fdd0795f3b4a79db914add5"),
   usdcQuick: toAddress("0x1f1e4c845183ef6d50e9609f16f6f9cae43bc9cb"),
@@ -52,7 +52,7 @@ beforeAll(async () => {
   ];
   link = await pair(weth, 400n * ETHER, quick, 2_000n * ETHER);
   expect([link, ...made].map(({ address }) => toAddress(address))).toEqual(Object.values(PAIRS));
-  // WETH's own pools with stablecoin and native coin are far under the floor of $150.
+  // WETH's own pools with a stablecoin and with the native coin are far below the floor of $150.
   await pair(weth, ETHER / 100n, usdc, 20n * 10n ** 6n);
   await pair(weth, ETHER / 100n, wmatic, 16n * ETHER);
   await anvil.mine(BLOCK - (await numberNow()));
@@ -71,12 +71,12 @@ const EXPECTED = {
 };
 
 describe("WETH on polygon at block 15,175,663", () => {
-  test("has a price by its pool with QUICK", async () => {
+  test("is priced by its pool with QUICK", async () => {
     expect(await ask(anvil.url, {})).toMatchObject(EXPECTED);
     expect(await ask(anvil.url, { exchange: "quickswap" })).toMatchObject(EXPECTED);
   });
 
-  test("has it later on too, from a node with that state and from one without", async () => {
+  test("keeps that price at later blocks, on a node with archive state and on one without", async () => {
     await anvil.mine(500);
     await fund(anvil, quick, link.address, 2_000n * ETHER);
     await transact(anvil, contractAt(anvil, link.address, V2_PAIR_ABI), "sync");

@@ -29,7 +29,7 @@ const numerator = fc.bigInt({ min: -(2n ** 400n), max: 2n ** 400n });
 const denominator = fc.bigInt({ min: 1n, max: 2n ** 400n });
 
 describe("toDouble", () => {
-  test("gives back every double", () => {
+  test("returns every double unchanged", () => {
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
         const { n, d } = exact(value);
@@ -39,7 +39,7 @@ describe("toDouble", () => {
     );
   });
 
-  test("is no further from the fraction than its neighbours", () => {
+  test("is at least as near to the fraction as the neighbouring doubles", () => {
     const view = new DataView(new ArrayBuffer(8));
     const neighbours = (value: number): number[] => {
       view.setFloat64(0, value);
@@ -64,7 +64,7 @@ describe("toDouble", () => {
     );
   });
 
-  test("agrees with the language where both sides are exact, down to the least double", () => {
+  test("equals the language's division if both operands are exact, down to the smallest double", () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 1 }), (a, b) => {
         expect(toDouble(rational(BigInt(a), BigInt(b)))).toBe(a / b === 0 ? 0 : a / b);
@@ -81,7 +81,7 @@ describe("toDouble", () => {
 });
 
 describe("formatDouble", () => {
-  test("reads back as the same double and has no exponent", () => {
+  test("parses back to the same double and has no exponent", () => {
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
         const text = formatDouble(value);
@@ -98,7 +98,7 @@ describe("formatDouble", () => {
 });
 
 describe("arithmetic", () => {
-  test("multiplication and division undo each other", () => {
+  test("multiplies and divides as inverse operations", () => {
     fc.assert(
       fc.property(numerator, denominator, denominator, denominator, (a, b, c, d) => {
         expect(compare(divide(multiply({ n: a, d: b }, { n: c, d }), { n: c, d }), { n: a, d: b })).toBe(0);
@@ -106,11 +106,11 @@ describe("arithmetic", () => {
     );
   });
 
-  test("truncation is toward zero", () => {
+  test("truncates toward zero", () => {
     expect([rational(7n, 2n), rational(-7n, 2n), rational(7n, -2n)].map(truncate)).toEqual([3n, -3n, -3n]);
   });
 
-  test("shortening keeps the value to the bits asked for", () => {
+  test("shortens a fraction within the requested precision in bits", () => {
     fc.assert(
       fc.property(denominator, denominator, (n, d) => {
         const short = shorten({ n, d }, 100);
@@ -121,7 +121,7 @@ describe("arithmetic", () => {
     );
   });
 
-  test("decimals parse exactly, and nothing else does", () => {
+  test("parses decimals exactly, and nothing else", () => {
     expect(parseDecimal("500.25")).toEqual({ n: 50_025n, d: 100n });
     expect(parseDecimal("0")).toEqual({ n: 0n, d: 1n });
     for (const text of ["", "-1", "+1", "1e3", ".5", "5.", "0x10", "１", "1,5", "NaN", " 1", "1\n"]) {

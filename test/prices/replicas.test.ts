@@ -1,6 +1,6 @@
 /**
- * Processes that share a log: whoever follows writes what the others read. Each scenario runs on the log in memory, on
- * SQLite and on PostgreSQL; a price is always the chain's at the block it names, whoever is asked.
+ * Processes that share a log: the follower appends the facts that the other processes read. Each scenario runs on the
+ * log in memory, on SQLite and on PostgreSQL. Every process gives the chain's price at the block that it names.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { Process } from "./support/cluster.ts";
 import { FakeChain, type FakePool } from "./support/fake-chain.ts";
 import { placeTokens, TOKEN, UNI2, USDC, WETH } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -47,7 +47,7 @@ afterAll(async () => {
   for (const folder of folders) await rm(folder, { recursive: true, force: true });
 });
 
-/** TOKEN trades for WETH, WETH for dollars. */
+/** A market in which TOKEN trades for WETH, and WETH for dollars. */
 class Scene {
   readonly chain = new FakeChain();
   readonly pool: FakePool;
@@ -61,7 +61,7 @@ class Scene {
     this.trade(this.pool, 10_000n, 100n);
   }
 
-  /** Reserves in whole tokens: WETH and dollars, or TOKEN and WETH. */
+  /** Sets reserves in whole tokens: WETH and dollars, or TOKEN and WETH. */
   trade(pool: FakePool, first: bigint, second: bigint): void {
     const [a, unitA, unitB] = pool === this.dollar ? [WETH, ETHER, 10n ** 6n] : [TOKEN, ETHER, ETHER];
     const [x, y] = [first * unitA, second * unitB];
@@ -69,7 +69,7 @@ class Scene {
     else this.chain.sync(pool, y, x);
   }
 
-  /** US dollars of TOKEN at a block, as whole numbers of the reserves give it. */
+  /** US dollars of TOKEN at a block, computed from the whole-token reserves. */
   truth(block: number, pool: FakePool = this.pool): number {
     const reserves = ({ address, token0 }: FakePool, first: string): [bigint, bigint] => {
       const [x = 0n, y = 0n] = this.chain.stateAt(address, block)?.values ?? [];
@@ -99,7 +99,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       return { scene, a: await a.start(), b: await new Process(scene.chain, opened[1]!).start(), opened };
     }
 
-    test("one that only reads answers from memory what the other follows", async () => {
+    test("a process that only reads prices from memory the tokens that the other one follows", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool, dollar } = scene;
       await Promise.all([price(a), price(b)]);
@@ -117,7 +117,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       }
     });
 
-    test("a token that only the reader is asked about is taken up by the one that follows", async () => {
+    test("the follower starts to follow a token that only the reader was asked for", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool } = scene;
       const reads = async () => {
@@ -129,7 +129,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
         return chain.requests.length;
       };
       await price(b);
-      // The other process hears of it within the log's poll of its tail.
+      // The follower learns of it within the interval at which it polls the log.
       for (let tries = 0; (await reads()) > 0; tries++) {
         expect(tries).toBeLessThan(60);
         await Bun.sleep(50);
@@ -140,7 +140,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       expect(await price(b)).toEqual([chain.tip.number, 60]);
     });
 
-    test("a restart finds what was followed in the log, and goes on without a question", async () => {
+    test("a restarted process finds the followed tokens in the log, and continues without a request", async () => {
       const { scene, a, opened } = await pair();
       const { chain, pool } = scene;
       await price(a);
@@ -163,7 +163,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       expect(chain.requests).toEqual([]);
     });
 
-    test("when another process takes over, neither is stale", async () => {
+    test("neither process serves an old price after a takeover", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool } = scene;
       await Promise.all([price(a), price(b)]);
@@ -178,7 +178,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       }
     });
 
-    test("a reorganisation is told to the reader too", async () => {
+    test("a reorg reaches the reader too", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool } = scene;
       chain.mine(2);
@@ -204,9 +204,9 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
   });
 }
 
-describe("anything may happen", () => {
+describe("random sequences of blocks, forks, requests and takeovers", () => {
   const seeds = Array.from({ length: 25 }, (_, index) => index + 1);
-  test.each(seeds)("seed %d", async (seed) => {
+  test.each(seeds)("give true prices in every process: seed %d", async (seed) => {
     const random = createRandom(seed);
     const scene = new Scene();
     const { chain, pool, dollar } = scene;
@@ -234,7 +234,7 @@ describe("anything may happen", () => {
       show: (process) => process.show(),
       ask: async (process) => {
         const { record, asOf } = await process.ask(TOKEN);
-        // An orphaned block's price is that block's, which this chain has forgotten.
+        // A price at an orphaned block is that block's, which this chain no longer has.
         if (chain.blocks[asOf.number]?.hash !== asOf.hash) return;
         expect([seed, asOf.number, record.usdPrice]).toEqual([seed, asOf.number, scene.truth(asOf.number)]);
       },

@@ -1,6 +1,6 @@
 /**
- * What a price costs the node: sequential round trips of a cold token behind latency, with and without Multicall3, counted
- * at a proxy as the depth of what had to wait for what.
+ * The cost of a price: sequential round trips to the node for a cold token, with and without Multicall3. A proxy with
+ * latency counts them as the longest chain of calls that wait for each other.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
@@ -13,7 +13,7 @@ import { latentProxy } from "../support/latency.ts";
 import { pricesOf } from "./support/anvil.ts";
 import { createPool, newToken, startChain } from "./support/exchanges.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
@@ -42,8 +42,8 @@ afterAll(() => anvil.stop());
 
 const plain = { percentChange: false, provenance: false };
 
-describe("a cold token behind 50 ms", () => {
-  test("takes two round trips where Multicall3 is, the head's among them", async () => {
+describe("a cold token behind 50 ms of latency", () => {
+  test("takes two round trips with Multicall3, including the one for the head", async () => {
     for (const address of [direct, connected]) {
       const proxy = await latentProxy(anvil.url, 50);
       const { usdPrice } = await pricesOf(proxy.url).price({ address, ...plain });
@@ -53,7 +53,7 @@ describe("a cold token behind 50 ms", () => {
     }
   });
 
-  test("takes three at most where the node refuses every state but the newest", async () => {
+  test("takes at most three if the node refuses all state except the newest", async () => {
     const proxy = await latentProxy(anvil.url, 50, ({ method, params }) =>
       method === "eth_call" && params[1] !== "latest"
         ? { error: { code: -32_000, message: "missing trie node" } }
@@ -64,7 +64,7 @@ describe("a cold token behind 50 ms", () => {
     await proxy.stop();
   });
 
-  test("takes three where it is not, once that is known, in batches", async () => {
+  test("takes three in batches without Multicall3, once its absence is known", async () => {
     const proxy = await latentProxy(anvil.url, 50);
     const prices = pricesOf(proxy.url);
     const expected = await pricesOf(anvil.url).price({ address: direct, ...plain });

@@ -6,15 +6,15 @@ import { TOPIC } from "../../src/prices/search/exchange-abi.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 describe("a cold token", () => {
-  test("is answered in two round trips, with the contract's fields in order", async () => {
+  test("is answered in two round trips, with the documented fields in order", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     const record = await world.price(TOKEN);
-    // The last two travel together.
+    // The last two requests are concurrent.
     expect(world.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
     expect(Object.entries(record)).toEqual([
       ["tokenName", "Token"],
@@ -31,7 +31,7 @@ describe("a cold token", () => {
     ]);
   });
 
-  test("is recorded: its words, its pools, their states", async () => {
+  test("is recorded in the log with its details, its pools and their states", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     await world.price(TOKEN);
@@ -40,7 +40,7 @@ describe("a cold token", () => {
     expect(events[1]).toMatchObject({ pool: pool.address, factory: UNI2, style: "v2", fee: 3000 });
   });
 
-  test("asked many times at once is loaded once", async () => {
+  test("is loaded once for many concurrent requests", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     await Promise.all(Array.from({ length: 20 }, () => world.price(TOKEN)));
@@ -49,8 +49,8 @@ describe("a cold token", () => {
   });
 });
 
-describe("an endpoint that is behind what is followed", () => {
-  test("does not say what a token is worth while another one is further", async () => {
+describe("an endpoint behind the followed head", () => {
+  test("does not decide a token's price while another endpoint has newer blocks", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
@@ -61,7 +61,7 @@ describe("an endpoint that is behind what is followed", () => {
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "3" });
   });
 
-  test("does not say that a block is above the head", async () => {
+  test("does not make a block count as above the head", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.chain.mine(3);
@@ -73,7 +73,7 @@ describe("an endpoint that is behind what is followed", () => {
     expect(await refused).toMatchObject({ status: 400, message: expect.stringContaining("head, which is 3") });
   });
 
-  test("does not say that the followed head is no block it has", async () => {
+  test("does not make the followed head count as missing", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     world.chain.mine(3);
@@ -87,7 +87,7 @@ describe("an endpoint that is behind what is followed", () => {
   });
 });
 
-describe("an endpoint that is ahead of what is followed", () => {
+describe("an endpoint ahead of the followed head", () => {
   const followed = async (): Promise<World> => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -98,20 +98,20 @@ describe("an endpoint that is ahead of what is followed", () => {
   };
 
   for (const archive of [true, false]) {
-    test(`says what a token was worth at the followed head, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`gives a token's price at the followed head, ${archive ? "with" : "without"} archive state`, async () => {
       const world = await followed();
       world.chain.archive = archive;
       const asked = { to_block: "0" };
       for (let times = 0; times < 2; times++) {
         expect(await world.price(TOKEN, asked)).toMatchObject({ usdPrice: 20, toBlock: "0" });
-        // Read at the newest block, which is not followed yet.
+        // The state is read at the newest block, which is not followed yet.
         expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "1" });
       }
       expect(await world.price(TOKEN, { ...asked, min_liquidity_usd: "1" })).toMatchObject({ usdPrice: 20 });
     });
   }
 
-  test("is not asked again once the block is in memory", async () => {
+  test("is not called again once the block is in memory", async () => {
     const world = await followed();
     await world.price(TOKEN);
     world.chain.mine();
@@ -123,7 +123,7 @@ describe("an endpoint that is ahead of what is followed", () => {
 });
 
 describe("following", () => {
-  /** A token of 20 dollars, of 80 from block 2 on, the newest that is followed. */
+  /** A token at 20 dollars, and at 80 from block 2, the newest followed block. */
   const grown = async (): Promise<World> => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -137,7 +137,7 @@ describe("following", () => {
     return world;
   };
 
-  test("a warm price costs no request and tracks the pool", async () => {
+  test("keeps a warm price true without a request", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
@@ -153,7 +153,7 @@ describe("following", () => {
     expect(world.chain.requests.length).toBe(asked);
   });
 
-  test("a reorganisation takes the price back", async () => {
+  test("restores the earlier price after a reorg", async () => {
     const world = await grown();
     expect((await world.price(TOKEN)).usdPrice).toBe(80);
     world.chain.fork(1);
@@ -163,7 +163,7 @@ describe("following", () => {
     expect(world.log.events(priceStream(1, TOKEN)).at(-1)?.type).toBe("BlocksReverted");
   });
 
-  test("a reorganisation that the follower has not seen yet leaves the chain's own answer to what reads the past", async () => {
+  test("leaves requests about the past to the chain's own answer during a reorg that the follower has not seen", async () => {
     const world = await grown();
     world.chain.fork(1);
     world.chain.mine(2);
@@ -172,7 +172,7 @@ describe("following", () => {
     expect(record.provenance?.route[0]?.blockHash).toBe(world.chain.tip.hash);
   });
 
-  test("a pool created while followed is used without a question to the factories", async () => {
+  test("uses a pool created while followed without a call to the factories", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
@@ -190,7 +190,7 @@ describe("following", () => {
     expect(world.chain.requests.filter((request) => request === "callsAtHead")).toHaveLength(asked);
   });
 
-  test("v3 liquidity moves by mints and burns in range", async () => {
+  test("adjusts v3 liquidity by mints and burns in range", async () => {
     const world = dollarWorld();
     const q96 = 1n << 96n;
     const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 3000, tokens: [TOKEN, DAI] });
@@ -209,7 +209,7 @@ describe("following", () => {
     expect(provenance!.liquidityUsd).toBe("2000000");
   });
 
-  test("a token nobody asks about is let go", async () => {
+  test("stops for a token without requests for some time", async () => {
     const world = dollarWorld({ idleMs: 1_000 });
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     await world.price(TOKEN);
@@ -218,7 +218,7 @@ describe("following", () => {
     expect(world.prices.consumer.addresses()).toEqual([]);
   });
 
-  test("is so for good, though its stream says it, while others are asked about", async () => {
+  test("stops for good, although the token's stream lists it, while other tokens are requested", async () => {
     const world = dollarWorld({ idleMs: 3_600_000 });
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
@@ -233,7 +233,7 @@ describe("following", () => {
     expect(world.prices.consumer.addresses()).toContain(world.dollar.address);
   });
 
-  test("makes room for the others once, where there is none for all", async () => {
+  test("gives up a token once, without alternating, if not all pools fit", async () => {
     const world = dollarWorld({ pools: 2 });
     const OTHER = addressOf("other");
     world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
@@ -254,11 +254,11 @@ describe("following", () => {
     await step();
     const before = await versions();
     for (let block = 0; block < 5; block++) await step();
-    // Nothing happens to either of them, and nobody asks.
+    // Neither token changes and neither is requested, so nothing is written.
     expect(await versions()).toEqual(before);
   });
 
-  test("is let go for others though none of them has a pool", async () => {
+  test("gives up the oldest tokens for new ones even if none of them has a pool", async () => {
     const world = dollarWorld({ pools: 4 });
     const tokens = Array.from({ length: 6 }, (_, index) => addressOf(`bare ${index}`));
     for (const address of tokens) world.chain.token({ address, name: "B", symbol: "B", decimals: 18 });
@@ -276,7 +276,7 @@ describe("following", () => {
       expect(await world.refusal(token)).toMatchObject({ code: "no_pool" });
       return world.chain.requests.length > 0;
     };
-    // Beside the pool of the dollar there is room for three.
+    // Besides the dollar's pool there is room for three.
     for (const token of tokens.slice(3)) expect(await isAsked(token)).toBe(false);
     expect(await isAsked(tokens[2]!)).toBe(true);
   });
@@ -284,7 +284,7 @@ describe("following", () => {
 
 describe("the past", () => {
   for (const archive of [true, false]) {
-    test(`each block has its own price, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`has its own price at each block, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       world.chain.mine(3);
@@ -306,7 +306,7 @@ describe("the past", () => {
       expect(await world.refusal(TOKEN, { to_block: "44" })).toMatchObject({ status: 400, code: "invalid_parameter" });
     });
 
-    test(`a v3 pool's liquidity then, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`has the v3 liquidity of its block, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 500, tokens: [TOKEN, DAI] });
@@ -323,7 +323,7 @@ describe("the past", () => {
     });
   }
 
-  test("the change over 24 hours, by the same route, and none for a younger token", async () => {
+  test("gives the change over 24 hours by the same route, and none for a younger token", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.chain.mine(100, 1_200);
@@ -337,7 +337,7 @@ describe("the past", () => {
 });
 
 describe("refusals", () => {
-  test("each has its code, the same message and the numbers", async () => {
+  test("have a code, a message and the pools' numbers each", async () => {
     const world = dollarWorld();
     const message = "No pools found with enough liquidity, to calculate the price";
     expect(await world.refusal(TOKEN)).toEqual({ status: 404, code: "no_pool", message, details: { pools: [] } });
@@ -372,7 +372,7 @@ describe("refusals", () => {
 });
 
 describe("ranking", () => {
-  test("the deepest pool wins, each exchange by its names, an unlisted factory for its own request only", async () => {
+  test("prefers the deepest pool, finds exchanges by each name, and uses an unlisted factory only if requested", async () => {
     const world = dollarWorld();
     const factory = addressOf("factory");
     world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -390,7 +390,7 @@ describe("ranking", () => {
     expect((await world.price(TOKEN)).usdPrice).toBe(24);
   });
 
-  test("a factory in no list whose pool fills blocks with logs has no past, and is priced as it is now", async () => {
+  test("prices a pool of an unlisted factory only at the head if it fills blocks with logs", async () => {
     const world = dollarWorld();
     const { chain } = world;
     const factory = addressOf("factory");
@@ -400,7 +400,7 @@ describe("ranking", () => {
     const topics = [TOPIC.mint, TOPIC.mint, TOPIC.mint, TOPIC.mint];
     const { number: blockNumber, hash: blockHash } = chain.tip;
     const common = { address: pool.address, topics, data: "0x", blockNumber, blockHash, transactionHash: blockHash };
-    // What anybody fills a dozen blocks of a cheap chain with for some tens of dollars.
+    // Logs that an attacker can write into a dozen blocks of a cheap chain for some tens of dollars.
     for (let index = 0; index < 100_001; index++) chain.logsOf.push({ ...common, logIndex: index });
     chain.mine();
     chain.archive = false;
@@ -411,7 +411,7 @@ describe("ranking", () => {
     expect((await world.price(TOKEN, { to_block: String(blockNumber) })).usdPrice).toBe(20);
   });
 
-  test("concentrated liquidity is worth no more than what the pool holds", async () => {
+  test("counts concentrated liquidity only up to the pool's balance", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, DAI, 20_000n);
     const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 100, tokens: [TOKEN, DAI] });
@@ -419,7 +419,7 @@ describe("ranking", () => {
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 2, exchangeName: "Uniswap v2" });
   });
 
-  test("over a connector when there is no direct pool", async () => {
+  test("uses a route over a connector if there is no direct pool", async () => {
     const world = dollarWorld();
     world.pair(WBTC, 100n, WETH, 1_500n);
     world.pair(TOKEN, 1_000n, WBTC, 10n, SUSHI);
@@ -428,7 +428,7 @@ describe("ranking", () => {
 });
 
 describe("the dollar", () => {
-  test("a depegged stablecoin shows its real price and is no quote", async () => {
+  test("is not quoted in a depegged stablecoin, which shows its real price", async () => {
     const world = dollarWorld();
     world.pair(DAI, 1_000_000n, USDC, 800_000n);
     world.pair(USDT, 1_000_000n, USDC, 1_000_000n);
@@ -438,7 +438,7 @@ describe("the dollar", () => {
     expect((await world.price(TOKEN)).usdPrice).toBe(0.8);
   });
 
-  test("with two that disagree the one with the deeper native pool is believed", async () => {
+  test("follows the stablecoin with the deeper native pool if two disagree", async () => {
     const world = dollarWorld();
     world.pair(DAI, 1_000_000n, USDC, 800_000n);
     expect((await world.price(DAI)).usdPrice).toBe(0.8);
@@ -446,7 +446,7 @@ describe("the dollar", () => {
     expect((await world.price(USDC)).usdPrice).toBe(1);
   });
 
-  /** USDC and DAI agree at 90 cents to the dollar of USDT; ether is 2,000 USDT. */
+  /** A world in which USDC and DAI are both at 90 cents of USDT, and ether is 2,000 USDT. */
   function fallenTogether(): World {
     const world = new World();
     world.pair(WETH, 900_000n, USDC, 2_000_000_000n);
@@ -457,7 +457,7 @@ describe("the dollar", () => {
     return world;
   }
 
-  test("in which two stablecoins outvote a third has half the confidence at most, and names the third", async () => {
+  test("has at most half the confidence if two stablecoins outvote a third, and names the third", async () => {
     const world = fallenTogether();
     for (const address of [WETH, TOKEN, USDT, USDC]) {
       const { provenance } = (await world.price(address, { include: "provenance" })) as Required<PriceRecord>;
@@ -472,7 +472,7 @@ describe("the dollar", () => {
     expect(provenance!.confidence).toBe("0.5");
   });
 
-  test("of which two stablecoins are off each other names both, though a third agrees with each", async () => {
+  test("names two stablecoins that disagree with each other although a third agrees with each", async () => {
     const world = dollarWorld();
     world.pair(USDT, 1_000_000n, USDC, 1_015_000n);
     world.pair(DAI, 1_015_000n, USDC, 1_000_000n);
@@ -482,7 +482,7 @@ describe("the dollar", () => {
     expect(provenance!.confidence).toBe("0.5");
   });
 
-  test("on which all stablecoins agree within 2 % has its confidence from depth alone", async () => {
+  test("has its confidence from depth alone if all stablecoins agree within 2 %", async () => {
     const world = dollarWorld();
     world.pair(USDT, 1_000_000n, USDC, 1_019_000n);
     const { provenance } = await world.price(WETH, { include: "provenance" });
@@ -490,26 +490,26 @@ describe("the dollar", () => {
     expect(Number(provenance!.confidence)).toBeCloseTo(2_000_000 / 2_100_000, 12);
   });
 
-  test("is not in dispute for a pool under the chain's floor", async () => {
+  test("is not disputed by a pool below the chain's floor", async () => {
     const world = dollarWorld();
     world.pair(USDT, 400n, USDC, 300n);
     const { provenance } = await world.price(WETH, { include: "provenance" });
     expect(provenance).not.toHaveProperty("disputedStablecoins");
   });
 
-  test("a lone stablecoin is one dollar with no confidence", async () => {
+  test("counts a lone stablecoin as one dollar with no confidence", async () => {
     const world = dollarWorld();
     const record = await world.price(USDC, { include: "provenance" });
     expect(record).toMatchObject({ usdPrice: 1, nativePrice: { value: "500000000000000" } });
     expect(record.provenance).toMatchObject({ route: [], confidence: "0", twap30m: null });
   });
 
-  test("the native coin has a price too", async () => {
+  test("gives the native coin a price too", async () => {
     const world = dollarWorld();
     expect(await world.price(WETH)).toMatchObject({ usdPrice: 2_000, nativePrice: { value: (10n ** 18n).toString() } });
   });
 
-  test("without any dollar there is no price", async () => {
+  test("is required for any price", async () => {
     const world = new World();
     world.pair(TOKEN, 1_000n, WETH, 1_000n);
     expect(await world.refusal(TOKEN)).toMatchObject({
@@ -520,7 +520,7 @@ describe("the dollar", () => {
 });
 
 describe("manipulation", () => {
-  test("a one-block push is visible, and moves the average by no more than its share", async () => {
+  test("of one block is visible, and moves the average by no more than its share", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.chain.mine(200);

@@ -1,6 +1,7 @@
 /**
- * The share of tokens without a direct pool that have a price, in markets built from the pairs that exchanges list. It is
- * counted with the connectors of earlier releases, alone and with every listed token in the log, and with today's.
+ * The share of tokens without a direct pool that have a price, in markets built from the pairs that exchanges list. It
+ * is counted with the connectors of earlier releases, alone and with every listed token in the log, and with the
+ * current ones.
  */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
@@ -21,9 +22,9 @@ interface Listed {
 const FIXTURE = join(import.meta.dir, "../fixtures/listed-pairs.json");
 const listed = (await Bun.file(FIXTURE).json()) as Readonly<Record<"polygon" | "bsc", Listed>>;
 
-/** The connectors up to the release that went through any token of its log. */
+/** The connectors of the last release that routed through any token of its log. */
 const EARLIER = { polygon: ["WETH", "WBTC"], bsc: ["BTCB", "ETH"] } as const;
-/** A million whole tokens on each side of each pair: depth decides nothing here. */
+/** A million whole tokens on each side of each pair, so that depth decides nothing. */
 const HELD = 10n ** 24n;
 
 const symbolsOf = ({ pairs }: Listed): string[] => [...new Set(pairs.flat())];
@@ -32,7 +33,7 @@ function addressIn(chain: Chain, symbol: string): Address {
   return referenceTokens(chain).find((token) => token.symbol === symbol)?.address ?? addressOf(symbol);
 }
 
-/** The dollar by the native coin with the first stablecoin of the list, and all listed pairs. */
+/** The chain's dollar, from the native coin and the first stablecoin of the list, and all listed pairs. */
 function marketOf(chain: Chain, list: Listed): Market {
   const { factory, exchange } = exchangesOf(chain)[0]!;
   const block = { number: 1, hash: `0x${"1".repeat(64)}` as Hash, timestamp: 1_650_000_000 };
@@ -85,10 +86,10 @@ function share(name: "polygon" | "bsc") {
   };
 }
 
-test("is 47 of 49 in QuickSwap's list on polygon, where it was 28 on a fresh server and 47 at best", () => {
+test("prices 47 of 49 in QuickSwap's list on polygon, where earlier releases priced 28 when fresh and 47 at best", () => {
   expect(share("polygon")).toEqual({
     tokens: 77,
-    // The other two trade with one that has no direct pool either.
+    // The other two trade only with a token that has no direct pool either.
     withoutDirectPool: 49,
     earlierListAlone: 28,
     earlierWithEveryTokenAsked: 47,
@@ -96,7 +97,7 @@ test("is 47 of 49 in QuickSwap's list on polygon, where it was 28 on a fresh ser
   });
 });
 
-test("is 6 of 6 in PancakeSwap's list on BSC, where it was none on a fresh server and 6 at best", () => {
+test("prices 6 of 6 in PancakeSwap's list on BSC, where earlier releases priced none when fresh and 6 at best", () => {
   expect(share("bsc")).toEqual({
     tokens: 106,
     withoutDirectPool: 6,

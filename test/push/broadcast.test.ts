@@ -1,10 +1,10 @@
-/** Telling many: in slices, in order, to those who were there. */
+/** Broadcasting to many subscribers: in batches, in order, and only to those present at the time of the message. */
 import { expect, test } from "bun:test";
 import { Broadcast } from "../../src/push/pacing.ts";
 
 const many = (count: number) => new Set(Array.from({ length: count }, (_, i) => i));
 
-/** Resolves after the turns of the event loop that telling takes; how many were told in each. */
+/** Waits until `total` calls were made. Returns the number of calls in each turn of the event loop. */
 async function turnsOf(told: readonly unknown[], total: number): Promise<number[]> {
   const turns = [told.length];
   for (let before = told.length; before < total; before = told.length) {
@@ -14,7 +14,7 @@ async function turnsOf(told: readonly unknown[], total: number): Promise<number[
   return turns;
 }
 
-test("few are told at once, many a few hundred at a time", async () => {
+test("calls a few subscribers at once, and many in batches of a few hundred", async () => {
   const broadcast = new Broadcast<number>();
   const told: number[] = [];
   broadcast.send(many(3), (one) => told.push(one));
@@ -26,7 +26,7 @@ test("few are told at once, many a few hundred at a time", async () => {
   expect(Math.max(...turns)).toBeLessThan(500);
 });
 
-test("what comes up meanwhile comes after it, be it for few; who came later is not told what was before", async () => {
+test("delivers messages in order, and never an earlier message to a later subscriber", async () => {
   const broadcast = new Broadcast<number>();
   const told: string[] = [];
   const listeners = many(600);
@@ -38,7 +38,7 @@ test("what comes up meanwhile comes after it, be it for few; who came later is n
   expect(told).not.toContain("first 600");
 });
 
-test("nobody is told after the end", async () => {
+test("calls no subscriber after the stop", async () => {
   const broadcast = new Broadcast<number>();
   const told: number[] = [];
   broadcast.send(many(1_000), (one) => told.push(one));

@@ -1,4 +1,4 @@
-/** Messages of blocks that the chain view does not show yet: they wait for it, and no subscription misses them. */
+/** Messages about blocks that the chain view does not show yet. They wait for it, and no subscription misses them. */
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -11,12 +11,12 @@ import type { ServerMessage } from "../../src/push/messages.ts";
 import { committed, hash, identified } from "../nfts/histories.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
-/** The chain as it is shown. */
+/** The state of the chain view. */
 const shown = { version: 1, number: 9 };
 const channel = new Channel({
   log,
@@ -56,10 +56,13 @@ beforeEach(async () => {
 async function append(...events: NftEvent[]): Promise<void> {
   version = await log.append({ stream: nftStream(1, address), events, expectedVersion: version });
   const collection = projections.peek(nftStream(1, address));
-  await eventually("it is folded", async () => collection === undefined || collection.version === version || undefined);
+  await eventually(
+    "the event is folded",
+    async () => collection === undefined || collection.version === version || undefined,
+  );
 }
 
-/** What the follower writes of a block, before it moves the head. */
+/** The event that the follower appends for a block, before it moves the head. */
 const followed = (block: number, chainVersion = shown.version): NftEvent =>
   ({ ...committed(block), chainVersion }) as NftEvent;
 
@@ -76,7 +79,7 @@ async function subscribe(since?: number) {
   return () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
 }
 
-test("transfers are told once the head is theirs, in order", async () => {
+test("sends transfers in order when the chain view shows their block", async () => {
   const heard = await subscribe();
   const greeting = heard();
   await append(followed(10));
@@ -88,7 +91,7 @@ test("transfers are told once the head is theirs, in order", async () => {
   expect(heard()).toEqual([...greeting, ["transfers", 14], ["transfers", 15]]);
 });
 
-test("a height is not enough: the view must have folded the branch, too", async () => {
+test("waits for the chain view to fold the branch, not only to reach the height", async () => {
   const heard = await subscribe();
   const greeting = heard();
   await append(followed(9 + 1));
@@ -103,9 +106,9 @@ test("a height is not enough: the view must have folded the branch, too", async 
 });
 
 test.each([undefined, 13, 12, 5])(
-  "a subscription (since %p) between the event and its head hears of it",
+  "sends transfers to a subscription (since %p) made between the event and its head",
   async (since) => {
-    // With the collection in memory, and without.
+    // With since 12 the collection is not in memory, otherwise it is.
     if (since !== 12) await projections.get(1, address);
     await append(followed(10));
     await append({ type: "FlagsChanged", possibleSpam: true, verifiedCollection: false, rule: "url" });
@@ -122,7 +125,7 @@ test.each([undefined, 13, 12, 5])(
   },
 );
 
-test("a subscription behind a head of many transfers finds all of those that are not shown", async () => {
+test("sends all unshown transfers of many blocks to a new subscription", async () => {
   for (let block = 10; block < 60; block++) await append(followed(block));
   const heard = await subscribe();
   expect(heard()[0]).toEqual(["status", 13]);
@@ -130,7 +133,7 @@ test("a subscription behind a head of many transfers finds all of those that are
   expect(heard().filter(([type]) => type === "transfers")).toHaveLength(50);
 });
 
-test("`indexed` is told once the page is as far as the completion", async () => {
+test("sends `indexed` when the page has reached the completion", async () => {
   shown.number = 7;
   const heard = await subscribe();
   expect(heard()).toEqual([["status", 12]]);
@@ -141,7 +144,7 @@ test("`indexed` is told once the page is as far as the completion", async () => 
   ]);
 });
 
-test("transfers of a block that left the chain before it was shown are not told, its revert is", async () => {
+test("sends no transfers of a block that was orphaned before it was shown, only the revert", async () => {
   const heard = await subscribe();
   const greeting = heard();
   await append(followed(10));

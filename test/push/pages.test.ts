@@ -1,6 +1,6 @@
 /**
- * What a client does that refetches on push: it reads a page at each message and must find there what the message tells.
- * Over real sockets, on a chain with blocks, forks and metadata, while another client loads the service.
+ * A client that reads a page on each message must find the message's content there. Over real sockets, on a chain with
+ * blocks, forks and metadata, while another client loads the service.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import WebSocket from "ws";
@@ -17,7 +17,7 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const BLOCKS = 25;
@@ -31,7 +31,7 @@ interface Message {
   readonly tokenIds: readonly string[];
 }
 
-/** A message and the answers that were asked for when it came. */
+/** A message, and the pages requested when it arrived. */
 interface Read {
   readonly message: Message;
   readonly page: Answer;
@@ -55,7 +55,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-/** Subscribes, and reads a page, and one as of the message's block, on each message about the collection. */
+/** Subscribes. On each message about the collection it reads the current page and the page at the message's block. */
 async function reader(address: string) {
   const socket = new WebSocket(service.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
   await new Promise((resolve, reject) => {
@@ -76,7 +76,7 @@ async function reader(address: string) {
   return {
     socket,
     all,
-    /** Resolves once so many messages of a type were read for. */
+    /** Resolves when pages were read for `count` messages of a type. */
     until: (type: string, count: number) =>
       eventually(`${count} messages of type ${type}`, async () => {
         const found = (await all()).filter(({ message }) => message.type === type);
@@ -88,7 +88,7 @@ async function reader(address: string) {
 const blockOf = ({ page }: Read): number => Number(page.headers.get("x-as-of-block"));
 const idsOf = ({ body }: Answer): string[] => body.result.map(({ token_id }: { token_id: string }) => token_id);
 
-test("a page asked for at a message has what the message tells", async () => {
+test("serves a page with all transfers of a message when the message arrives", async () => {
   const client = await reader(nft.address);
   const [indexed] = await client.until("indexed", 1);
   expect(indexed?.page.body.status).toBe("SYNCED");
@@ -97,7 +97,7 @@ test("a page asked for at a message has what the message tells", async () => {
     await mint(id);
     await client.until("transfers", id - 9);
   }
-  // Many in one block, in several blocks without a pause.
+  // Many transfers in one block, in several blocks in quick succession.
   for (let round = 0; round < 5; round++) {
     await inOneBlock(anvil, async () => {
       for (let i = 0; i < 20; i++) {
@@ -118,7 +118,7 @@ test("a page asked for at a message has what the message tells", async () => {
   client.socket.close();
 });
 
-test("a reorganisation is told once pages are without the blocks that left the chain", async () => {
+test("announces a reorg only when pages no longer contain the orphaned blocks", async () => {
   const client = await reader(nft.address);
   await client.until("indexed", 1);
   for (let round = 0; round < 5; round++) {
@@ -135,13 +135,13 @@ test("a reorganisation is told once pages are without the blocks that left the c
   client.socket.close();
 });
 
-test("a subscription in the very moment of a new block misses nothing of it", async () => {
+test("misses no transfer of a block that arrives at the moment of a subscription", async () => {
   for (let round = 0; round < 10; round++) {
     const id = 7_000 + round;
     const [minted, client] = await Promise.all([mint(id), reader(nft.address)]);
     void minted;
-    // Either the page at `status` has the token, or a later message tells of it.
-    await eventually(`token ${id}`, async () =>
+    // Either the page at `status` lists the token, or a later message announces it.
+    await eventually(`token ${id} is listed or announced`, async () =>
       (await client.all()).find(({ message, page }) =>
         message.type === "transfers" ? message.tokenIds.includes(String(id)) : idsOf(page).includes(String(id)),
       ),
@@ -152,12 +152,12 @@ test("a subscription in the very moment of a new block misses nothing of it", as
   }
 });
 
-test("a page asked for at `metadata` has the metadata that the message counts", async () => {
+test("serves a page with the metadata that a `metadata` message counts", async () => {
   const stories = Array.from({ length: 12 }, (_, i) => `data:application/json,{"name":"Token ${i}"}`);
   const drawn = await deploy(anvil, await contractArtifact("StoryNft"), ["Drawn", "DRW"]);
   await transact(anvil, drawn.contract, "mintStories", [anvil.accounts[1] as string, 1n, stories]);
   const client = await reader(drawn.address);
-  const reads = await eventually("all metadata", async () => {
+  const reads = await eventually("all metadata has been announced", async () => {
     const found = (await client.all()).filter(({ message }) => message.type === "metadata");
     return found.at(-1)?.message.resolved === 12 ? found : undefined;
   });

@@ -1,6 +1,6 @@
 /**
- * The WebSocket channel over real sockets: the door (header, subprotocol, 401, 426), every message of the contract,
- * `since`, and every limit. The chain is anvil; a reorg is a real one.
+ * The WebSocket channel over real sockets: the handshake (header, subprotocol, 401, 426), every message type, `since`,
+ * and every limit. The chain is anvil, and a reorg is a real one.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
@@ -20,7 +20,7 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 interface Message {
@@ -52,7 +52,7 @@ interface Client {
   readonly socket: WebSocket;
   readonly closed: Promise<{ code: number; reason: string }>;
   send(message: unknown): void;
-  /** The n-th message of a type, once it is there. */
+  /** Resolves with the n-th message of a type when it has arrived. */
   next(type: string, n?: number): Promise<Message>;
 }
 
@@ -74,7 +74,7 @@ async function connect(target: TestService = service): Promise<Client> {
   return { messages, socket, closed, next, send: (message) => socket.send(JSON.stringify(message)) };
 }
 
-/** A handshake by hand: the answer's status line and headers. */
+/** Sends a handshake over a plain socket. Returns the answer's status line and headers. */
 async function handshake(headers: string[], path = "/api/v2/ws"): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const socket = net.connect(service.port, "127.0.0.1", () => {
@@ -89,14 +89,14 @@ async function handshake(headers: string[], path = "/api/v2/ws"): Promise<string
   return promise;
 }
 
-describe("the door", () => {
-  test("without a key, or with a wrong one: 401 before the upgrade", async () => {
+describe("the handshake", () => {
+  test("answers 401 before the upgrade if the key is missing or wrong", async () => {
     expect(await handshake([])).toStartWith("HTTP/1.1 401");
     expect(await handshake(["X-API-Key: wrong-key-000"])).toStartWith("HTTP/1.1 401");
     expect(await handshake(["Sec-WebSocket-Protocol: evm.v2, apikey.wrong-key-000"])).toStartWith("HTTP/1.1 401");
   });
 
-  test("browsers offer subprotocols: the answer is evm.v2, never the key", async () => {
+  test("answers a browser's subprotocols with evm.v2, never with the key", async () => {
     for (const offer of [`evm.v2, apikey.${TEST_KEY}`, `apikey.${TEST_KEY}, evm.v2`]) {
       const answer = await handshake([`Sec-WebSocket-Protocol: ${offer}`]);
       expect(answer).toStartWith("HTTP/1.1 101");
@@ -108,7 +108,7 @@ describe("the door", () => {
     expect(alone).not.toContain(TEST_KEY);
   });
 
-  test("a GET without upgrade: JSON 426; without a key: 401", async () => {
+  test("answers a GET without upgrade with a JSON 426, and with 401 without a key", async () => {
     const answer = await service.get("/api/v2/ws");
     expect(answer.status).toBe(426);
     expect(answer.body.code).toBe("upgrade_required");
@@ -116,8 +116,8 @@ describe("the door", () => {
   });
 });
 
-describe("subscribing", () => {
-  test("a finished collection: status, then indexed, once per connection", async () => {
+describe("a subscription", () => {
+  test("to a finished collection sends status, then indexed, once per connection", async () => {
     const client = await connect();
     client.send({ action: "subscribe", chain: "eth", address: nft.address });
     const indexed = await client.next("indexed");
@@ -139,7 +139,7 @@ describe("subscribing", () => {
     client.socket.close();
   });
 
-  test("since at or above the version of indexed: no indexed", async () => {
+  test("with since at or above the version of indexed sends no indexed", async () => {
     const first = await connect();
     first.send({ action: "subscribe", address: nft.address });
     const { version } = await first.next("indexed");
@@ -153,7 +153,7 @@ describe("subscribing", () => {
     second.socket.close();
   });
 
-  test("the head moves: transfers with the block and the ids; since replays what was missed, once", async () => {
+  test("sends transfers with block and ids when the head moves, and since replays missed ones once", async () => {
     const client = await connect();
     client.send({ action: "subscribe", address: nft.address });
     const { version: before } = await client.next("status");
@@ -173,7 +173,7 @@ describe("subscribing", () => {
     late.socket.close();
   });
 
-  test("more than 1,000 ids in a block are cut, and say so", async () => {
+  test("cuts a list of more than 1,000 ids in a block, and says so", async () => {
     const emitter = await deploy(anvil, await contractArtifact("PlainNft"), ["Many", "MANY"]);
     await transact(anvil, emitter.contract, "mint", [people()[1] as string, 999_999n]);
     await synced(service, emitter.address);
@@ -191,7 +191,7 @@ describe("subscribing", () => {
     client.socket.close();
   });
 
-  test("a reorg: reorged with the common ancestor, then what replaced it", async () => {
+  test("sends reorged with the common ancestor, then the transfers of the new branch", async () => {
     const client = await connect();
     client.send({ action: "subscribe", address: nft.address });
     await client.next("indexed");
@@ -203,7 +203,7 @@ describe("subscribing", () => {
     expect(told).toMatchObject({ block: ancestor });
     expect(told["hash"]).toMatch(/^0x[0-9a-f]{64}$/);
     await anvil.mine(1);
-    await eventually("the token is gone", async () => {
+    await eventually("the token is no longer listed", async () => {
       const page = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
       const ids = page.body.result.map((record: Message) => record["token_id"]);
       return ids.includes("200") ? undefined : true;
@@ -213,7 +213,7 @@ describe("subscribing", () => {
     client.socket.close();
   });
 
-  test("an unknown contract is requested: progress while it is read, failed with the next try, then indexed", async () => {
+  test("requests an unknown contract and sends progress, failed with the next attempt, then indexed", async () => {
     const other = await deploy(anvil, await contractArtifact("PlainNft"), ["Slow", "SLOW"]);
     await transact(anvil, other.contract, "mintMany", [people()[1] as string, 0n, 20n]);
     await anvil.mine(70);
@@ -239,7 +239,7 @@ describe("subscribing", () => {
     await proxy.stop();
   }, 30_000);
 
-  test("an address without a contract: whoever comes later is told so, too; to subscribe is to ask again", async () => {
+  test("to an address without a contract fails for later clients too, and requests a new identification", async () => {
     const address = `0x${"e7".repeat(20)}`;
     let ahead = 0;
     const clock: Clock = { ...systemClock, now: () => systemClock.now() + ahead };
@@ -253,7 +253,7 @@ describe("subscribing", () => {
     const failed = await first.next("failed");
     expect(failed).toMatchObject({ chain: "eth", address, code: "not_a_contract", nextTry: null });
     expect((await own.get(`/api/v2/nft/${address}`)).status).toBe(404);
-    // It becomes an NFT; before ten minutes have passed nobody looks.
+    // It becomes an NFT contract. Before ten minutes have passed it is not identified again.
     const emitter = await contractArtifact("Emitter");
     await anvil.send("anvil_setCode", [address, `0x${emitter.deployedBytecode.replace(/^0x/, "")}`]);
     const contract = contractAt(anvil, address, emitter.abi);
@@ -272,7 +272,7 @@ describe("subscribing", () => {
     await own.stop();
   });
 
-  test("since older than 1,000 versions: status with gap", async () => {
+  test("with since older than 1,000 versions sends status with gap", async () => {
     const client = await connect();
     client.send({ action: "subscribe", address: nft.address, since: 0 });
     expect(await client.next("status")).not.toHaveProperty("gap");
@@ -280,7 +280,7 @@ describe("subscribing", () => {
   });
 });
 
-describe("bad messages are answered with error", () => {
+describe("a malformed message is answered with an error", () => {
   const cases: [string, string][] = [
     ["not json", "JSON"],
     ["[]", "object"],
@@ -305,7 +305,7 @@ describe("bad messages are answered with error", () => {
     });
   }
 
-  test("binary", async () => {
+  test("in binary", async () => {
     const client = await connect();
     client.socket.send(Buffer.from([1, 2, 3]));
     expect(await client.next("error")).toMatchObject({ code: "invalid_parameter" });
@@ -313,20 +313,20 @@ describe("bad messages are answered with error", () => {
   });
 });
 
-describe("limits", () => {
-  test("a message that is too large closes the connection", async () => {
+describe("the limit", () => {
+  test("on message size closes the connection", async () => {
     const client = await connect();
     client.socket.send("x".repeat(LIMITS.maxSocketMessage + 1));
     expect([1006, 1009]).toContain((await client.closed).code);
   });
 
-  test("too many messages in a second close it, with the reason", async () => {
+  test("on messages per second closes the connection with a reason", async () => {
     const client = await connect();
     for (let i = 0; i <= LIMITS.maxSocketMessagesPerSecond; i++) client.send({ action: "ping" });
     expect(await client.closed).toEqual({ code: 1008, reason: expect.stringContaining("messages in a second") });
   });
 
-  test("a slow reader is closed with a reason; others go on", async () => {
+  test("on unread bytes closes a slow reader with a reason, and other clients continue", async () => {
     // Twenty blocks of a thousand transfers with long ids: 80 KB of `transfers` each, replayed at every subscription.
     const emitter = await deploy(anvil, await contractArtifact("Emitter"), []);
     const [from, to] = [people()[1] as string, people()[2] as string];
@@ -354,13 +354,16 @@ describe("limits", () => {
     stalled.pause();
     const again = { action: "subscribe", address: emitter.address, since: 1 };
     const replays = () => good.messages.filter((message) => message.type === "transfers" && message["block"] === block);
-    // Its close is seen by those who do read: the number of connections falls to one.
-    await eventually("the slow reader is let go", async () => {
-      // A subscription ends the replay before it: the next one waits until somebody else has been told as much.
+    // The metrics show the close: the number of connections falls to one.
+    await eventually("the slow reader is disconnected", async () => {
+      // A new subscription ends the replay before it. The next one waits until the other client has received as much.
       const before = replays().length;
       if (!stalled.destroyed) stalled.write(maskedFrame(JSON.stringify(again)));
       good.send(again);
-      await eventually("all is told again", async () => replays().length > before || undefined);
+      await eventually(
+        "the other client has received another replay",
+        async () => replays().length > before || undefined,
+      );
       const metrics = await (await service.fetch("/metrics")).text();
       return /^websocket_connections 1$/m.test(metrics) ? true : undefined;
     });
@@ -373,7 +376,7 @@ describe("limits", () => {
     const receipt = await transact(anvil, emitter.contract, "emitTransfers", [firstId, 1n, from, to]);
     const isNew = (message: Message) =>
       message.type === "transfers" && message["block"] === Number(receipt.blockNumber);
-    await eventually("others go on", async () => good.messages.find(isNew));
+    await eventually("the other client receives the new block", async () => good.messages.find(isNew));
     good.socket.close();
   }, 60_000);
 });

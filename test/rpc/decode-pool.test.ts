@@ -1,6 +1,6 @@
 /**
- * Answers that the decode worker fetches itself, from real sockets: what goes wrong there comes back in the same words as
- * from this thread, nobody waits for what was abandoned, and no URL gets out.
+ * Answers that the decode worker fetches itself, over real sockets. Its errors are the same as on this thread, an
+ * abandoned request delays no other, and no URL appears in an error.
  */
 import { afterAll, expect, test } from "bun:test";
 import { type AddressInfo, connect, createServer } from "node:net";
@@ -30,7 +30,7 @@ const log = {
 };
 const answer = JSON.stringify({ jsonrpc: "2.0", id: 1, result: [log] });
 
-/** Requests that the server has begun to answer and does not go on with. */
+/** Number of requests that the server has begun to answer and doesn't finish. */
 let hanging = 0;
 let wake = (): void => undefined;
 let gone = 0;
@@ -86,12 +86,12 @@ const ask = (at: HttpTarget, signal = new AbortController().signal) =>
 const failureOf = (asked: Promise<unknown>): Promise<AppError> =>
   asked.then(
     () => {
-      throw new Error("it did not fail");
+      throw new Error("the request should have failed");
     },
     (error: AppError) => error,
   );
 
-/** Resolves once so many requests hang, or so many of them were given up. */
+/** Resolves when `holds` is true. It is checked whenever a request starts to hang or is given up. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) {
     await new Promise<void>((resolve) => {
@@ -100,7 +100,7 @@ async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-test("an answer is fetched and decoded as it is on this thread", async () => {
+test("fetches and decodes an answer with the same result as on this thread", async () => {
   const { range, bytes } = await ask(target("good"));
   const raw = new TextEncoder().encode(answer);
   expect(bytes).toBe(raw.length);
@@ -114,7 +114,7 @@ test.each([
   ["down", "transient"],
   ["cut", "transient"],
   ["large", "range"],
-] as const)("%s: fails as %s, located, without the URL", async (as, kind) => {
+] as const)("fails for an answer of the kind %s as %s, with the place and without the URL", async (as, kind) => {
   const error = await failureOf(ask(target(as)));
   expect(error).toBeInstanceOf(RpcError);
   expect((error as RpcError).kind).toBe(kind);
@@ -122,14 +122,14 @@ test.each([
   expect(`${error.message} ${JSON.stringify(error.meta)} ${error.stack}`).not.toContain(KEY);
 });
 
-test("what the endpoint asked for comes along", async () => {
+test("passes on the endpoint's Retry-After", async () => {
   expect(((await failureOf(ask(target("busy")))) as RpcError).retryAfterMs).toBe(7_000);
 });
 
 test.each([
-  ["does not say its length", ""],
-  ["says a length that does not hold", "content-length: 10\r\n"],
-])("an answer that does not end, and %s, is not read to its end", async (_, said) => {
+  ["states no length", ""],
+  ["states a false length", "content-length: 10\r\n"],
+])("stops reading an endless answer that %s", async (_, said) => {
   const chunk = Buffer.concat([Buffer.from("10000\r\n"), Buffer.alloc(65_536, " "), Buffer.from("\r\n")]);
   const ENOUGH = 512;
   let sent = 0;
@@ -154,11 +154,11 @@ test.each([
   expect(failure).toMatchObject({ kind: "range", message: "the answer is too large" });
   await closed.promise;
   endless.close();
-  // What the system had taken by then.
+  // The operating system's buffers took this much.
   expect(sent).toBeLessThan(ENOUGH);
 });
 
-test("nobody there, and nobody who answers in time", async () => {
+test("fails if no server listens, and if the endpoint does not answer in time", async () => {
   const free = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
   const { port } = free;
   free.stop(true);
@@ -172,7 +172,7 @@ test("nobody there, and nobody who answers in time", async () => {
   ]);
 });
 
-test("who gives up is let go at once, and so is the endpoint; others are answered", async () => {
+test("releases caller and endpoint at once on an abort, and answers other requests", async () => {
   const before = { hanging, gone };
   const abort = new AbortController();
   const asked = failureOf(ask(target("hang"), abort.signal));
@@ -184,7 +184,7 @@ test("who gives up is let go at once, and so is the endpoint; others are answere
   expect((await failureOf(ask(target("good"), abort.signal))).message).toBe("enough");
 });
 
-test("a closed pool says so, to those who wait as well", async () => {
+test("rejects new and pending requests after its close", async () => {
   const other = new DecodePool(2);
   const before = hanging;
   const asked = failureOf(other.fetch(target("hang"), "{}", job, {}, new AbortController().signal));
@@ -195,13 +195,13 @@ test("a closed pool says so, to those who wait as well", async () => {
   expect((await failureOf(late)).code).toBe("closed");
 });
 
-/** More levels than a message between threads may have. */
+/** More levels of nesting than a message between threads may have. */
 const DEEP = 50_000;
 
 test.each([
-  ["nothing at all", "null"],
+  ["a bare null", "null"],
   ["a refusal nested too deep to be passed on", `{"error":{"message":${"[".repeat(DEEP)}${"]".repeat(DEEP)}}}`],
-])("what came over a socket and is %s costs nobody else an answer", async (_, said) => {
+])("answers other requests although the answer to one is %s", async (_, said) => {
   const one = new DecodePool(2);
   const before = hanging;
   const abort = new AbortController();

@@ -1,4 +1,4 @@
-/** Logs that lie dense: no more of them are asked for in one answer than the request thread reads at once. */
+/** Dense logs: one request asks for no more logs than the request thread may read at once. */
 import { expect, test } from "bun:test";
 import type { AppError } from "../../src/core/errors.ts";
 import { type Address, quantity } from "../../src/core/hex.ts";
@@ -13,7 +13,7 @@ const ADDRESS = `0x${"a".repeat(40)}` as Address;
 const PER_BLOCK = 40;
 const DENSE_UNTIL = 4_000;
 
-/** A chain with forty logs to a block at first, none later; and what it was asked for. */
+/** A chain with forty logs per block at first and none later. It records the requests. */
 function dense() {
   const answers: { blocks: number; logs: number }[] = [];
   const logsOf = (block: number) =>
@@ -35,7 +35,7 @@ function dense() {
       answers.push({ blocks: to - from + 1, logs: logs.length });
       return logs;
     },
-    transfers: () => Promise.reject(new Error("not asked")),
+    transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
     destroy: () => undefined,
   };
   const clock = new ProcessClock(new Scheduler(1));
@@ -46,9 +46,9 @@ function dense() {
   return { answers, read };
 }
 
-test("a long gap comes down to answers that are read at once, and is asked for whole where nothing is in it", async () => {
+test("reads a long dense gap in answers of bounded size, and an empty one in a single request", async () => {
   const { answers, read } = dense();
-  // As a follower reads on after a stop.
+  // As a follower reads after a stop.
   for (let from = 1; from <= DENSE_UNTIL; from += 2_000) expect(await read(from, from + 1_999)).toHaveLength(80_000);
   expect(answers.filter(({ logs }) => logs > 15_000).length).toBeLessThanOrEqual(4);
   answers.length = 0;
@@ -59,9 +59,9 @@ test("a long gap comes down to answers that are read at once, and is asked for w
   expect(answers).toEqual([{ blocks: 5_000_000, logs: 0 }]);
 });
 
-test("who has no room for all of them is told so before all of them are read", async () => {
+test("refuses a caller with a bound on logs before all logs have been read", async () => {
   const { answers, read } = dense();
-  // Each answer is small from here on.
+  // From here on each answer is small.
   await read(1, 2_000);
   await read(1, 2_000);
   answers.length = 0;

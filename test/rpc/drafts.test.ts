@@ -1,4 +1,4 @@
-/** Transfers as they were announced before there was a standard, read from the logs that real contracts write. */
+/** Transfers announced by the drafts before the standard, read from logs as real contracts write them. */
 import { expect, test } from "bun:test";
 import { AbiCoder, zeroPadBytes } from "ethers";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
@@ -36,7 +36,7 @@ function logsOf(said: readonly Said[]): VerifiedLog[] {
   }));
 }
 
-/** Reads logs into kind, id, from, to and index of the log. */
+/** Decodes logs into kind, id, from, to and log index. */
 function read(said: readonly Said[], forms: readonly TransferForm[] = CLAIMED) {
   const { transfers, malformed } = decodeTransferLogs(logsOf(said), forms);
   const columns = decodeTransfers(transfers);
@@ -63,7 +63,7 @@ const draft = (from: number, to: number, transaction?: number): Said => [
   transaction,
 ];
 
-test("both drafts of ERC-821 are transfers of an ERC-721 token, unless the collection's stored forms lack them", () => {
+test("reads both drafts of ERC-821 as transfers of an ERC-721 token, unless the collection's stored forms lack them", () => {
   const said: Said[] = [
     [[TRANSFER_821, word(0), word(1), word(7)], firstDraft],
     [[TRANSFER_821_SECOND, word(1), word(2), word(7)], secondDraft],
@@ -77,21 +77,21 @@ test("both drafts of ERC-821 are transfers of an ERC-721 token, unless the colle
   expect(read(said, ["erc721", "erc2309", "erc1155"])).toEqual({ moves: [], malformed: 0 });
 });
 
-test("a transfer announced both ways is counted once, in either order, as often as it was made", () => {
+test("counts a transfer that is announced in both ways once, in either order, as often as it happened", () => {
   const path = (said: readonly Said[]) => read(said).moves.map(([, , from, to, at]) => `${from}>${to}@${at}`);
   expect(path([standard(0, 1), draft(0, 1)])).toEqual(["0>1@0"]);
   expect(path([draft(0, 1), standard(0, 1)])).toEqual(["0>1@0"]);
-  // There and back and there again in one transaction.
+  // To, back and to again in one transaction.
   const both = (from: number, to: number) => [draft(from, to), standard(from, to)];
   expect(path([...both(1, 2), ...both(2, 1), ...both(1, 2)])).toEqual(["1>2@0", "2>1@2", "1>2@4"]);
-  // Announced all at once, after all was moved.
+  // All announcements after all moves.
   expect(path([standard(1, 2), standard(2, 1), draft(1, 2), draft(2, 1)])).toEqual(["1>2@0", "2>1@1"]);
   // In another transaction it is another transfer.
   expect(path([standard(1, 2, 1), standard(2, 1, 2), draft(1, 2, 3)])).toEqual(["1>2@0", "2>1@1", "1>2@2"]);
   expect(path([standard(1, 2), standard(1, 2)])).toEqual(["1>2@0", "1>2@1"]);
 });
 
-test("creations and destructions are mints and burns, of collections whose forms have them", () => {
+test("reads creations and destructions as mints and burns if the collection's forms include them", () => {
   const said: Said[] = [
     [[CREATE_821, word(1), word(7), word(9)], coder.encode(["string"], ["a parcel"])],
     [[DESTROY_821, word(1), word(7), word(9)], "0x", 2],
@@ -109,7 +109,7 @@ test("creations and destructions are mints and burns, of collections whose forms
   expect(read(said).moves).toEqual([[erc721, 7, 0, 2, 3]]);
 });
 
-test("MoonCats are named by five bytes, and what is not such a name is malformed", () => {
+test("reads MoonCats' names of five bytes as ids, and counts any other name as malformed", () => {
   const cat = zeroPadBytes("0x0054fc2a11", 32);
   const said: Said[] = [
     [[CAT_RESCUED, word(1), cat], "0x"],
@@ -126,6 +126,6 @@ test("MoonCats are named by five bytes, and what is not such a name is malformed
   expect(read(said, ["mooncats"])).toEqual({ moves, malformed: 2 });
 });
 
-test("topics that are not indexed as the drafts index them are malformed", () => {
+test("counts logs as malformed if their indexed topics differ from the drafts", () => {
   expect(read([[[TRANSFER_821, word(1), word(2)], firstDraft]])).toEqual({ moves: [], malformed: 1 });
 });

@@ -1,4 +1,7 @@
-/** Every wording of the corpus is understood for what the caller should do; unknown refusals of a range are halved. */
+/**
+ * Every recorded error message of a provider is classified by what the caller should do. Unknown range refusals are
+ * halved.
+ */
 import { describe, expect, test } from "bun:test";
 import { classifyHttpStatus, classifyRpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
@@ -15,7 +18,7 @@ interface Case {
 
 const worded = (corpus.errors as Case[]).filter((entry) => entry.message !== undefined);
 
-describe("the corpus of providers' refusals", () => {
+describe("the recorded refusals of providers", () => {
   for (const entry of worded) {
     const method = entry.expect === "fatal-for-this-block" ? "eth_call" : "eth_getLogs";
     test(`${entry.provider}: ${entry.message}`, () => {
@@ -27,7 +30,7 @@ describe("the corpus of providers' refusals", () => {
           if (entry.range !== undefined) {
             expect(error.hint).toEqual({ range: [Number(entry.range[0]), Number(entry.range[1])] });
           } else if (entry.provider !== "ankr") {
-            // ankr's sentence holds no number; the corpus knows it from elsewhere.
+            // ankr's message contains no number. The fixture has it from another source.
             expect(error.hint).toEqual({ size: entry.size as number });
           }
           break;
@@ -46,12 +49,12 @@ describe("the corpus of providers' refusals", () => {
           expect(error.retryable).toBe(false);
           break;
         default:
-          throw new Error(`the corpus expects ${entry.expect}`);
+          throw new Error(`the fixture expects an unknown class: ${entry.expect}`);
       }
     });
   }
 
-  test("a refusal nobody has seen is taken for one of size", () => {
+  test("treats an unknown refusal as one of range size", () => {
     expect(classifyRpcError({ code: -32099, message: "the moon is in the wrong house" }, "eth_getLogs", {}).kind).toBe(
       "range",
     );
@@ -103,14 +106,14 @@ describe("other refusals", () => {
     });
   }
 
-  test("HTTP status: 429 with its wait, 5xx transient, a gateway's time-out late", () => {
+  test("classifies HTTP statuses: 429 with its wait, 5xx as transient, a gateway timeout as late", () => {
     expect(classifyHttpStatus(429, "7", {})).toMatchObject({ kind: "rate", retryAfterMs: 7_000 });
     expect(classifyHttpStatus(503, null, {}).kind).toBe("transient");
     expect(classifyHttpStatus(504, null, {})).toMatchObject({ kind: "late", retryable: true });
     expect(classifyHttpStatus(413, null, {}).kind).toBe("range");
   });
 
-  test("of a refusal that is megabytes long only the beginning is read, but for what a contract reverted with", () => {
+  test("reads only the beginning of a refusal of several megabytes, but all of a contract's revert data", () => {
     const hint = "eth_getLogs is limited to a 1000 range";
     const refused = (data: string) => classifyRpcError({ code: -32000, message: "no", data }, "eth_getLogs", {});
     expect(refused(hint).hint).toEqual({ size: 1_000 });
@@ -120,14 +123,14 @@ describe("other refusals", () => {
     expect([reverted(3).data, reverted(-32000).data]).toEqual([data, data]);
   });
 
-  test("a message that is no text is one all the same", () => {
+  test("turns a message that is not text into text", () => {
     const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
     for (const message of [{ toString: null }, ["a"], 7, null, deep]) {
       expect(classifyRpcError({ code: -32000, message }, "eth_getLogs", {}).kind).toBe("range");
     }
   });
 
-  test("a text in the place of a refusal is its message", () => {
+  test("reads a text in place of a refusal as its message", () => {
     expect(classifyRpcError("rate limit exceeded", "eth_getLogs", {})).toMatchObject({
       kind: "rate",
       message: "eth_getLogs refused: rate limit exceeded",
@@ -137,7 +140,7 @@ describe("other refusals", () => {
     expect(classifyRpcError("missing trie node", "eth_call", {}).kind).toBe("state_unavailable");
   });
 
-  test("no message carries a URL", () => {
+  test("keeps URLs out of messages", () => {
     const error = classifyRpcError({ code: 1, message: "see https://rpc.example/v2/SECRETKEY for help" }, "eth_call", {
       endpoint: "eth#1",
     });
@@ -146,7 +149,7 @@ describe("other refusals", () => {
   });
 });
 
-describe("a contract that reverts in a provider's words", () => {
+describe("a contract that reverts with the words of a provider's refusal", () => {
   const words = ["rate limit", "too many requests", "missing trie node", "archive node needed", "header not found"];
   for (const reason of words) {
     test(reason, () => {

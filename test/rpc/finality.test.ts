@@ -1,4 +1,4 @@
-/** Which block is final, over a real node that is taken for a development node. */
+/** The choice of the final block, over a real node that is recognised as a development node. */
 import { expect, test } from "bun:test";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -7,7 +7,7 @@ import { Finality } from "../../src/rpc/headers.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
-test("asks a node what it is once, however many looks begin at once, and again where it did not answer", async () => {
+test("asks a node for its client version once for concurrent polls, and again if it did not answer", async () => {
   const anvil = await startAnvil();
   await anvil.mine(9);
   let [asked, headers] = [0, 0];
@@ -17,17 +17,17 @@ test("asks a node what it is once, however many looks begin at once, and again w
     request: async (method, params) => {
       if (method !== "web3_clientVersion") {
         const header = await anvil.send(method, params[0] === "finalized" ? ["latest", false] : params);
-        // Two of each look, of which the first fails.
+        // Two headers for each of three polls. The first poll fails.
         if (++headers === 6) looked.resolve();
         return header;
       }
       if (++asked === 1) throw new RpcError("transient", "the node is busy");
       await looked.promise;
-      // Both looks have their headers, and come to ask in these turns of the event loop.
+      // Both polls have their headers by now, and ask for the version in these turns of the event loop.
       for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
       return "HardhatNetwork/3.18.0";
     },
-    transfers: () => Promise.reject(new Error("not asked")),
+    transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
     destroy: () => undefined,
   };
   const pool = new EndpointPool({ chain: "eth", endpoints: [endpoint], clock: systemClock });

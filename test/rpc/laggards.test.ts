@@ -1,4 +1,4 @@
-/** Which of some nodes are behind, by the blocks they show. */
+/** Decides which nodes lag, from the blocks that they show. */
 import { expect, test } from "bun:test";
 import type { Hash } from "../../src/core/hex.ts";
 import { laggards } from "../../src/rpc/headers.ts";
@@ -9,7 +9,7 @@ const shows = (number: number, digit: string, timestamp = number * 12) => ({
 });
 const known = { number: 7, hash: hash("a") };
 
-test("whoever shows a lower block than somebody else is behind", () => {
+test("counts a node as lagging if it shows a lower block than another", () => {
   const [low, high, higher] = [shows(5, "c"), shows(7, "a"), shows(8, "b")];
   expect(laggards([low, high, higher], known)).toEqual([low, high]);
   expect(laggards([higher, shows(8, "b")], known)).toEqual([]);
@@ -17,12 +17,12 @@ test("whoever shows a lower block than somebody else is behind", () => {
   expect(laggards([], known)).toEqual([]);
 });
 
-test("of two blocks of one height the younger one took the other's place", () => {
+test("counts the older of two blocks at one height as replaced by the younger", () => {
   const [ours, younger] = [shows(7, "a"), shows(7, "b", 7 * 12 + 12)];
   expect(laggards([ours, younger], known)).toEqual([ours]);
 });
 
-test("of two that are alike the known one counts; without it nobody is behind", () => {
+test("prefers the known block if two have the same height and time, and counts none as lagging without it", () => {
   const [ours, other, third] = [shows(7, "a"), shows(7, "b"), shows(7, "c")];
   expect(laggards([other, ours], known)).toEqual([other]);
   expect(laggards([other, third], known)).toEqual([]);

@@ -1,4 +1,4 @@
-/** Endpoints that take too long for logs of many blocks, on a virtual clock: they are asked for fewer. */
+/** Endpoints that time out on logs of many blocks, on a virtual clock: they get smaller ranges. */
 import { expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
@@ -11,7 +11,7 @@ import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 const ADDRESS = `0x${"a".repeat(40)}` as Address;
 const TIMEOUT_MS = 30_000;
 
-/** A chain whose endpoints take `msOf` so many blocks for their logs; NaN: they have none. */
+/** A chain with endpoints that take `msOf(blocks)` ms for logs. NaN: the endpoint lacks the block. */
 function world(...msOf: ((blocks: number) => number)[]) {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
@@ -31,13 +31,13 @@ function world(...msOf: ((blocks: number) => number)[]) {
         await take(this.label, Number(toBlock) - Number(fromBlock) + 1);
         return [];
       },
-      transfers: () => Promise.reject(new Error("not asked")),
+      transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
       destroy: () => undefined,
     }),
   );
   const pool = new EndpointPool({ chain: "eth", endpoints, clock });
   const reader = new RpcChainReader({ chainId: 1, pool, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true });
-  /** Lets time pass until the promise settles. */
+  /** Runs the clock until the promise settles. */
   const settle = async <T>(promise: Promise<T>): Promise<T> => {
     let done = false;
     promise.finally(() => (done = true)).catch(() => undefined);
@@ -59,10 +59,10 @@ function world(...msOf: ((blocks: number) => number)[]) {
   return { reader, asked, settle, backfill };
 }
 
-/** As long as a node that reads every block. */
+/** Time of a node that scans every block. */
 const scanning = (blocks: number) => blocks / 10;
 
-test("history that takes an endpoint too long is read in smaller parts, and not asked for whole again and again", async () => {
+test("reads history in smaller ranges after timeouts, and rarely repeats a range that timed out", async () => {
   const { backfill, asked } = world(scanning);
   await backfill(10_000_000);
   const late = asked.filter(([, blocks]) => scanning(blocks) >= TIMEOUT_MS);
@@ -70,7 +70,7 @@ test("history that takes an endpoint too long is read in smaller parts, and not 
   expect(late.length).toBeLessThan(asked.length / 10);
 });
 
-test("so it is where another endpoint answers before it does, which is asked first then", async () => {
+test("does so too if another endpoint answers first and is then preferred", async () => {
   const hanging = (blocks: number) => (blocks > 10_000 ? TIMEOUT_MS : 20);
   const { backfill, asked } = world(hanging, () => 100);
   await backfill(50_000_000);
@@ -80,13 +80,13 @@ test("so it is where another endpoint answers before it does, which is asked fir
   expect(hung.length).toBeLessThan(5);
 });
 
-test("a search comes down to ranges that are answered in time, and so do the logs of a long gap, look by look", async () => {
+test("shrinks the ranges of a search until they are answered in time, and those of a long gap from poll to poll", async () => {
   const { reader, settle, asked } = world((blocks) => (blocks > 700 ? TIMEOUT_MS : 1));
   const span = new SpanController();
   const { signal } = new AbortController();
   const filter = { addresses: [ADDRESS], topics: [], fromBlock: 0, toBlock: 1_999 };
   expect(await settle(reader.firstLogs(filter, span, { signal }))).toEqual({ logs: [], toBlock: 499 });
-  // Who follows a chain reads for others, too, and comes back to it.
+  // The follower reads for other parts, too, so each poll tries once and the next one goes on.
   const spans: number[] = [];
   for (let look = 0; look < 3; look++) {
     asked.length = 0;
@@ -98,7 +98,7 @@ test("a search comes down to ranges that are answered in time, and so do the log
   expect(spans).toEqual([2_000, 1_000, 500]);
 });
 
-test("so they do beside an endpoint that lacks the block which they are to reach", async () => {
+test("does so too beside an endpoint that lacks the last block of the range", async () => {
   const { reader, settle } = world(
     (blocks) => (blocks > 700 ? TIMEOUT_MS : 1),
     () => Number.NaN,
@@ -109,7 +109,7 @@ test("so they do beside an endpoint that lacks the block which they are to reach
   expect(await found).toMatchObject({ toBlock: 499 });
 });
 
-test("one block that is not answered in time is not a block too large", async () => {
+test("does not treat a timeout on a single block as a block that is too large", async () => {
   const { reader, settle } = world(() => TIMEOUT_MS);
   const failed = settle(reader.logs({ addresses: [ADDRESS], topics: [], fromBlock: 4, toBlock: 5 }));
   expect(await failed.catch((error: unknown) => error)).toMatchObject({ code: "chain_unavailable", retryable: true });

@@ -1,4 +1,4 @@
-/** An endpoint that is quick to answer what is no answer, beside a sound one: what it says is its own fault, and no fact. */
+/** A fast endpoint with malformed answers beside a sound one: its answers count as its own failures, never as facts. */
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -15,7 +15,7 @@ type Answers = Readonly<Record<string, (params: unknown[]) => unknown>>;
 
 const HEADER = { number: "0x8", hash: hashOf(8), parentHash: hashOf(7), timestamp: "0x60", logsBloom };
 
-/** What a sound node says of block 8, in which the contract has one transfer. */
+/** Answers of a sound node about block 8, in which the contract has one transfer. */
 const SOUND: Answers = {
   eth_getBlockByNumber: () => HEADER,
   eth_getCode: () => "0x6001",
@@ -40,7 +40,7 @@ function readerOf(...nodes: Answers[]): RpcChainReader {
     (answers, index): Endpoint => ({
       label: `eth#${index + 1}`,
       request: async (method, params) => answers[method]?.(params),
-      transfers: () => Promise.reject(new Error("not asked")),
+      transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
       destroy: () => undefined,
     }),
   );
@@ -48,15 +48,15 @@ function readerOf(...nodes: Answers[]): RpcChainReader {
   return new RpcChainReader({ chainId: 1, pool, multicall: MULTICALL, finalityDepth: 5, depthIsSet: true });
 }
 
-/** Of one that answers one method with nonsense, and of a sound one. */
+/** A reader over an endpoint that answers one method with nonsense, and a sound one. */
 const besideSound = (method: string, answer: unknown) => readerOf({ ...SOUND, [method]: () => answer }, SOUND);
 
-test("a newest block that is none is asked of the others", async () => {
+test("asks the other endpoint if the newest block is malformed", async () => {
   const reader = besideSound("eth_getBlockByNumber", null);
   expect((await reader.head()).number).toBe(8);
 });
 
-test("code, a count or an answer that is none is not taken for that there is nothing", async () => {
+test("does not treat malformed code, counts or call results as empty", async () => {
   for (const answer of [null, 7, {}]) {
     expect(await besideSound("eth_getCode", answer).code(ADDRESS, 8)).toBe("0x6001");
     expect(await besideSound("eth_getTransactionCount", answer).transactionCount(ADDRESS)).toBe(7);
@@ -65,7 +65,7 @@ test("code, a count or an answer that is none is not taken for that there is not
   }
 });
 
-test("no logs at all are no lie: who said so is asked soon again, if for what the other one lacks", async () => {
+test("treats missing logs as a passing failure, so the endpoint is soon called again for state that the other lacks", async () => {
   for (const nothing of [null, undefined]) {
     const noState = () => {
       throw new RpcError("state_unavailable", "missing trie node");
@@ -77,7 +77,7 @@ test("no logs at all are no lie: who said so is asked soon again, if for what th
   }
 });
 
-test("receipts or a bloom that are none do not keep a block in doubt", async () => {
+test("settles a block in doubt despite malformed receipts or a malformed bloom", async () => {
   const filter = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
   const header = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
   for (const receipts of [[null], [7], [{ logs: [null] }], null]) {
@@ -89,7 +89,7 @@ test("receipts or a bloom that are none do not keep a block in doubt", async () 
   expect(await odd.completeLogs(filter, [shown])).toBeArray();
 });
 
-test("a node that has not come to Multicall3 yet does not cost the others theirs for good", async () => {
+test("keeps using Multicall3 on other endpoints although one node does not have it yet", async () => {
   let asked = 0;
   let isYoung = true;
   const results = `0x${["20", "14"].map((word) => word.padStart(64, "0")).join("")}`;
@@ -104,7 +104,7 @@ test("a node that has not come to Multicall3 yet does not cost the others theirs
   isYoung = false;
   for (let look = 0; look < 100; look++) await reader.calls(calls, "latest");
   asked = 0;
-  // Cut off after the number of results: it was asked for them all.
+  // The answer ends after the number of results, so one Multicall3 was requested for all calls.
   await reader.calls(calls, "latest").catch(() => undefined);
   expect(asked).toBeLessThan(5);
 });

@@ -1,4 +1,4 @@
-/** Our coding of Multicall3 and of returned bytes, held against ethers' own. */
+/** The service's own encoding of Multicall3 and decoding of returned bytes, compared with ethers'. */
 import { describe, expect, test } from "bun:test";
 import { AbiCoder, hexlify, Interface } from "ethers";
 import { createRandom } from "../../scripts/local-chain/random.ts";
@@ -17,7 +17,7 @@ const returned = (list: readonly { ok: boolean; data: string }[]) =>
   ORACLE.encodeFunctionResult("aggregate3", [list.map(({ ok, data }) => [ok, data])]);
 
 describe("aggregate3", () => {
-  test("calls are coded as by ethers", () => {
+  test("encodes calls like ethers", () => {
     for (let round = 0; round < 50; round++) {
       const calls = Array.from({ length: random.below(30) }, () => ({ to: someAddress(), data: someBytes(150) }));
       const theirs = ORACLE.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
@@ -25,19 +25,19 @@ describe("aggregate3", () => {
     }
   });
 
-  test("results are read as ethers wrote them, wherever their bytes lie", () => {
+  test("decodes results that ethers encoded, wherever their bytes lie", () => {
     for (let round = 0; round < 50; round++) {
       const list = results(random.below(30));
       expect(aggregatedResults(returned(list), list.length)).toEqual(list);
     }
-    // Two results that share their bytes, which no compiler does and the layout allows.
+    // Two results that share their bytes. No compiler does this, but the layout allows it.
     const word = (value: number) => value.toString(16).padStart(64, "0");
     const shared = `0x${[32, 2, 64, 64, 1, 64, 2].map(word).join("")}${"abcd".padEnd(64, "0")}`;
     const both = { ok: true, data: "0xabcd" };
     expect(aggregatedResults(shared, 2)).toEqual([both, both]);
   });
 
-  test("an answer that is cut off, spoilt or of other calls is refused, never misread", () => {
+  test("refuses an answer that is truncated, damaged or for other calls", () => {
     const list = results(6);
     const whole = returned(list);
     expect(() => aggregatedResults(whole, 5)).toThrow(RangeError);
@@ -54,7 +54,7 @@ describe("aggregate3", () => {
 
 describe("returned bytes", () => {
   const coder = AbiCoder.defaultAbiCoder();
-  test("are those that ethers wrote, also without the zeros that fill the last word", () => {
+  test("are those that ethers encoded, also without the zero padding of the last word", () => {
     for (const text of ["", "ipfs://x", "é".repeat(100), "x".repeat(64 * 1024)]) {
       const data = coder.encode(["string"], [text]);
       expect(onlyBytes(data).toString("utf8")).toBe(text);
@@ -63,7 +63,7 @@ describe("returned bytes", () => {
     }
   });
 
-  test("are none where the data say none", () => {
+  test("are absent if the data lack them", () => {
     const whole = coder.encode(["string"], ["some text of more than thirty-two bytes"]);
     const far = `0x${"f".repeat(64)}${whole.slice(66)}`;
     for (const data of ["0x", "0x1234", whole.slice(0, -64), far, `${whole.slice(0, -1)}`, "text"]) {

@@ -1,6 +1,6 @@
 /**
- * Endpoints that refuse in words that no list has: what they mean is told by what they answer and what not. On a virtual
- * clock, so that ten seconds of looking take none.
+ * Endpoints that refuse in words that no list contains: their meaning is inferred from probes. A virtual clock makes
+ * the ten seconds of probing instant.
  */
 import { describe, expect, test } from "bun:test";
 import { PrunedStateDetector } from "../../src/rpc/endpoint/pruned-state.ts";
@@ -25,7 +25,7 @@ function world() {
   return { scheduler, clock, settle };
 }
 
-/** A node at block 1,000 with the state of its newest blocks, which says no to the others in words of its own. */
+/** A node at block 1,000 that has the state of its newest blocks and refuses older state in its own words. */
 function node({ kept = 128, refusal = { code: -32_000, message: WORDS } as unknown } = {}) {
   const { scheduler, clock, settle } = world();
   const asked: string[] = [];
@@ -60,23 +60,26 @@ describe("old state", () => {
     ["words", { code: -32_000, message: WORDS }],
     ["a text", WORDS],
     ["a status of HTTP", classifyHttpStatus(403, null, {})],
-  ])("refused in %s at an old block, three times over ten seconds: the node has none", async (_how, refusal) => {
-    const { failure, code, asked, scheduler } = node({ refusal });
-    expect((await failure(10))?.kind).toBe("state_unavailable");
-    expect(scheduler.time).toBeGreaterThanOrEqual(10_000);
-    expect(asked.filter((call) => call === `eth_getBalance ${hex(10)}`)).toHaveLength(3);
-    expect(await code(990)).toBe("0x");
-    // Known: not asked again, for the same block or an older one.
-    const before = asked.length;
-    expect((await failure(9))?.kind).toBe("state_unavailable");
-    expect(asked.length).toBe(before);
-    // A newer one that is gone, too, takes one look.
-    const then = scheduler.time;
-    expect((await failure(500))?.kind).toBe("state_unavailable");
-    expect(scheduler.time - then).toBeLessThan(1_000);
-  });
+  ])(
+    "is known to be missing after refusals in %s for an old block, three times over ten seconds",
+    async (_how, refusal) => {
+      const { failure, code, asked, scheduler } = node({ refusal });
+      expect((await failure(10))?.kind).toBe("state_unavailable");
+      expect(scheduler.time).toBeGreaterThanOrEqual(10_000);
+      expect(asked.filter((call) => call === `eth_getBalance ${hex(10)}`)).toHaveLength(3);
+      expect(await code(990)).toBe("0x");
+      // The finding is remembered: no new probe for the same block or an older one.
+      const before = asked.length;
+      expect((await failure(9))?.kind).toBe("state_unavailable");
+      expect(asked.length).toBe(before);
+      // A newer block without state needs one probe.
+      const then = scheduler.time;
+      expect((await failure(500))?.kind).toBe("state_unavailable");
+      expect(scheduler.time - then).toBeLessThan(1_000);
+    },
+  );
 
-  test("what was found is looked at again after five minutes, and dropped where it is no longer so", async () => {
+  test("probes the finding again after five minutes, and drops it if it no longer holds", async () => {
     const { failure, code, asked, clock, settle, self, scheduler } = node();
     await failure(10);
     await settle(clock.sleep(300_000));
@@ -93,7 +96,7 @@ describe("old state", () => {
     expect(scheduler.time - again).toBeGreaterThanOrEqual(10_000);
   });
 
-  test("many calls of one turn are looked into together", async () => {
+  test("probes once for many calls of one event-loop turn", async () => {
     const { oldState, settle, asked } = node();
     const calls = [3, 1, 2].map((block) => oldState.request("eth_getCode", [ADDRESS, hex(block)]));
     const kinds = (await settle(Promise.allSettled(calls))).map(
@@ -103,7 +106,7 @@ describe("old state", () => {
     expect(asked.filter((call) => call.startsWith("eth_getBalance 0x"))).toHaveLength(3);
   });
 
-  test("a refusal that the balance does not share, one near the head and a node that is down are as before", async () => {
+  test("does not reinterpret a refusal that eth_getBalance does not share, one near the head, or a node that is down", async () => {
     const moody = node({ kept: 2_000 });
     moody.self.isMoody = true;
     expect((await moody.failure(10))?.kind).toBe("transient");
@@ -119,7 +122,7 @@ describe("old state", () => {
     expect(await known.settle(call).catch((error: RpcError) => error.kind)).toBe("revert");
   });
 
-  test("go-ethereum's own words are known without a look", () => {
+  test("recognises go-ethereum's own words without a probe", () => {
     const refusal = { code: -32_000, message: "not supported" };
     for (const method of ["eth_call", "eth_getCode", "eth_getBalance", "eth_getTransactionCount"]) {
       expect(classifyRpcError(refusal, method, {}).kind).toBe("state_unavailable");

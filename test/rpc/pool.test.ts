@@ -1,4 +1,4 @@
-/** The endpoint pool on a virtual clock: who is asked, who rests, how much each takes, and what is asked twice. */
+/** The endpoint pool on a virtual clock: choice of endpoints, rests, load per endpoint, and hedged requests. */
 import { describe, expect, test } from "bun:test";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
@@ -10,19 +10,19 @@ function world(count: number) {
   const clock = new ProcessClock(scheduler);
   const endpoint = (index: number): Endpoint => ({
     label: `eth#${index + 1}`,
-    request: () => Promise.reject(new Error("not asked")),
-    transfers: () => Promise.reject(new Error("not asked")),
+    request: () => Promise.reject(new Error("this endpoint is never called for requests")),
+    transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
     destroy: () => undefined,
   });
   const endpoints = Array.from({ length: count }, (_, index) => endpoint(index));
   const hedges: number[] = [];
   const pool = new EndpointPool({ chain: "eth", endpoints, clock, onHedge: () => hedges.push(scheduler.time) });
-  /** Lets time pass until the promise settles. */
+  /** Runs the clock until the promise settles. */
   const settle = async <T>(promise: Promise<T>): Promise<T> => {
     let done = false;
     promise.finally(() => (done = true)).catch(() => undefined);
     while (!done) {
-      // What was just begun may not have come to its first wait yet.
+      // Work that just began may not have reached its first wait yet.
       if (!(await scheduler.step())) await new Promise<void>((resolve) => setImmediate(resolve));
     }
     return promise;
@@ -31,7 +31,7 @@ function world(count: number) {
 }
 
 describe("failover", () => {
-  test("goes to another endpoint at once, and comes back when the rest is over", async () => {
+  test("goes to another endpoint at once, and stays there while that one does not fail", async () => {
     const { pool, endpoints, settle, scheduler, clock } = world(2);
     const asked: string[] = [];
     const once = () =>
@@ -43,12 +43,12 @@ describe("failover", () => {
     expect(await settle(once())).toBe("eth#2");
     expect(asked).toEqual(["eth#1", "eth#2"]);
     await settle(clock.sleep(60_000));
-    // The one that failed has had its rest, but the other has not failed since: it goes on.
+    // The failed endpoint has rested, but the other one has not failed since, so it stays preferred.
     expect(await settle(once())).toBe("eth#2");
     expect(endpoints).toHaveLength(2);
   });
 
-  test("waits as long as the only endpoint's Retry-After says", async () => {
+  test("waits for the Retry-After of the only endpoint", async () => {
     const { pool, settle, scheduler } = world(1);
     let calls = 0;
     const answer = pool.run(async () => {
@@ -59,7 +59,7 @@ describe("failover", () => {
     expect(calls).toBe(2);
   });
 
-  test("a Retry-After holds back who comes next, too; a long one is not waited out", async () => {
+  test("applies a Retry-After to later requests as well, and fails instead of waiting for a long one", async () => {
     const { pool, settle, scheduler } = world(1);
     let hint = "5";
     const refused = () => pool.run(() => Promise.reject(classifyHttpStatus(429, hint, {})), { attempts: 1 });
@@ -73,7 +73,7 @@ describe("failover", () => {
     expect(scheduler.time - before).toBeLessThan(10_000);
   });
 
-  test("a long Retry-After is not waited out by who was told it either, nor where another one is back before", async () => {
+  test("fails instead of waiting for a long Retry-After, or uses another endpoint that is back earlier", async () => {
     const alone = world(1);
     const refused = alone.pool.run(() => Promise.reject(classifyHttpStatus(429, "500", {})));
     expect(await alone.settle(refused).catch((error: unknown) => error)).toMatchObject({ code: "chain_unavailable" });
@@ -91,7 +91,7 @@ describe("failover", () => {
     expect(scheduler.time).toBeLessThan(10_000);
   });
 
-  test("one that asked to be left alone is left alone though an answer of before comes in, and the others are asked", async () => {
+  test("respects a Retry-After although an earlier request is answered meanwhile, and uses the other endpoint", async () => {
     const { pool, settle, clock, scheduler } = world(2);
     const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
     const refused = pool.run(async ({ label }) => {
@@ -104,7 +104,7 @@ describe("failover", () => {
     expect(scheduler.time).toBeLessThan(5_000);
   });
 
-  test("what fails at once is one failure, however much was under way", async () => {
+  test("counts simultaneous failures of many requests as one failure", async () => {
     const { pool, settle, clock, scheduler } = world(2);
     const ask = async ({ label }: Endpoint) => {
       await clock.sleep(label === "eth#1" ? 10 : 50);
@@ -117,7 +117,7 @@ describe("failover", () => {
     expect(everybody.map(({ value }) => value)).toEqual(["eth#1", "eth#2"]);
   });
 
-  test("a liar rests for minutes, whatever it says afterwards", async () => {
+  test("rests an endpoint that lied for minutes, whatever it answers afterwards", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];
     pool.benchLiar(first);
@@ -128,7 +128,7 @@ describe("failover", () => {
     expect(pool.secondEndpoint(second)).toBe(first);
   });
 
-  test("an answer that was under way does not end a liar's rest", async () => {
+  test("does not end the rest for a lie when an earlier request is answered", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];
     const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
@@ -137,7 +137,7 @@ describe("failover", () => {
     expect(pool.secondEndpoint(second)).toBeUndefined();
   });
 
-  test("one that is behind is passed over until it has caught up, and a liar is not let off by that", async () => {
+  test("skips a lagging endpoint until it has caught up, which does not end a rest for a lie", async () => {
     const { pool, settle } = world(3);
     const [first, second, third] = pool.endpoints as [Endpoint, Endpoint, Endpoint];
     const next = () => settle(pool.run(async (endpoint) => endpoint));
@@ -152,7 +152,7 @@ describe("failover", () => {
     expect(await next()).toBe(third);
   });
 
-  test("where all are asked, nobody waits for one that is silent or down, and one that rests for a lie is asked", async () => {
+  test("waits in a call to all endpoints for no silent or failing one, and includes one that rests for a lie", async () => {
     const { pool, settle, clock, scheduler } = world(4);
     const [liar] = pool.endpoints as [Endpoint];
     pool.benchLiar(liar);
@@ -167,7 +167,7 @@ describe("failover", () => {
     expect(scheduler.time).toBeLessThan(5_000);
   });
 
-  test("what nobody answers names the chain and the attempts, and may be tried again", async () => {
+  test("reports chain and attempts in a retryable error if no endpoint answers", async () => {
     const { pool, settle } = world(2);
     const failed = settle(
       pool.run(() => Promise.reject(new RpcError("transient", "down")), { meta: { fromBlock: 7 } }),
@@ -180,10 +180,10 @@ describe("failover", () => {
   });
 });
 
-describe("a refusal that is the endpoint's own", () => {
+describe("a refusal that only concerns one endpoint", () => {
   const lacking = () => new RpcError("state_unavailable", "missing trie node");
 
-  test("leaves it to the others, whose passing failures are waited out", async () => {
+  test("sends the request to the others and retries their passing failures", async () => {
     const { pool, settle } = world(2);
     const asked: string[] = [];
     const once = () =>
@@ -194,11 +194,11 @@ describe("a refusal that is the endpoint's own", () => {
         return label;
       });
     expect(await settle(once())).toBe("eth#2");
-    // It is not asked the same twice.
+    // The endpoint doesn't get the same request twice.
     expect(asked).toEqual(["eth#1", "eth#2", "eth#2"]);
   });
 
-  test("is final where the others are down, lie or are behind, and they are hardly asked", async () => {
+  test("is final if the other endpoint is down, lied or lags, and hardly costs it requests", async () => {
     for (const state of ["down", "lying", "behind"]) {
       const { pool, endpoints, settle } = world(2);
       const [, other] = endpoints as [Endpoint, Endpoint];
@@ -218,7 +218,7 @@ describe("a refusal that is the endpoint's own", () => {
     }
   });
 
-  test("is not what is thrown where another one only wants less", async () => {
+  test("gives way to another endpoint's refusal of the range size", async () => {
     for (const failover of ["lacking", "any"] as const) {
       const { pool, settle } = world(2);
       const failed = pool.run(
@@ -232,7 +232,7 @@ describe("a refusal that is the endpoint's own", () => {
     }
   });
 
-  test("is thrown when all have refused, at once", async () => {
+  test("is thrown at once if all endpoints have refused", async () => {
     const { pool, settle, scheduler } = world(3);
     let asked = 0;
     const failed = pool.run(async () => {
@@ -244,8 +244,8 @@ describe("a refusal that is the endpoint's own", () => {
   });
 });
 
-describe("a straggler", () => {
-  test("is asked of another endpoint as well, and the first answer counts", async () => {
+describe("a slow request", () => {
+  test("is sent to another endpoint as well, and the first answer counts", async () => {
     const { pool, settle, clock, hedges, scheduler } = world(2);
     const abandoned: string[] = [];
     const answer = pool.run(async ({ label }, signal) => {
@@ -259,7 +259,7 @@ describe("a straggler", () => {
     expect(abandoned).toContain("eth#1");
   });
 
-  test("with nobody else to ask is waited for", async () => {
+  test("is waited for if there is no other endpoint", async () => {
     const { pool, settle, clock, hedges } = world(1);
     expect(await settle(pool.run(async ({ label }) => clock.sleep(20_000).then(() => label)))).toBe("eth#1");
     expect(hedges).toEqual([]);
@@ -267,7 +267,7 @@ describe("a straggler", () => {
 });
 
 describe("bulk reading", () => {
-  test("takes no more at once than the endpoint is known to take, grows with success and halves with refusals", async () => {
+  test("limits concurrent requests per endpoint, raises the limit on success and halves it on a refusal", async () => {
     const { pool, settle, clock } = world(1);
     let [now, most, isBusy] = [0, 0, false];
     const one = () =>
@@ -298,7 +298,7 @@ describe("bulk reading", () => {
     expect(await round(3)).toBeLessThan(3);
   });
 
-  test("learns each endpoint's range, follows a hint, and halves what the hint itself fails at", async () => {
+  test("learns each endpoint's range, follows a hint, and halves the range if the hint fails too", async () => {
     const { pool, settle } = world(1);
     const asked: number[] = [];
     const read = (limit: number, hint: number | undefined) =>
@@ -310,13 +310,13 @@ describe("bulk reading", () => {
     expect(await settle(read(700, 700))).toBe(700);
     expect(asked).toEqual([1_000, 700]);
     asked.length = 0;
-    // The limit is now lower than the hint says: it halves from there.
+    // The limit is lower than the hint now, so the range halves from there.
     expect(await settle(read(200, 700))).toBe(175);
     expect(asked).toEqual([700, 350, 175]);
     expect(pool.nextBulkSpan()).toBe(175);
   });
 
-  test("history that one endpoint has pruned is read from the other in ranges of that one's size", async () => {
+  test("reads history that one endpoint has pruned from the other, in ranges of the other's size", async () => {
     for (const kind of ["range", "state_unavailable"] as const) {
       const { pool, settle } = world(2);
       const asked = { "eth#1": 0, "eth#2": 0 };
@@ -337,7 +337,7 @@ describe("bulk reading", () => {
     }
   });
 
-  test("one block that is more than an endpoint answers costs it nothing else", async () => {
+  test("does not reduce an endpoint's load because of one block that is too large for it", async () => {
     const { pool, settle } = world(2);
     const served = { "eth#1": 0, "eth#2": 0 };
     for (let block = 0; block < 40; block++) {
@@ -352,10 +352,10 @@ describe("bulk reading", () => {
     expect(served).toEqual({ "eth#1": 39, "eth#2": 1 });
   });
 
-  test("room at one endpoint is used though the first who waits has been refused there", async () => {
+  test("uses free capacity of an endpoint although the first waiting request was refused there", async () => {
     const { pool, settle, clock, scheduler } = world(2);
     const ends: number[] = [];
-    /** The first four are refused by the quick one, and fill the slow one; the others would be served by the quick one. */
+    /** The fast endpoint refuses the first twelve, which then fill the slow one. It could serve the others. */
     const read = (isRefused: boolean) =>
       pool
         .bulk(async ({ label }) => {
@@ -368,13 +368,13 @@ describe("bulk reading", () => {
     expect(ends.filter((time) => time < 5_000).length).toBe(12);
   });
 
-  test("one block alone that is refused is the caller's to split", async () => {
+  test("passes the refusal of a single block to the caller, which can split it", async () => {
     const { pool, settle } = world(1);
     const failed = settle(pool.bulk(() => Promise.reject(new RpcError("range", "too large")), 8));
     expect(await failed.catch((error: unknown) => error)).toMatchObject({ kind: "range" });
   });
 
-  test("what one part of an attempt failed for is abandoned, with one endpoint, too", async () => {
+  test("abandons the other parts of an attempt when one part fails, with one endpoint as well", async () => {
     for (const endpoints of [1, 2]) {
       const { pool, settle, clock } = world(endpoints);
       let [attempts, abandoned] = [0, 0];
@@ -391,7 +391,7 @@ describe("bulk reading", () => {
     }
   });
 
-  test("an abort passes the room on", async () => {
+  test("passes the capacity of an aborted request to the next", async () => {
     const { pool, settle, clock } = world(1);
     const abort = new AbortController();
     const long = () => pool.bulk(() => clock.sleep(1_000).then(() => true), 1);

@@ -1,6 +1,6 @@
 /**
- * One endpoint over a real socket: what is asked in one turn goes in one batch, each is answered with its own, and a
- * refusal is told as what it is.
+ * One endpoint over a real socket: requests of one event-loop turn go into one batch, each gets its own answer, and a
+ * refusal is classified by its meaning.
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
@@ -18,7 +18,7 @@ interface Call {
   readonly params: readonly unknown[];
 }
 
-/** What came in, request by request: the methods of each. */
+/** The methods of each received request. */
 let seen: string[][] = [];
 let respond: (calls: readonly Call[], isBatch: boolean) => unknown = () => undefined;
 const server = Bun.serve({
@@ -51,7 +51,7 @@ const create = (url = `http://127.0.0.1:${server.port}`) =>
     decoder,
     onRequest: () => undefined,
   });
-/** One that has said which chain it is of. */
+/** Returns a provider that has already asked the node for its chain id. */
 const open = async () => {
   const provider = create();
   respond = plainly;
@@ -65,12 +65,12 @@ afterAll(async () => {
 const failureOf = (asked: Promise<unknown>): Promise<RpcError> =>
   asked.then(
     () => {
-      throw new Error("it did not fail");
+      throw new Error("the request should have failed");
     },
     (error: RpcError) => error,
   );
 
-test("what is asked in one turn is one batch, answered in any order; one alone is none", async () => {
+test("sends the requests of one turn as one batch, answered in any order, and a single one without a batch", async () => {
   const provider = await open();
   respond = (calls, isBatch) => (isBatch ? calls.map(echo).reverse() : plainly(calls, false));
   seen = [];
@@ -84,7 +84,7 @@ test("what is asked in one turn is one batch, answered in any order; one alone i
   expect(seen).toEqual([["a", "b", "c"], ["d"]]);
 });
 
-test("the first request asks which chain the node is of, later ones do not", async () => {
+test("asks for the node's chain id with the first request only", async () => {
   const provider = create();
   respond = plainly;
   seen = [];
@@ -93,7 +93,7 @@ test("the first request asks which chain the node is of, later ones do not", asy
   expect(seen).toEqual([["a", "eth_chainId"], ["b"]]);
 });
 
-test("nothing is taken from a node of another chain, refusals neither, until it is of this one", async () => {
+test("accepts no answer or refusal of a node on another chain, until its chain id is right", async () => {
   const provider = create();
   chainId = "0x89";
   respond = plainly;
@@ -114,7 +114,7 @@ test("nothing is taken from a node of another chain, refusals neither, until it 
   expect(seen).toEqual([["b"]]);
 });
 
-test("who does not know the question is believed; who does not answer it is not", async () => {
+test("trusts a node that does not support eth_chainId, but not one that fails to answer it", async () => {
   const provider = create();
   const unknown = { code: -32601, message: "the method eth_chainId does not exist/is not available" };
   const [none, busy] = [unknown, { code: 429, message: "too many requests" }];
@@ -126,7 +126,7 @@ test("who does not know the question is believed; who does not answer it is not"
   expect(await provider.request("a", [])).toEqual(["a"]);
 });
 
-test("null is no chain: a gateway without a backend is not benched for minutes as of another one", async () => {
+test("treats a chain id of null as a passing failure of a gateway, not as another chain", async () => {
   const provider = create();
   respond = (calls) => calls.map(({ id }) => ({ jsonrpc: "2.0", id, result: null }));
   expect(await failureOf(provider.request("a", []))).toMatchObject({ kind: "transient" });
@@ -134,7 +134,7 @@ test("null is no chain: a gateway without a backend is not benched for minutes a
   expect(await provider.request("a", [])).toEqual(["a"]);
 });
 
-test("long batches are cut, by number and by length", async () => {
+test("splits long batches, by number and by length", async () => {
   const provider = await open();
   respond = plainly;
   seen = [];
@@ -146,7 +146,7 @@ test("long batches are cut, by number and by length", async () => {
   expect(seen.map(({ length }) => length).sort()).toEqual([1, 2]);
 });
 
-test("each fails for itself; a refusal without an id, a missing answer and null beside a result are told apart", async () => {
+test("fails each request of a batch alone, and handles refusals without an id, missing answers and a null error", async () => {
   const provider = await open();
   const error = { code: 3, message: "execution reverted" };
   respond = (calls) =>
@@ -165,7 +165,7 @@ test("each fails for itself; a refusal without an id, a missing answer and null 
   expect(await provider.request("m", [1])).toEqual(["m", 1]);
 });
 
-test("an endpoint that takes no batches is asked one by one from then on", async () => {
+test("sends single requests to an endpoint that refused batches", async () => {
   const provider = await open();
   respond = (calls, isBatch) =>
     isBatch
@@ -179,7 +179,7 @@ test("an endpoint that takes no batches is asked one by one from then on", async
 });
 
 test.each(["too many requests in batch: 3 > 2", "batch request limit exceeded"])(
-  "a batch that is refused for its length in the words of a rate is asked one by one: %s",
+  "sends a batch again as single requests if a rate-limit message is about its length: %s",
   async (message) => {
     const provider = await open();
     respond = (calls, isBatch) =>
@@ -192,7 +192,7 @@ test.each(["too many requests in batch: 3 > 2", "batch request limit exceeded"])
   },
 );
 
-test("a batch that is refused in a list is refused as a whole, whichever of its calls the refusal names", async () => {
+test("treats a list with one refusal as a refusal of the whole batch, whatever id it has", async () => {
   const refusal = { jsonrpc: "2.0", error: { code: -32600, message: "batch too large" } };
   const methods = ["a", "b", "c"];
   for (const isNamed of [true, false]) {
@@ -202,12 +202,12 @@ test("a batch that is refused in a list is refused as a whole, whichever of its 
     seen = [];
     const answers = await Promise.all(methods.map((method) => provider.request(method, [])));
     expect(answers).toEqual(methods.map((method) => [method]));
-    // Each on a connection of its own: in any order.
+    // Single requests use separate connections, so they arrive in any order.
     expect([seen[0], seen.slice(1).sort()]).toEqual([methods, methods.map((method) => [method])]);
   }
 });
 
-test("a batch that is refused by a status alone is asked one by one, too, but not by one that says something else", async () => {
+test("sends a batch again as single requests after HTTP 400, but not after a status such as 401", async () => {
   const provider = await open();
   let status = 400;
   respond = (calls, isBatch) => (isBatch ? new Response("no", { status }) : plainly(calls, false));
@@ -223,14 +223,14 @@ test("a batch that is refused by a status alone is asked one by one, too, but no
   expect(seen).toEqual([["a", "b"]]);
 });
 
-test("who asks to be left alone is not asked one by one for another batch's sake", async () => {
+test("respects a Retry-After for one batch although another batch is sent again as single requests", async () => {
   const provider = await open();
   const refused = Promise.withResolvers<void>();
   respond = async (calls, isBatch) => {
     if (!isBatch) refused.resolve();
     if (calls.length === 100) return { jsonrpc: "2.0", id: null, error: { code: -32600, message: "no batches" } };
     if (!isBatch) return plainly(calls, false);
-    // By now the other one has said that there are no batches here.
+    // By now the other batch has shown that the endpoint takes no batches.
     await refused.promise;
     return new Response("slow down", { status: 429, headers: { "retry-after": "7" } });
   };
@@ -241,7 +241,7 @@ test("who asks to be left alone is not asked one by one for another batch's sake
   expect(seen).toHaveLength(102);
 });
 
-test("a batch that was refused once is tried again later", async () => {
+test("tries batches again some time after a refusal", async () => {
   const provider = await open();
   let isDown = true;
   respond = (calls, isBatch) =>
@@ -257,7 +257,7 @@ test("a batch that was refused once is tried again later", async () => {
   expect(seen).toEqual([["a", "b"]]);
 });
 
-test("a batch that is too large is asked one by one; what is too large alone is a failure that another one need not have", async () => {
+test("sends a batch with too large an answer as single requests, and lets another endpoint try one that is still too large", async () => {
   const provider = await open();
   respond = (calls, isBatch) => {
     const isLarge = isBatch || calls.some(({ method }) => method === "large");
@@ -269,7 +269,7 @@ test("a batch that is too large is asked one by one; what is too large alone is 
   expect(await failureOf(provider.request("eth_getLogs", [{}]))).toMatchObject({ kind: "range" });
 });
 
-test("where there are no batches, and for logs of many blocks, nobody waits for another one's answer", async () => {
+test("delays no request for another one's answer without batches, or beside logs of many blocks", async () => {
   const provider = await open();
   const gate = Promise.withResolvers<void>();
   respond = async (calls, isBatch) => {
@@ -292,7 +292,7 @@ test("where there are no batches, and for logs of many blocks, nobody waits for 
   expect(await logs).toEqual(["eth_getLogs", wide]);
 });
 
-test("closed, it answers nothing more: neither what waits for its turn nor what comes later", async () => {
+test("rejects waiting and later requests after its close", async () => {
   const provider = await open();
   respond = plainly;
   seen = [];
@@ -303,7 +303,7 @@ test("closed, it answers nothing more: neither what waits for its turn nor what 
   expect(seen).toEqual([]);
 });
 
-test("a connection that fails is told in words, and never where it was to", async () => {
+test("describes a failed connection without its address", async () => {
   const refusing = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
   const gone = `127.0.0.1:${refusing.port}`;
   await refusing.stop(true);
@@ -331,7 +331,7 @@ test("a connection that fails is told in words, and never where it was to", asyn
   await elsewhere.stop(true);
 });
 
-test("a refusal that quotes the endpoint's key or host comes without them", async () => {
+test("removes the endpoint's key and host from a refusal that quotes them", async () => {
   const provider = create(`http://127.0.0.1:${server.port}/v2/s3cret-key-0123456789?token=another%20secret`);
   const quoting = `key s3cret-key-0123456789 (another secret) of 127.0.0.1:${server.port}/v2 may not do this`;
   respond = ([call]) => ({ jsonrpc: "2.0", id: call?.id, error: { code: -32000, message: quoting } });
@@ -343,7 +343,7 @@ test("a refusal that quotes the endpoint's key or host comes without them", asyn
   expect(bulk.message).not.toMatch(/s3cret|another secret|127\.0/);
 });
 
-test("of a long refusal no part of a key is told, wherever it is cut", async () => {
+test("removes keys from a long refusal wherever it is cut", async () => {
   const key = "s3cret-key-0123456789";
   const provider = create(`http://127.0.0.1:${server.port}/v2/${key}`);
   for (const cut of [1_000, 2_000]) {
@@ -356,7 +356,7 @@ test("of a long refusal no part of a key is told, wherever it is cut", async () 
 });
 
 test.each(["?s3cret-key", "?auth=Bearer%20s3cret-key", "?a=1;key=s3cret-key", "?k=ab+s3cret-key", "key=s3cret-key"])(
-  "a key that is said as /%s is not told",
+  "removes a key that is quoted as /%s",
   (rest) => {
     expect(withoutSecrets(`https://rpc.example.com/${rest}`)("no such key: s3cret-key")).toBe(
       "no such key: [redacted]",
@@ -364,7 +364,7 @@ test.each(["?s3cret-key", "?auth=Bearer%20s3cret-key", "?a=1;key=s3cret-key", "?
   },
 );
 
-test("a key is not told in another case, as a name of the host or as a password", async () => {
+test("removes a key in another case, as part of the host name and as a password", async () => {
   const clean = withoutSecrets("https://mine:pw1234@Tenant4567.eth.example.com/v2/");
   const said = "TENANT4567.ETH.example.com: project tenant4567 of Mine is out of credits; bad password PW1234 for /v2";
   expect(clean(said)).toBe(
@@ -375,8 +375,8 @@ test("a key is not told in another case, as a name of the host or as a password"
   );
 });
 
-describe("a batch whose last calls are refused for its size", () => {
-  /** Answers so many calls of a batch and refuses the others, as go-ethereum does. */
+describe("a batch with its last calls refused for size", () => {
+  /** Answers `most` calls of a batch and refuses the rest, as go-ethereum does. */
   const cutAt = (most: number, error: object) => (calls: readonly Call[], isBatch: boolean) =>
     isBatch
       ? calls.map((call, i) => (i < most ? echo(call) : { jsonrpc: "2.0", id: call.id, error }))
@@ -388,7 +388,7 @@ describe("a batch whose last calls are refused for its size", () => {
   test.each([
     ["go-ethereum's words", { code: -32_003, message: "response too large" }],
     ["words of its own", { code: -32_099, message: "nuqneH" }],
-  ])("in %s: the calls are sent alone, then in smaller batches", async (_what, error) => {
+  ])("in %s is completed by single requests, and later batches are smaller", async (_what, error) => {
     const provider = await open();
     respond = cutAt(30, error);
     seen = [];
@@ -404,7 +404,7 @@ describe("a batch whose last calls are refused for its size", () => {
     expect(seen.map(({ length }) => length)).toEqual([60]);
   });
 
-  test("a call in between that fails for itself changes nothing", async () => {
+  test("is distinguished from a call that fails for its own reason", async () => {
     const provider = await open();
     const [large, reverted] = [
       { code: -32_003, message: "response too large" },
@@ -419,11 +419,11 @@ describe("a batch whose last calls are refused for its size", () => {
     };
     const all = Array.from({ length: 8 }, (_, i) => provider.request("eth_call", [i]));
     const failed = (await Promise.allSettled(all)).flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
-    // The third call of each batch, the smaller one included.
+    // The server reverts the third call of every batch. Only call 2 was ever third.
     expect(failed).toEqual([2]);
   });
 
-  test("calls that are refused alone, too, are refused at the cost of one request more", async () => {
+  test("costs one more request if the calls are refused alone as well", async () => {
     const provider = await open();
     const error = { code: -32_000, message: "nuqneH" };
     respond = (calls, isBatch) => {
@@ -438,7 +438,7 @@ describe("a batch whose last calls are refused for its size", () => {
     expect(seen).toEqual([["a", "bad", "bad", "bad"], ["bad"]]);
   });
 
-  test("batches that fail twice by a status of a server's own are asked one by one", async () => {
+  test("is replaced by single requests after two failures with an HTTP 500", async () => {
     const provider = await open();
     respond = (calls, isBatch) => (isBatch ? new Response("nuqneH", { status: 500 }) : plainly(calls, false));
     const two = () => Promise.all([provider.request("a", []), provider.request("b", [])]);
@@ -482,7 +482,7 @@ describe("several ranges in one request", () => {
   test.each([
     ["in order", (answers: unknown[]) => answers],
     ["in another order", (answers: unknown[]) => answers.toReversed()],
-  ])("answered %s: one request, the first header before the logs, the other one after them", async (_how, order) => {
+  ])("answered %s take one request with a header before and a header after the logs", async (_how, order) => {
     const provider = await open();
     respond = (calls) => order(calls.map(answerOf));
     seen = [];
@@ -493,7 +493,7 @@ describe("several ranges in one request", () => {
     expect([...decodeTransfers(answer?.decoded.transfers as Uint8Array).blocks]).toEqual([10, 30]);
   });
 
-  test("any refusal, a missing list, a log of another contract and an answer cut off are errors of the whole", async () => {
+  test("fail as a whole on any refusal, missing list, log of another contract or truncated answer", async () => {
     const provider = await open();
     const spoilt = (spoil: (one: Record<string, unknown>, call: Call) => unknown) => (calls: readonly Call[]) =>
       calls.map((call) => spoil(answerOf(call), call));
@@ -506,7 +506,7 @@ describe("several ranges in one request", () => {
     const foreign = { ...logAt(30), address: `0x${"cd".repeat(20)}` };
     respond = spoilt((one, call) => (isLast(call) ? { ...one, result: [foreign] } : one));
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "lie" });
-    // Inside what is asked for altogether, and not where it belongs.
+    // A log inside the whole range, but outside the part that it answers.
     respond = spoilt((one, call) => (isLast(call) ? { ...one, result: [logAt(25)] } : one));
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "lie" });
     respond = (calls) => new Response(JSON.stringify(calls.map(answerOf)).slice(0, -40));
@@ -515,7 +515,7 @@ describe("several ranges in one request", () => {
     expect(await failureOf(read(provider) as Promise<unknown>)).toMatchObject({ kind: "range" });
   });
 
-  test("is not for an endpoint that takes no batches", async () => {
+  test("are not used with an endpoint that takes no batches", async () => {
     const provider = await open();
     respond = (calls, isBatch) =>
       isBatch ? { jsonrpc: "2.0", id: null, error: { code: -32_600, message: "no batches" } } : plainly(calls, false);

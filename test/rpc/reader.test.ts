@@ -1,4 +1,7 @@
-/** The reader over several endpoints of which one is behind: what it does not have is not taken for what is not there. */
+/**
+ * The reader over several endpoints of which one lags: a block or state that one endpoint lacks doesn't count as
+ * absent.
+ */
 import { describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
@@ -15,7 +18,7 @@ const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
 
 /**
- * Answers for a chain up to its `head`, with the state of its newest blocks only, and notes what it was asked.
+ * A node that answers for a chain up to its `head`, with the state of its newest blocks only, and records its requests.
  * @param delays ms that its first answers take
  */
 function node(
@@ -40,7 +43,7 @@ function node(
       if (number > this.head) return null;
       return { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1), timestamp: hex(number * 12) };
     },
-    transfers: () => Promise.reject(new Error("not asked")),
+    transfers: () => Promise.reject(new Error("this endpoint is never called for transfers")),
     destroy: () => undefined,
   };
 }
@@ -54,7 +57,7 @@ function readerWith(options: { depthIsSet: boolean }, endpoints: readonly Endpoi
 const readerOf = (...endpoints: Endpoint[]) => readerWith({ depthIsSet: true }, endpoints);
 const taggedReaderOf = (...endpoints: Endpoint[]) => readerWith({ depthIsSet: false }, endpoints);
 
-/** A transfer of one token in block 8, as an endpoint tells it. */
+/** A transfer of one token in block 8, as an endpoint returns it. */
 function transferOf(address: Address, index = 0) {
   return {
     address,
@@ -69,13 +72,13 @@ function transferOf(address: Address, index = 0) {
 
 const known = (number: number) => ({ number, hash: hashOf(number) as Hash });
 
-test("a block that one endpoint lacks is asked of the others, and nobody's is undefined", async () => {
+test("asks the other endpoints for a block that one lacks, and returns undefined if all lack it", async () => {
   const reader = readerOf(node("eth#1", 7), node("eth#2", 9));
   expect((await reader.header(9))?.number).toBe(9);
   expect(await reader.header(10)).toBeUndefined();
 });
 
-test("a laggard is passed over, and is back once it has caught up", async () => {
+test("skips a lagging endpoint until it has caught up", async () => {
   const [first, second] = [node("eth#1", 7), node("eth#2", 9)];
   const reader = readerOf(first, second);
   expect((await reader.head()).number).toBe(7);
@@ -88,8 +91,8 @@ test("a laggard is passed over, and is back once it has caught up", async () => 
   expect((await reader.head()).number).toBe(11);
 });
 
-test("calls at the head are answered where the laggard that told the head has no state, nor others any more", async () => {
-  // The first one is the quicker one until it tells the head, which takes long: then the second one is asked.
+test("answers calls at the head from another endpoint if the one that reported the head has no state there", async () => {
+  // Endpoint 1 is faster until it is slow to report the head. Then endpoint 2 is called.
   const [first, second] = [node("eth#1", 7, { delays: [0, 0, 60] }), node("eth#2", 20, { states: 4, delays: [10] })];
   const reader = readerOf(second, first);
   await reader.header(1);
@@ -107,7 +110,7 @@ describe("more calls at the head than one Multicall3 takes", () => {
   const calls = Array.from({ length: 1_200 }, (_, index) => ({ to, data: `0x${index.toString(16).padStart(8, "0")}` }));
   const word = (value: number): string => `0x${value.toString(16).padStart(64, "0")}`;
 
-  /** Each call is answered with its own data and the block. `blocks`: of the answers, in the order of the requests. */
+  /** Answers each call with its own data, at the blocks of `blocks` in the order of the requests. */
   function aggregating(blocks: number[]): ReturnType<typeof node> {
     const plain = node("eth#1", 9);
     return Object.assign(Object.create(plain) as typeof plain, {
@@ -127,14 +130,14 @@ describe("more calls at the head than one Multicall3 takes", () => {
 
   const expected = calls.map(({ data }) => ({ ok: true, data: `${data}${word(9).slice(2)}` }));
 
-  test("are answered at one block, by as many as it takes", async () => {
+  test("are answered at one block by several Multicall3", async () => {
     const endpoint = aggregating([9, 9, 9]);
     const { header, results } = await readerOf(endpoint).callsAtHead(calls);
     expect([header.number, results]).toEqual([9, expected]);
     expect(endpoint.asked).toEqual(["latest", "latest", "latest"]);
   });
 
-  test("are asked at the head's number where two of them are of different blocks", async () => {
+  test("are repeated at the head's number if two of them were answered at different blocks", async () => {
     const endpoint = aggregating([9, 8, 9]);
     const { header, results } = await readerOf(endpoint).callsAtHead(calls);
     expect([header.number, results]).toEqual([9, expected]);
@@ -142,7 +145,7 @@ describe("more calls at the head than one Multicall3 takes", () => {
   });
 });
 
-test("a single endpoint is taken at its word, without a question more", async () => {
+test("trusts a single endpoint without extra requests", async () => {
   const only = node("eth#1", 7);
   const reader = readerOf(only);
   expect(await reader.header(9)).toBeUndefined();
@@ -150,7 +153,7 @@ test("a single endpoint is taken at its word, without a question more", async ()
   expect(only.asked).toEqual(["0x9"]);
 });
 
-test("logs are taken from who has the block that they are to reach, whatever the others leave out", async () => {
+test("takes logs only from an endpoint that has the last block of the range", async () => {
   const address = `0x${"a".repeat(40)}` as Address;
   const withLogs = (one: ReturnType<typeof node>): Endpoint => ({
     ...one,
@@ -171,14 +174,14 @@ test("logs are taken from who has the block that they are to reach, whatever the
     const { logs } = await reader.firstLogs({ ...filter, fromBlock, toBlock: 8 }, new SpanController(), options);
     expect(logs).toHaveLength(1);
   }
-  // On another branch there.
+  // The endpoint has another branch at this height.
   const parted = { number: 9, hash: hashOf(99) as Hash };
   const alone = readerOf(withLogs(node("eth#2", 9)));
   const failure = await alone.completeLogs(filter, [], { requiredBlock: parted }).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: "chain_unavailable", retryable: true });
 });
 
-describe("a block that is more than the endpoint answers", () => {
+describe("a block with more logs than the endpoint returns", () => {
   const address = `0x${"a".repeat(40)}` as Address;
   const other = `0x${"b".repeat(40)}` as Address;
   const logs = [address, other].map(transferOf);
@@ -201,7 +204,7 @@ describe("a block that is more than the endpoint answers", () => {
     };
   };
 
-  test("is read from its receipts, of the wanted contracts, by address or by topic alone", async () => {
+  test("is read from its receipts for the requested contracts, by address or by topic alone", async () => {
     const filter = { topics: [TRANSFER], fromBlock: 5, toBlock: 9 };
     const few = await readerOf(crowded()).completeLogs({ ...filter, addresses: [address] }, []);
     expect(few.map((log) => [log.address, log.blockNumber])).toEqual([[address, 8]]);
@@ -211,7 +214,7 @@ describe("a block that is more than the endpoint answers", () => {
   });
 });
 
-test("a block that is refused whole is asked for in pieces until one of them is, and its receipts before that", async () => {
+test("splits a refused block by addresses only if its receipts are refused too", async () => {
   const many = Array.from({ length: 200 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
   const filter = { addresses: many, topics: [TRANSFER, hashOf(7) as Hash], fromBlock: 8, toBlock: 8 };
   for (const hasReceipts of [true, false]) {
@@ -236,7 +239,7 @@ test("a block that is refused whole is asked for in pieces until one of them is,
   }
 });
 
-test("a block that was settled for some of the addresses is in doubt for the others", async () => {
+test("keeps a block in doubt for the addresses that receipts did not settle", async () => {
   const many = Array.from({ length: 1_500 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
   const [first, last] = [many[4]!, many.at(-1)!];
   const logs = [transferOf(first, 0), transferOf(last, 1)];
@@ -250,7 +253,7 @@ test("a block that was settled for some of the addresses is in doubt for the oth
       if (method === "eth_getBlockReceipts") return [{ logs, logsBloom }];
       if (method !== "eth_getLogs") return { ...((await one.request(method, params)) as object), logsBloom };
       const { address } = params[0] as { address: string[] };
-      // The first thousand are too much; of the others the endpoint leaves one out.
+      // A request with the first thousand addresses is refused. For the others the endpoint omits a log.
       if (address.includes(first))
         throw classifyRpcError({ code: -32_005, message: "more than 10000 results" }, method, {});
       return [];
@@ -262,7 +265,7 @@ test("a block that was settled for some of the addresses is in doubt for the oth
   expect(found.map(({ address }) => address)).toEqual([first, last]);
 });
 
-test("a search that was refused down to single blocks asks for more again", async () => {
+test("grows the range of a search again after refusals shrank it to single blocks", async () => {
   const one = node("eth#1", 100_000);
   let asked = 0;
   const endpoint: Endpoint = {
@@ -282,7 +285,7 @@ test("a search that was refused down to single blocks asks for more again", asyn
   expect(asked).toBeLessThan(40);
 });
 
-test("a refusal of the finalised tag is not for ever, and who rests for being behind is not asked for it", async () => {
+test("tries the finalized tag again after a refusal, and not on an endpoint that rests because it lags", async () => {
   let isStarting = true;
   const young = (label: string, canSay: boolean): Endpoint => {
     const one = node(label, 90);
@@ -311,7 +314,7 @@ test("a refusal of the finalised tag is not for ever, and who rests for being be
   expect(said.at(-1)).toBe(20);
 });
 
-test("a block in doubt is asked for by no more addresses than an endpoint takes", async () => {
+test("asks for a block in doubt with no more addresses than an endpoint accepts", async () => {
   const one = node("eth#1", 9);
   const lists: number[] = [];
   const endpoint: Endpoint = {
@@ -335,7 +338,7 @@ test("a block in doubt is asked for by no more addresses than an endpoint takes"
   expect(Math.max(...lists)).toBeLessThanOrEqual(1_000);
 });
 
-test("what the quickest endpoint refuses is asked of the others", async () => {
+test("asks the other endpoints if the fastest one refuses", async () => {
   const address = `0x${"a".repeat(40)}` as Address;
   const refusals = [
     { code: -32_601, message: "the method eth_getLogs is not available" },
@@ -360,7 +363,7 @@ test("what the quickest endpoint refuses is asked of the others", async () => {
     const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
     expect(await readerOf(without, having).completeLogs(filter, [])).toHaveLength(1);
   }
-  // Old state, which one has pruned.
+  // State of an old block that the first endpoint has pruned.
   const reader = readerOf(node("eth#1", 90, { states: 4 }), node("eth#2", 90));
   expect(await reader.calls([{ to: address, data: "0x1234" }], 5)).toEqual([{ ok: true, data: hex(5) }]);
   const nobody = readerOf(node("eth#1", 90, { states: 4 }), node("eth#2", 90, { states: 4 }));

@@ -1,4 +1,4 @@
-/** A block in doubt where one endpoint has no receipts, and the other one's cannot be had or do not add up. */
+/** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
 import { bloomOf, logsOfReceipts } from "../../src/rpc/block-logs.ts";
 import { TRANSFER } from "../../src/rpc/decode/topics.ts";
@@ -29,7 +29,7 @@ const down = () => {
 const wrong = () => [{ logs: [], logsBloom: `0x${"0".repeat(512)}` }];
 const odd = () => [{ logs: [], logsBloom: { toString: null } }];
 
-/** Settles the block a few times beside another endpoint; by what. */
+/** Settles the block four times beside another endpoint. Returns how each time was settled. */
 async function settledBeside(other: Endpoint): Promise<string[]> {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
@@ -52,16 +52,16 @@ async function settledBeside(other: Endpoint): Promise<string[]> {
   return settledBy;
 }
 
-test("is settled without them, at once", async () => {
+test("settles the block without receipts at once", async () => {
   for (const receipts of [wrong, odd, down]) expect(await settledBeside(endpoint("eth#2", receipts))).toHaveLength(4);
 });
 
-test("is asked for again of who gave its logs where there is no second opinion to be had", async () => {
+test("asks the same endpoint again for the logs if there is no second opinion", async () => {
   const settledBy = await settledBeside(endpoint("eth#2", noSuchMethod, down));
   expect(settledBy).toEqual(Array.from({ length: 4 }, () => "asking again"));
 });
 
-test("are held against their blooms in slices: a contract fills them with as many topics as it likes", async () => {
+test("checks receipts against their blooms in slices, because a contract may write any number of topics", async () => {
   const COUNT = 2_000;
   const logs = Array.from({ length: COUNT }, (_, i) => ({
     address: ADDRESS,

@@ -1,6 +1,6 @@
 /**
- * The quick reading of an answer against the long one: whatever it reads, it reads to the same byte, and what it does not
- * read plainly it leaves alone. Answers are drawn and then spoilt, byte by byte and field by field.
+ * The fast parser of an answer compared with the general one: it gives the same bytes or leaves the answer to the
+ * general parser. Answers are generated and then damaged, byte by byte and field by field.
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -33,7 +33,7 @@ interface Drawn {
   readonly logs: Record<string, unknown>[];
 }
 
-/** Logs of a contract in chain order: mostly plain ones. */
+/** Logs of a contract in chain order, mostly ordinary ones. */
 function draw(random: Random, count: number): Drawn {
   const logs: Record<string, unknown>[] = [];
   let block = 100;
@@ -64,13 +64,13 @@ function draw(random: Random, count: number): Drawn {
   return { logs };
 }
 
-/** What `decodeAnswer` says is what the long way says. */
+/** Checks that `decodeAnswer` gives the same result as the general parser. */
 function expectSame(raw: Uint8Array, of: DecodeJob = job): void {
   const request = { ...of, id: 7, raw };
   expect(decodeAnswer(request)).toEqual(parseAnswer(request));
 }
 
-test("plain answers are read quickly, and alike", () => {
+test("reads ordinary answers with the fast parser, with the same result", () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = createRandom(seed);
     const { logs } = draw(random, 1 + random.below(80));
@@ -86,7 +86,7 @@ test("plain answers are read quickly, and alike", () => {
   }
 });
 
-test("many addresses, and a range that starts elsewhere in its buffer", () => {
+test("handles many addresses, and an answer that is a part of a larger buffer", () => {
   const random = createRandom(3);
   const { logs } = draw(random, 3_000);
   for (const [i, log] of logs.entries()) (log["topics"] as string[])[2] = `0x${word(0x77_0000_0000 + i * 3)}`;
@@ -98,7 +98,7 @@ test("many addresses, and a range that starts elsewhere in its buffer", () => {
   expectSame(shifted.subarray(33), { ...job, toBlock });
 });
 
-test("fields in any order, and other fields", () => {
+test("handles fields in any order, and unknown fields", () => {
   const random = createRandom(5);
   for (let round = 0; round < 60; round++) {
     const { logs } = draw(random, 1 + random.below(6));
@@ -117,7 +117,7 @@ test("fields in any order, and other fields", () => {
   }
 });
 
-/** One change to one log, or to the list. */
+/** Each changes one log, or the list, in one way. */
 const SPOILERS: readonly ((log: Record<string, unknown>, logs: Record<string, unknown>[]) => void)[] = [
   (log) => delete log["topics"],
   (log) => delete log["blockHash"],
@@ -164,7 +164,7 @@ const SPOILERS: readonly ((log: Record<string, unknown>, logs: Record<string, un
   (_, logs) => logs.reverse(),
 ];
 
-test("one thing wrong: the quick way says what the long way says, or nothing", () => {
+test("reads an answer with one defect like the general parser, or not at all", () => {
   const random = createRandom(11);
   for (const spoil of SPOILERS) {
     for (let round = 0; round < 8; round++) {
@@ -175,7 +175,7 @@ test("one thing wrong: the quick way says what the long way says, or nothing", (
   }
 });
 
-test("other answers: errors, nothing, lists in other words", () => {
+test("handles other answers: errors, nulls, lists in other JSON", () => {
   const { logs } = draw(createRandom(2), 3);
   for (const answer of [
     { jsonrpc: "2.0", id: 1, result: [] },
@@ -197,13 +197,13 @@ test("other answers: errors, nothing, lists in other words", () => {
   }
 });
 
-test("cut off anywhere, it is read as the long way reads it", () => {
+test("reads an answer that is truncated anywhere like the general parser", () => {
   const { logs } = draw(createRandom(8), 3);
   const raw = bytesOf({ jsonrpc: "2.0", id: 1, result: logs });
   for (let length = 0; length <= raw.length; length++) expectSame(raw.slice(0, length));
 });
 
-test("a byte changed anywhere is never read as something else", () => {
+test("never misreads an answer with a changed byte", () => {
   const { logs } = draw(createRandom(9), 4);
   const raw = bytesOf({ jsonrpc: "2.0", id: 1, result: logs });
   fc.assert(

@@ -1,25 +1,25 @@
-/** How an endpoint's limit of blocks is found, named or not, and how few requests that costs while others read on. */
+/** How the controller finds an endpoint's limit of blocks, stated or not, and how few requests that costs. */
 import { describe, expect, test } from "bun:test";
 import { SpanController } from "../../src/rpc/endpoint/span.ts";
 
 interface World {
   readonly limit: number;
   readonly saysLimit: boolean;
-  /** Logs a block. */
+  /** Logs per block. */
   readonly density: number;
-  /** Requests side by side. */
+  /** Number of concurrent requests. */
   readonly sideBySide: number;
 }
 
-/** A backfill begins with three ranges. */
+/** Number of ranges with which a backfill begins. */
 const FIRST_ONES = 3;
 
-/** Reads so many blocks; the sizes that were answered and those that were refused, in order. */
+/** Reads `blocks` blocks. Returns the range sizes that were answered and refused, in order. */
 function read(blocks: number, { limit, saysLimit, density, sideBySide }: World, span = new SpanController()) {
   const [answered, refused]: [number[], number[]] = [[], []];
   let left = blocks;
   while (left > 0) {
-    // What is asked in one go is asked before any answer is in.
+    // Concurrent requests are sent before any answer arrives.
     const count = answered.length === 0 ? FIRST_ONES : sideBySide;
     const asked = Array.from({ length: count }, () => span.next()).map((cut) => span.take(cut));
     for (const size of asked) {
@@ -40,7 +40,7 @@ const far: World = { limit: 10_000, saysLimit: false, density: 0.1, sideBySide: 
 
 describe("a limit of blocks", () => {
   test.each([100, 500, 1_000, 2_000, 2_048, 5_000, 10_000, 50_000, 100_000])(
-    "of %d that the endpoint does not name is found by few refusals, though eight requests are under way",
+    "of %d that the endpoint does not state is found with few refusals, despite eight concurrent requests",
     (limit) => {
       const { answered, refused } = read(limit * 200, { ...far, limit, density: 100 / limit });
       expect(refused.length).toBeLessThanOrEqual(limit < 1_000 ? 16 : 8);
@@ -49,14 +49,14 @@ describe("a limit of blocks", () => {
     },
   );
 
-  test("that the endpoint names is taken at its word", () => {
+  test("that the endpoint states is used as stated", () => {
     const { answered, refused } = read(1_000_000, { ...far, limit: 7_777, saysLimit: true });
-    // One by which it was named, and one a good while later: it may have been lifted.
+    // One refusal states the limit, and one later trial checks if it was lifted.
     expect(refused.length).toBeLessThanOrEqual(2);
     expect(answered.filter((size) => size === 7_777).length).toBeGreaterThan(100);
   });
 
-  test("is tried again ever more rarely, by one request at a time", () => {
+  test("is tried more and more rarely, by one request at a time", () => {
     const { refused, span } = read(1_000_000, far);
     const more = read(60_000_000, far, span);
     expect(refused.length + more.refused.length).toBeLessThan(20);
@@ -75,7 +75,7 @@ describe("a limit of blocks", () => {
     expect(answered.at(-1)).toBeGreaterThan(400);
   });
 
-  test("keeps answers small: then several ranges go into one request, as many as fill an answer", () => {
+  test("keeps answers small, so several ranges go into one request, up to a full answer", () => {
     expect(read(1_000_000, far).span.parts).toBe(8);
     expect(read(1_000_000, { ...far, density: 0.3 }).span.parts).toBe(3);
     expect(read(1_000_000, { ...far, density: 0.9 }).span.parts).toBe(1);
@@ -88,14 +88,14 @@ describe("a limit of blocks", () => {
   });
 });
 
-test("a refusal where many logs lie is one of too many logs: no limit of blocks is taken from it", () => {
+test("sets no limit of blocks after a refusal where logs are dense", () => {
   const span = new SpanController();
   span.succeeded(1_000, 4_000);
   expect(span.refused(2_500, undefined)).toBe(1_250);
   span.succeeded(1_250, 0);
   expect(span.next()).toBeGreaterThan(2_500);
   expect(span.parts).toBe(1);
-  // So is one that says so, though few logs were expected.
+  // The same holds for a refusal that says so, although few logs were expected.
   const told = new SpanController();
   told.succeeded(1_000, 0);
   expect(told.refused(4_000, { ofResults: true })).toBe(2_000);
@@ -103,9 +103,9 @@ test("a refusal where many logs lie is one of too many logs: no limit of blocks 
   expect(told.next()).toBeGreaterThan(4_000);
 });
 
-test("a request that is not answered in time is not grown back to by the next look at the same blocks", () => {
+test("does not return to a range size that timed out when the same blocks are polled again", () => {
   const span = new SpanController(1_000_000);
-  /** A look at 60 blocks, of which no more than 20 are answered in time; the blocks that were read. */
+  /** A poll of 60 blocks, of which at most 20 are answered in time. Returns the number of blocks read. */
   const look = (): number => {
     for (let done = 0; ; ) {
       const size = span.take(60 - done);
@@ -118,14 +118,14 @@ test("a request that is not answered in time is not grown back to by the next lo
       if (done === 60) return done;
     }
   };
-  // Another endpoint did answer so many.
+  // Another endpoint did answer this many.
   span.succeeded(85, 1);
   const looks = Array.from({ length: 8 }, look);
   expect(looks.at(-1)).toBe(60);
   expect(looks.slice(-3)).toEqual([60, 60, 60]);
 });
 
-test("a request that fails for another reason leaves the next one free to try more", () => {
+test("lets the next request try a larger range after a failure for another reason", () => {
   const span = new SpanController();
   span.succeeded(1_000, 0);
   const trial = span.take(span.next());

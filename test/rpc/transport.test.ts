@@ -1,10 +1,10 @@
-/** Bytes to an endpoint and back, over real sockets: what is done about a connection that died without a word. */
+/** The transport to an endpoint over real sockets, and its handling of connections that died silently. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { createTransport, type Transport } from "../../src/rpc/endpoint/transport.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const started: { stop(): unknown }[] = [];
@@ -17,7 +17,7 @@ interface Asked {
   readonly method: string;
 }
 
-/** A node over WebSocket that says what `answer` sends to a request, or a batch. */
+/** A node over WebSocket that answers a request or a batch with what `answer` sends. */
 function startSocketNode(answer: (asked: Asked | readonly Asked[], send: (text: string) => void) => void): {
   port: number;
   sockets: () => number;
@@ -36,7 +36,7 @@ function startSocketNode(answer: (asked: Asked | readonly Asked[], send: (text: 
   return { port: server.port ?? 0, sockets: () => sockets };
 }
 
-/** One that is asked no batches; `mute` is never answered. */
+/** A node that answers single requests. It never answers the method `mute`. */
 function startNode(): ReturnType<typeof startSocketNode> {
   return startSocketNode((asked, send) => {
     const { id, method } = asked as Asked;
@@ -54,7 +54,7 @@ function transportTo(url: string, timeoutMs: number): Transport {
 }
 
 let nextId = 1;
-/** The answer's text, or what was thrown. */
+/** Returns the answer's text, or the error. */
 async function ask(transport: Transport, method = "eth_blockNumber"): Promise<unknown> {
   const id = nextId++;
   try {
@@ -66,7 +66,7 @@ async function ask(transport: Transport, method = "eth_blockNumber"): Promise<un
 }
 
 describe("over a WebSocket", () => {
-  test("a connection that died without a word is given up with the first time-out, and another one opened", async () => {
+  test("gives up a silently dead connection at the first timeout, and opens another", async () => {
     const node = startNode();
     const relay = await startSilentRelay(node.port);
     started.push(relay);
@@ -79,7 +79,7 @@ describe("over a WebSocket", () => {
     expect(relay.accepted).toBe(2);
   });
 
-  test("a request that is not answered costs no others their connection while they are", async () => {
+  test("keeps the connection despite an unanswered request while others are answered", async () => {
     const node = startNode();
     const transport = transportTo(`ws://127.0.0.1:${node.port}`, 500);
     const unanswered = ask(transport, "mute");
@@ -93,7 +93,7 @@ describe("over a WebSocket", () => {
     expect(node.sockets()).toBe(1);
   });
 
-  test("what an old connection still says does not touch the one that is being opened after it", async () => {
+  test("ignores late events of an old connection while a new one is being opened", async () => {
     const node = startNode();
     const relay = await startSilentRelay(node.port);
     started.push(relay);
@@ -101,14 +101,14 @@ describe("over a WebSocket", () => {
     for (let round = 1; round <= 5; round++) {
       expect(await ask(transport)).toBe("0x1");
       relay.silence();
-      // The next is asked for in the very turn in which the last one failed: the old socket's `close` is yet to come.
+      // The next request comes in the same turn in which this one fails, before the old socket's `close` event.
       expect(await ask(transport)).toMatchObject({ code: "rpc_late" });
       expect(await Promise.all([ask(transport), ask(transport)])).toEqual(["0x1", "0x1"]);
       expect(relay.accepted).toBe(round + 1);
     }
   });
 
-  test("an answer is known by its id wherever that stands, and a batch by any of its answers", async () => {
+  test("matches an answer by its id wherever it stands, and a batch by any of its answers", async () => {
     const node = startSocketNode((asked, send) => {
       send("not JSON");
       send('[{"id":77777,"result":"0x2"},');
@@ -128,7 +128,7 @@ describe("over a WebSocket", () => {
     expect(JSON.parse(new TextDecoder().decode(bytes))).toHaveLength(3);
   });
 
-  test("an answer that is too large says to ask for less, whosever it was", async () => {
+  test("reports an answer that is too large to all pending requests as a reason to request less", async () => {
     const node = startNode();
     const transport = transportTo(`ws://127.0.0.1:${node.port}`, 5_000);
     const both = await Promise.all([ask(transport, "mute"), ask(transport, "large")]);
@@ -139,7 +139,7 @@ describe("over a WebSocket", () => {
     expect(await ask(transport)).toBe("0x1");
   });
 
-  test("a refusal that names no request is of the batch that waits, or of the only one that does", async () => {
+  test("assigns a refusal without an id to the waiting batch, or to the only waiting request", async () => {
     const refusal = JSON.stringify({ id: null, error: { code: -32010, message: "The batch request was too large" } });
     const node = startSocketNode((asked, send) => {
       const { id, method } = asked as Asked;
@@ -153,7 +153,7 @@ describe("over a WebSocket", () => {
     expect(read(await transport.send('[{"id":5},{"id":6}]', [5, 6]))).toBe(refusal);
     transport.close();
     expect(await Promise.all(others)).toMatchObject([{ code: "rpc_transient" }, { code: "rpc_transient" }]);
-    // Not of the first request, when it is the blocks to be announced that are refused.
+    // A refused subscription to new blocks must not fail the first request.
     const options = { label: "eth#1", timeoutMs: 20_000, maxBytes: 1_000_000, clock: systemClock };
     const url = `ws://127.0.0.1:${node.port}`;
     const announced = createTransport({ ...options, url, onHead: () => undefined });
@@ -162,7 +162,7 @@ describe("over a WebSocket", () => {
     expect(read(await announced.send('{"id":1,"method":"unread"}', [1]))).toBe(refusal);
   });
 
-  test("closing fails what is under way, also what waits for the connection", async () => {
+  test("fails pending requests on its close, including those that wait for the connection", async () => {
     const relay = await startSilentRelay();
     started.push(relay);
     const transport = transportTo(`ws://127.0.0.1:${relay.port}`, 20_000);
@@ -174,7 +174,7 @@ describe("over a WebSocket", () => {
   });
 });
 
-test("a name and a password in the URL are said as they are, over http and over a WebSocket", async () => {
+test("sends a user name and password of the URL unchanged, over http and over WebSocket", async () => {
   const said: (string | null)[] = [];
   const node = Bun.serve({
     port: 0,
@@ -196,7 +196,7 @@ test("a name and a password in the URL are said as they are, over http and over 
 });
 
 describe("over http", () => {
-  test("closing fails what is under way at once, and what is asked afterwards", async () => {
+  test("fails pending requests on its close at once, and later requests as well", async () => {
     const relay = await startSilentRelay();
     started.push(relay);
     const transport = transportTo(`http://127.0.0.1:${relay.port}`, 20_000);

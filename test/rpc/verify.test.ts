@@ -1,4 +1,6 @@
-/** What is no log is refused whole, by name, before anything is made of it: the log of events forgets nothing. */
+/**
+ * A malformed log is refused with its reason before anything is derived from it, because the event log is append-only.
+ */
 import { describe, expect, test } from "bun:test";
 import { TRANSFER } from "../../src/rpc/decode/topics.ts";
 import { verifyLogs } from "../../src/rpc/decode/verify.ts";
@@ -17,7 +19,7 @@ const good = {
 };
 const asked = { addresses: new Set<string>(), topics: new Set<string>(), fromBlock: 0, toBlock: 10 };
 
-test("upper case, decimals and plain numbers are as good", () => {
+test("accepts upper case, decimals and plain numbers", () => {
   const [log] = verifyLogs([good], asked);
   expect(log).toMatchObject({ blockNumber: 5, logIndex: 2, topics: good.topics });
   const odd = {
@@ -31,7 +33,7 @@ test("upper case, decimals and plain numbers are as good", () => {
   expect(verifyLogs([odd], asked)).toEqual(verifyLogs([good], asked));
 });
 
-test("of what it says in the place of a number no more is told than a number takes", () => {
+test("quotes no more of an invalid number than a number's length", () => {
   try {
     verifyLogs([{ ...good, blockNumber: "far ".repeat(10_000) }], asked);
   } catch (error) {
@@ -50,7 +52,7 @@ describe("a log that comes twice", () => {
     expect(verifyLogs([good, later, copy, good], asked)).toEqual(once);
   });
 
-  test("is refused where its copies differ in any field", () => {
+  test("is refused if its copies differ in any field", () => {
     const changes = [
       { data: "0x01" },
       { topics: good.topics.slice(0, 3) },
@@ -65,16 +67,16 @@ describe("a log that comes twice", () => {
   });
 });
 
-describe("refused as a lie", () => {
+describe("a list with a malformed log is refused as a lie, for", () => {
   const damaged = word("3").replace(/3$/, "g");
   const cases: Record<string, object> = {
-    "a topic with a letter that is no digit": { topics: [...good.topics.slice(0, 3), damaged] },
-    "an address in a topic with one": { topics: [TRANSFER, word("z"), word("2"), word("3")] },
+    "a topic with a letter that is no hex digit": { topics: [...good.topics.slice(0, 3), damaged] },
+    "an address in a topic with such a letter": { topics: [TRANSFER, word("z"), word("2"), word("3")] },
     "a topic without 0x": { topics: [TRANSFER, "1".repeat(66)] },
-    "a topic that is none": { topics: [null] },
+    "a topic that is null": { topics: [null] },
     "a topic that is a number": { topics: [TRANSFER, 7] },
     "five topics": { topics: [...good.topics, word("4")] },
-    "a block hash that is no hex": { blockHash: word("xy") },
+    "a block hash that is not hex": { blockHash: word("xy") },
     "a short block hash": { blockHash: "0x12" },
     "a block that is a fraction": { blockNumber: "3.5" },
     "a block that is null": { blockNumber: null },
@@ -84,11 +86,11 @@ describe("refused as a lie", () => {
     "an index that is null": { logIndex: null },
     "an index beyond 32 bits": { logIndex: "0x10000000001" },
     "an index that is true": { logIndex: true },
-    "an address that is no hex": { address: `0x${"zz".repeat(20)}` },
+    "an address that is not hex": { address: `0x${"zz".repeat(20)}` },
     "a short address": { address: "0xab" },
-    "data that are no hex": { data: "0xzz" },
-    "a block that cannot be put into words": { blockNumber: { toString: null } },
-    "an index that cannot be": { logIndex: { toString: null, valueOf: null } },
+    "data that are not hex": { data: "0xzz" },
+    "a block that has no text": { blockNumber: { toString: null } },
+    "an index that has no text": { logIndex: { toString: null, valueOf: null } },
   };
   for (const [name, change] of Object.entries(cases)) {
     test(name, () => {

@@ -1,6 +1,6 @@
 /**
- * The simulated chain, which is the truth: blocks by hash, a canonical branch, and in each block the transfers of a few
- * contracts of several kinds, as logs and as facts. Everything the service says is held against it.
+ * The simulated chain, which defines the truth: blocks by hash, a canonical branch, and in each block the transfers of
+ * a few contracts of several kinds, as logs and as facts. The simulation compares every answer of the service with it.
  */
 import { id } from "ethers";
 import type { Random } from "../../scripts/local-chain/random.ts";
@@ -24,7 +24,7 @@ export interface SimBlock {
   readonly timestamp: number;
   readonly logsBloom: string;
   readonly logs: readonly SimLog[];
-  /** What the logs mean, by contract. */
+  /** The transfers that the block's logs mean, by contract. */
   readonly facts: ReadonlyMap<Address, readonly ModelTransfer[]>;
 }
 
@@ -43,14 +43,14 @@ const FOREIGN = id("Foreign(uint256)") as Hash;
 
 export class SimChain {
   readonly blocks = new Map<Hash, SimBlock>();
-  /** The winning branch, by number. */
+  /** Blocks of the canonical branch, by number. */
   canonical: SimBlock[] = [];
   finalizedNumber = 0;
   readonly contracts: readonly SimContract[];
   readonly #random: Random;
   #counter = 0;
   #nextId = 1n;
-  /** Seconds of the genesis block. */
+  /** Timestamp of the genesis block, in seconds. */
   readonly #start: number;
 
   constructor(random: Random, contracts: readonly SimContract[], start: number) {
@@ -68,7 +68,7 @@ export class SimChain {
     return this.canonical[this.finalizedNumber] as SimBlock;
   }
 
-  /** Adds a block to the winning branch. */
+  /** Adds a block to the canonical branch. */
   mine(timestamp = this.head.timestamp + 2): SimBlock {
     const parent = this.canonical.at(-1);
     const number = parent === undefined ? 0 : parent.number + 1;
@@ -102,7 +102,7 @@ export class SimChain {
   #act({ kind, address }: SimContract, block: number, logs: SimLog[], facts: ModelTransfer[]): void {
     const random = this.#random;
     const fresh = random.below(3) === 0;
-    // Ids repeat over branches, owners are anybody's: contracts that break their own rules are part of the world.
+    // Ids repeat on other branches, and the sender need not own the token: contracts break their own rules here too.
     const token = fresh ? this.#nextId++ : BigInt(1 + random.below(Number(this.#nextId)));
     const from = fresh ? 0 : random.below(HOLDERS);
     const to = random.below(8) === 0 ? 0 : 1 + random.below(HOLDERS - 1);
@@ -149,15 +149,15 @@ export class SimChain {
     }
   }
 
-  /** Replaces the newest `depth` blocks by `length` others. */
+  /** Replaces the newest `depth` blocks by `length` new ones. */
   fork(depth: number, length: number): void {
     const ancestor = this.canonical[this.canonical.length - 1 - depth] as SimBlock;
-    if (ancestor.number < this.finalizedNumber) throw new Error("a fork below the finalised block");
+    if (ancestor.number < this.finalizedNumber) throw new Error("the fork goes below the finalised block");
     this.canonical = this.canonical.slice(0, ancestor.number + 1);
     for (let i = 0; i < length; i++) this.mine();
   }
 
-  /** The branch of a block, by number; from genesis to it. */
+  /** The branch that ends at a block, from genesis, by number. */
   branchOf(hash: Hash): SimBlock[] {
     const branch: SimBlock[] = [];
     for (let block = this.blocks.get(hash); block !== undefined; block = this.blocks.get(block.parentHash)) {
@@ -169,7 +169,7 @@ export class SimChain {
     return branch.reverse();
   }
 
-  /** What a contract's logs mean, in order, on the branch of a block. */
+  /** A contract's transfers on the branch of a block, in order. */
   transfersOf(address: Address, hash: Hash): ModelTransfer[] {
     return this.branchOf(hash).flatMap((block) => block.facts.get(address) ?? []);
   }

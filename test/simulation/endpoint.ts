@@ -1,6 +1,7 @@
 /**
- * A node of the simulated chain as the pool sees it: it answers late, refuses in every provider's words, loses sockets,
- * cuts answers off, lags, sits on a losing fork, and lies. What it says when it is well is the truth of its own view.
+ * A node of the simulated chain as the endpoint pool sees it: it answers late, refuses in the words of various
+ * providers, drops sockets, truncates answers, lags, follows a losing fork, and lies. Its honest answers match its own
+ * view.
  */
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -17,21 +18,21 @@ import type { SimBlock, SimChain } from "./chain.ts";
 import type { Fault, FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";
 
-/** What an endpoint is like for as long as a world lasts. */
+/** The character of an endpoint. It stays the same during a world. */
 export interface Temper {
-  /** Chance that a request meets a misfortune. */
+  /** Probability that a request meets a fault. */
   readonly fault: number;
-  /** Chance that an answer with logs is a lie. */
+  /** Probability that an answer with logs is false. */
   readonly lie: number;
-  /** Which logs may be left out: only those whose absence `VERIFY` promises to see. */
+  /** Which logs it may omit. Only omissions that the setting `VERIFY` promises to detect. */
   readonly omission: "none" | "unfinalised blocks" | "whole blocks" | "any log";
   readonly maxRange: number | undefined;
   readonly maxLogs: number | undefined;
-  /** Blocks whose logs it finds before whoever asks has given up. */
+  /** Maximum number of blocks that it can search for logs before the caller's timeout. */
   readonly maxTimely: number | undefined;
   readonly hasReceipts: boolean;
   readonly hasFinalizedTag: boolean;
-  /** Newest blocks whose state can be asked for. */
+  /** Number of newest blocks with state. */
   readonly stateDepth: number;
 }
 
@@ -39,9 +40,9 @@ export interface EndpointWorld {
   readonly scheduler: Scheduler;
   readonly chain: SimChain;
   readonly faults: FaultCounter;
-  /** The newest block that somebody takes for final, by tag or by depth. */
+  /** The newest block that any process considers final, by tag or by depth. */
   readonly finalNumber: number;
-  /** False once the world calms down. */
+  /** False after the world has calmed down. */
   readonly isHostile: boolean;
 }
 
@@ -78,7 +79,7 @@ const worded = (corpus.errors as { code: number | null; message?: string; data?:
   (entry) => entry.message !== undefined && entry.expect !== "fatal-for-this-block",
 );
 
-/** What the nodes have of the chain: one per endpoint URL, shared by the processes that ask it. */
+/** The nodes' view of the chain: one per endpoint URL, shared by all processes that use the URL. */
 export class SimNode {
   readonly label: string;
   readonly temper: Temper;
@@ -94,7 +95,7 @@ export class SimNode {
     this.#world = world;
   }
 
-  /** The branch it is on, genesis first. */
+  /** The node's branch, genesis first. */
   get blocks(): readonly SimBlock[] {
     const blocks = this.#view ?? this.#world.chain.canonical;
     return this.#lag === 0 ? blocks : blocks.slice(0, Math.max(1, blocks.length - this.#lag));
@@ -105,19 +106,19 @@ export class SimNode {
     return Math.min(this.#view === undefined ? chain.finalizedNumber : this.#viewFinalized, this.blocks.length - 1);
   }
 
-  /** Whether it shows another chain than there is, or less of it. */
+  /** True while the node shows another branch, or fewer blocks, than the canonical chain. */
   get isBehind(): boolean {
     return this.#view !== undefined || this.#lag > 0;
   }
 
-  /** Takes no blocks any more: it goes on answering from the chain as it is now, for good. */
+  /** Stops the node at the present chain for good. It keeps answering from it. */
   getStuck(): void {
     this.isStuck = true;
     this.#view = this.#world.chain.canonical;
     this.#viewFinalized = this.#world.chain.finalizedNumber;
   }
 
-  /** Stays on what is about to become a losing branch, for a while. */
+  /** Keeps the node on the present branch, which is about to lose, for a while. */
   stayBehind(ms: number): void {
     if (this.isStuck) return;
     this.#view = this.#world.chain.canonical;
@@ -187,7 +188,7 @@ export class SimEndpoint implements Endpoint {
     return { decoded, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
   }
 
-  /** There and back. Either way may be the long one: the world moves before the answer is made, or after. */
+  /** The request and the answer both take time, so the world may change before or after the answer is made. */
   async #exchange(method: string, params: Params): Promise<Outcome> {
     if (method === "eth_getLogs") await this.#search(params[0] as LogQuery);
     const early = this.#random.below(2) === 0 ? this.#answer(method, params) : undefined;
@@ -209,7 +210,7 @@ export class SimEndpoint implements Endpoint {
     return this.#world.scheduler.random;
   }
 
-  /** Whether a misfortune comes about now; `share` of the endpoint's own chance. */
+  /** Decides if a fault happens now. `share` scales the endpoint's own probability. */
   #strikes(fault: Fault, share: number, chance = this.#node.temper.fault): boolean {
     if (!this.#world.isHostile || !this.#world.scheduler.chance(chance * share)) return false;
     this.#world.faults.hit(fault);
@@ -325,7 +326,7 @@ export class SimEndpoint implements Endpoint {
     return { code: -32602, message: `query exceeds max block range ${max}` };
   }
 
-  /** The logs, or something else. */
+  /** Returns the logs, or a false version of them. */
   #lied(logs: WireLog[], { from, to }: { from: number; to: number }): WireLog[] {
     const { lie, omission } = this.#node.temper;
     const random = this.#random;
@@ -348,7 +349,8 @@ export class SimEndpoint implements Endpoint {
         blockNumber: quantity(random.below(2) === 0 || from === 0 ? to + 1 : from - 1),
       });
     }
-    // Inside a range that is final the hash of a block is nowhere written, but that of the last one is.
+    // A process knows the hash of a range's last block and of blocks that are not final. Only there is a false hash
+    // detectable.
     const isTold = number === to || number > this.#world.finalNumber;
     if (isTold && this.#strikes("log of another block hash", 0.2, lie)) {
       return logs.map((log) =>

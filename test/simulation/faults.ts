@@ -1,4 +1,4 @@
-/** Every kind of misfortune the simulated world knows, and how often each came about. */
+/** Every kind of fault in the simulated world, and how often each has happened. */
 export const FAULTS = [
   // endpoints
   "provider refusal",
@@ -58,7 +58,7 @@ export class FaultCounter {
     for (const [fault, count] of other.counts) this.counts.set(fault, (this.counts.get(fault) ?? 0) + count);
   }
 
-  /** Faults that never came about. */
+  /** Faults that have not happened. */
   missing(): Fault[] {
     return FAULTS.filter((fault) => this.counts.get(fault) === 0);
   }

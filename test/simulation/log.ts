@@ -1,6 +1,6 @@
 /**
- * The simulated log: one disk that survives everything, and a client of it in each process, with latency, failures
- * before and after the write, and wake-ups that are late or never come. Records go through the real codec.
+ * The simulated log: one disk that survives every crash, and one client per process, with latency, failures before and
+ * after the write, and wake-ups that are late or lost. Records go through the real codec.
  */
 import { AppError, ConcurrencyError } from "../../src/core/errors.ts";
 import type { Hash } from "../../src/core/hex.ts";
@@ -25,19 +25,19 @@ interface Stream {
   seq: number;
 }
 
-/** What the disk is asked to say of each append that is durable; throws when it must not be. */
+/** Called for each durable append. Throws if the append must not happen. */
 export type AppendWitness = (append: {
   readonly stream: StreamName;
   readonly events: readonly DomainEvent[];
   readonly version: number;
-  /** The process that wrote. */
+  /** The process that appended. */
   readonly writer: string;
 }) => void;
 
 export class SimDisk {
   readonly streams = new Map<StreamName, Stream>();
   readonly leases = new Map<string, { holder: string; until: number }>();
-  /** Who ever held which lease. */
+  /** Every pair of a lease and a process that ever held it. */
   readonly held = new Set<string>();
   readonly settings = new Map<string, string>();
   readonly clients = new Set<SimLog>();
@@ -77,15 +77,15 @@ export interface SimLogWorld {
   readonly scheduler: Scheduler;
   readonly faults: FaultCounter;
   readonly isHostile: boolean;
-  /** Chance of a fault per operation. */
+  /** Probability of a fault per operation. */
   readonly logFault: number;
-  /** Chance that the process dies at an append. */
+  /** Probability that the process crashes at an append. */
   readonly crashAtAppend: number;
-  /** Chance that the process is held up at an append, for longer than a lease lives. */
+  /** Probability that the process pauses at an append, for longer than a lease lasts. */
   readonly pauseAtAppend: number;
 }
 
-/** The process a client of the log belongs to. */
+/** The process that owns a client of the log. */
 export interface SimLogOwner {
   readonly name: string;
   readonly crash: () => void;
@@ -129,7 +129,7 @@ export class SimLog implements EventLog {
     for (const listener of this.#listeners) listener(stream, version, appended);
   }
 
-  /** Tells every client of a write, some late, some never. */
+  /** Notifies all other clients of an append. Some notifications are late and some are lost. */
   #wake(stream: StreamName, version: number): void {
     const { scheduler, faults, isHostile } = this.#world;
     for (const client of this.#disk.clients) {
@@ -149,7 +149,7 @@ export class SimLog implements EventLog {
     return this.#world.isHostile && this.#world.scheduler.chance(chance);
   }
 
-  /** A promise that never settles: what a dead process waits for. */
+  /** A promise that never settles. A dead process waits for it. */
   async #dead(): Promise<never> {
     return new Promise(() => undefined);
   }
@@ -163,7 +163,7 @@ export class SimLog implements EventLog {
     await this.#latency();
     if (this.#strikes(pauseAtAppend)) {
       faults.hit("pause before an append");
-      // Beyond the life of its leases: whoever took them over has written by then.
+      // Longer than its leases last. Another process has taken them over and written by then.
       this.#clock.pause(2_000 + scheduler.random.below(12_000));
       await this.#latency();
     }
@@ -290,7 +290,7 @@ export class SimLog implements EventLog {
     return Promise.resolve({ blobs: new Map(), read: hashes.length });
   }
 
-  /** The process is gone. */
+  /** Ends the client with its process. */
   async close(): Promise<void> {
     this.#disk.clients.delete(this);
   }

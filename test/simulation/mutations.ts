@@ -1,6 +1,7 @@
 /**
- * Named breaks of the real code, each of which the simulation must find: what proves that it would notice. A break is one
- * replacement of text that occurs exactly once, so that none can rot unseen.
+ * Mutations: deliberate defects in the real code that the simulation must detect. They prove that it would notice such
+ * a defect. A mutation replaces text that occurs exactly once in its file, so a change of that code cannot disable it
+ * unseen.
  */
 export interface Mutation {
   readonly name: string;
@@ -11,19 +12,19 @@ export interface Mutation {
 
 export const MUTATIONS: readonly Mutation[] = [
   {
-    name: "skip a revert",
+    name: "skip the revert of collections",
     file: "src/indexing/followed-collections.ts",
     find: "filter(({ state }) => state.end > change.ancestor.number)",
     replace: "filter(() => false)",
   },
   {
-    name: "drop a batch",
+    name: "drop the transfers of single blocks",
     file: "src/indexing/followed-collections.ts",
     find: "if (fresh.length === 0) continue;",
     replace: "if (fresh.length < 2) continue;",
   },
   {
-    name: "swap two ranges",
+    name: "append two ranges in the wrong order",
     file: "src/indexing/jobs.ts",
     find: "for await (const events of ranges) {",
     replace: `const swapped = async function* () {
@@ -39,115 +40,115 @@ export const MUTATIONS: readonly Mutation[] = [
     for await (const events of swapped()) {`,
   },
   {
-    name: "forget a lease",
+    name: "work without a lease",
     file: "src/chain/lease.ts",
     find: "while (!(await log.acquireLease(name, holder, TTL_MS)))",
     replace: "while (false)",
   },
   {
-    name: "let a follower that was paused write",
+    name: "let a follower write after it lost its lease in a pause",
     file: "src/indexing/followed-streams.ts",
     find: "return { stream: this.chainStream, version: this.chainVersion };",
     replace: "return undefined as never;",
   },
   {
-    name: "follow without saying so",
+    name: "follow without recording the takeover",
     file: "src/chain/follower.ts",
     find: 'if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);',
     replace: "",
   },
   {
-    name: "stay with an endpoint that is stuck",
+    name: "stay with a stuck endpoint",
     file: "src/chain/head.ts",
     find: "if (!(await reader.benchLaggards(head))) return tips;",
     replace: "return tips;",
   },
   {
-    name: "wait for no overdue block",
+    name: "ignore that a block is overdue",
     file: "src/chain/head.ts",
     find: "if (now - this.#followed.since < patience) return false;",
     replace: "return false;",
   },
   {
-    name: "show a head before its collections",
+    name: "show a head before its collections are folded",
     file: "src/chain/view.ts",
     find: "await this.#settle();",
     replace: "",
   },
   {
-    name: "show a collection before its chain",
+    name: "show a collection before its chain is folded",
     file: "src/collections/current.ts",
     find: "else if (chain.version >= collection.chainVersion) return collection;",
     replace: "else if (chain.version >= 0) return collection;",
   },
   {
-    name: "look at no bloom",
+    name: "skip the check of blooms",
     file: "src/rpc/logs.ts",
     find: "...doubtfulBlocks(lenient, filter, logs)",
     replace: "",
   },
   {
-    name: "believe any receipts",
+    name: "skip the check of receipts",
     file: "src/rpc/block-logs.ts",
     find: "if ((claimed & covered) !== claimed)",
     replace: "if (claimed < 0n)",
   },
   {
-    name: "forget to look at parents",
+    name: "skip the check of parent hashes",
     file: "src/chain/follower.ts",
     find: "if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;",
     replace: "",
   },
   {
-    name: "keep what was orphaned",
+    name: "keep orphaned transfers",
     file: "src/collections/collection.ts",
     find: "state.ledger.revert(event.ancestor.number);",
     replace: "",
   },
   {
-    name: "read the last block again",
+    name: "read the last block of a range twice",
     file: "src/collections/headline.ts",
     find: "state.startBlock : state.end + 1",
     replace: "state.startBlock : state.end",
   },
   {
-    name: "go on after half a poll",
+    name: "continue after a poll that was only half written",
     file: "src/chain/follower.ts",
     find: "!this.#writing &&",
     replace: "",
   },
   {
-    name: "leave a dead follower's collections as they are",
+    name: "skip the reconciliation after a takeover",
     file: "src/indexing/followed-collections.ts",
     find: "await this.#reconcile(chain);",
     replace: "",
   },
   {
-    name: "walk on over an orphaned block",
+    name: "continue a walk at an orphaned block",
     file: "src/listings/pages.ts",
     find: '(hash !== "" && !chain.isCanonical({ number: block, hash }))',
     replace: "false",
   },
   {
-    name: "tell twice that a collection is indexed",
+    name: "announce twice that a collection is indexed",
     file: "src/push/subscription.ts",
     find: "indexed.has(this.stream)",
     replace: "false",
   },
   {
-    name: "call the head final",
+    name: "treat the head as final",
     file: "src/rpc/headers.ts",
     find: "Math.max(0, head.number - finalityDepth)",
     replace: "head.number",
   },
   {
-    name: "ask for as much again of who takes too long",
+    name: "keep the range size after a timeout",
     file: "src/rpc/endpoint/span.ts",
     find: "this.#span = Math.min(this.#span, half);",
     replace: "",
   },
   {
-    name: "take a log twice",
+    name: "accept a repeated log",
     file: "src/rpc/decode/verify.ts",
     find: "repeated = true;",
     replace: "repeated = false;",

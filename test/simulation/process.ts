@@ -1,4 +1,4 @@
-/** One process of the service in the simulated world: the real indexing, projections, pages and channel over fake edges. */
+/** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
 import { chainById } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { currentCollection } from "../../src/collections/current.ts";
@@ -39,7 +39,7 @@ export class SimProcess {
   readonly log: SimLog;
   readonly projections: HotCollections;
   readonly indexing: ChainIndexing;
-  /** What the one subscriber of this process was told. */
+  /** Messages that this process sent to its one subscriber. */
   readonly told: ServerMessage[] = [];
   started = false;
   readonly #channel: Channel;
@@ -67,7 +67,7 @@ export class SimProcess {
       chain: eth,
       log,
       reader,
-      // Endpoints decode in line: there is no worker to start.
+      // Endpoints decode on this thread, so there is no worker to start.
       decoder: { prepare: () => undefined },
       clock,
       logger,
@@ -111,7 +111,7 @@ export class SimProcess {
     this.#channel.open(this.#peer);
   }
 
-  /** As the service starts: again when the log fails, since somebody restarts it. */
+  /** Starts the service. Repeats while the log fails, like a supervisor that restarts it. */
   async start(): Promise<void> {
     for (;;) {
       try {
@@ -124,7 +124,7 @@ export class SimProcess {
     }
   }
 
-  /** SIGKILL. */
+  /** Kills the process as SIGKILL does. */
   kill(): void {
     this.clock.kill();
     void this.log.close();
@@ -134,7 +134,7 @@ export class SimProcess {
     return requestIndexing(this.log, CHAIN_ID, address);
   }
 
-  /** As the route does when somebody asks again, after a while, for what was found to be no NFT. */
+  /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */
   requestAgain(address: Address, version: number): Promise<void> {
     return requestIdentification(this.log, CHAIN_ID, address, version);
   }
@@ -147,7 +147,9 @@ export class SimProcess {
     return this.projections.get(CHAIN_ID, address);
   }
 
-  /** A page, as the route reads it: the first of a walk, or the next of one that may have begun elsewhere. */
+  /**
+   * Reads a page as the route does: the first page of a walk, or a page by a cursor that another process may have made.
+   */
   async page(address: Address, ask: Partial<FirstPage> | { cursor: string }): Promise<Page> {
     const { view } = this.indexing;
     const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;

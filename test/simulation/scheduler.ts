@@ -1,6 +1,7 @@
 /**
- * Virtual time. One queue of moments for the whole simulated world; each process sees it through a clock of its own that
- * can be paused (its moments come late), dies with the process (they never come), and whose wall time may be wrong.
+ * Virtual time. The simulated world has one queue of timed events. Each process sees it through its own clock, which
+ * can be paused (its events come late), which ends with the process (they never come), and which may show a wrong wall
+ * time.
  */
 import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
 import type { Clock } from "../../src/core/clock.ts";
@@ -12,11 +13,11 @@ interface Moment {
   cancelled: boolean;
 }
 
-/** A binary heap by time, then by order of asking: the same seed gives the same sequence. */
+/** A binary heap by time, then by order of insertion. The same seed gives the same sequence. */
 export class Scheduler {
   /** Virtual ms since the start. */
   time = 0;
-  /** Moments that came. */
+  /** Number of events that have run. */
   steps = 0;
   readonly random: Random;
   readonly #heap: Moment[] = [];
@@ -30,7 +31,7 @@ export class Scheduler {
     return this.random.below(1_000_000) < probability * 1_000_000;
   }
 
-  /** Runs `run` after `ms`; returns the cancellation. */
+  /** Calls `run` after `ms`. Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void {
     const moment = { at: this.time + Math.max(0, ms), order: this.#order++, run, cancelled: false };
     this.#push(moment);
@@ -39,14 +40,14 @@ export class Scheduler {
     };
   }
 
-  /** Comes to the next moment and lets everything that waits on it happen. False when there is none. */
+  /** Runs the next event and everything that waits on it. Returns false if there is none. */
   async step(): Promise<boolean> {
     for (let moment = this.#pop(); moment !== undefined; moment = this.#pop()) {
       if (moment.cancelled) continue;
       this.time = Math.max(this.time, moment.at);
       this.steps++;
       moment.run();
-      // One turn of the event loop: every promise that could be settled has been.
+      // One turn of the event loop. After it, every promise that can settle has settled.
       await new Promise<void>((resolve) => setImmediate(resolve));
       return true;
     }
@@ -89,9 +90,9 @@ function isBefore(a: Moment, b: Moment): boolean {
 /** Wall time at the world's start, ms since the epoch. */
 export const EPOCH = 1_700_000_000_000;
 
-/** One process' view of time. */
+/** The clock of one process. */
 export class ProcessClock implements Clock {
-  /** What the wall clock is wrong by, ms. */
+  /** Error of the wall clock, in ms. */
   skew = 0;
   readonly #scheduler: Scheduler;
   #dead = false;
@@ -105,12 +106,12 @@ export class ProcessClock implements Clock {
     return this.#dead;
   }
 
-  /** Nothing happens in the process any more. */
+  /** Stops all events of the process for good. */
   kill(): void {
     this.#dead = true;
   }
 
-  /** Nothing happens in the process for so many ms; then all that was due does. */
+  /** Holds all events of the process for `ms`, then runs those that are due. */
   pause(ms: number): void {
     this.#pausedUntil = this.#scheduler.time + ms;
   }

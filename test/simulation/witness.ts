@@ -1,6 +1,7 @@
 /**
- * What must hold at every append, checked against the truth and with nothing of the code under test but the codec: ranges
- * touch, lie on one branch and hold exactly its transfers; nothing reverts below the finalised block; headers are real.
+ * Invariants of every append, checked against the truth with no code under test except the codec: ranges are
+ * contiguous, lie on one branch and hold exactly its transfers, no revert goes below the finalised block, and headers
+ * are real.
  */
 import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, wordsToBigInt } from "../../src/events/columns.ts";
@@ -30,22 +31,25 @@ export class Witness {
     this.#chain = chain;
   }
 
-  /** Newest finalised block that the log knows. */
+  /** The newest finalised block in the log. */
   get finalized(): number {
     return this.#finalized?.number ?? -1;
   }
 
-  /** @param isEntitled the writer has held a lease of this work; a request is anybody's to write */
+  /** @param isEntitled true if the writer has held the lease for this work. Any process may append a request. */
   see(stream: StreamName, events: readonly DomainEvent[], isEntitled: boolean): void {
     for (const event of events) {
-      check(isEntitled || event.type === "IndexingRequested", `${event.type} in ${stream} by who never held its lease`);
+      check(
+        isEntitled || event.type === "IndexingRequested",
+        `${event.type} in ${stream} by a process that never held its lease`,
+      );
       if (stream.startsWith("chain/")) this.#chainEvent(event);
       else this.#nftEvent(stream, event);
     }
   }
 
   #isReal({ number, hash }: BlockRef, what: string): void {
-    check(this.#chain.blocks.get(hash)?.number === number, `${what}: block ${number} ${hash} never was`);
+    check(this.#chain.blocks.get(hash)?.number === number, `${what}: block ${number} ${hash} never existed`);
   }
 
   #chainEvent(event: DomainEvent): void {
@@ -54,7 +58,7 @@ export class Witness {
         for (const header of event.headers) {
           const real = this.#chain.blocks.get(header.hash);
           this.#isReal(header, "a header");
-          check(real?.parentHash === header.parentHash && real.timestamp === header.timestamp, "a header is made up");
+          check(real?.parentHash === header.parentHash && real.timestamp === header.timestamp, "a header is invented");
           const follows = this.#head?.number !== header.number - 1 || this.#head.hash === header.parentHash;
           check(follows, `the head ${header.number} does not follow ${this.#head?.number} ${this.#head?.hash}`);
           this.#head = header;
@@ -67,7 +71,7 @@ export class Witness {
         return;
       case "ChainFinalized":
         this.#isReal(event.block, "a finalised block");
-        check(event.block.number >= this.finalized, "the finalised block went back");
+        check(event.block.number >= this.finalized, "the finalised block moved back");
         this.#finalized = event.block;
         return;
       case "FollowingBegan":
@@ -76,7 +80,7 @@ export class Witness {
         check(event.headers.at(-1)?.hash === this.#head?.hash, "a checkpoint has another head");
         return;
       default:
-        throw new Violation(`${event.type} in a chain's stream`);
+        throw new Violation(`${event.type} does not belong in a chain's stream`);
     }
   }
 
@@ -108,7 +112,7 @@ export class Witness {
   }
 
   #identified(truth: StreamTruth, address: Address, event: Extract<DomainEvent, { type: "ContractIdentified" }>): void {
-    check(truth.end === undefined, `${address} is identified again after it was read`);
+    check(truth.end === undefined, `${address} was identified again after it was read`);
     truth.startBlock = event.startBlock;
     const early = this.#chain.canonical.slice(0, event.startBlock).some((block) => block.facts.has(address));
     check(event.kind !== "nft" || !early, `${address} is read from ${event.startBlock} on, but had logs before`);
@@ -122,7 +126,10 @@ export class Witness {
     this.#isReal({ number: toBlock, hash: toHash }, range);
     const branch = this.#chain.branchOf(toHash);
     if (truth.end !== undefined) {
-      check(branch[truth.end.number]?.hash === truth.end.hash, `${range} lies on another branch than what it follows`);
+      check(
+        branch[truth.end.number]?.hash === truth.end.hash,
+        `${range} lies on another branch than the range before it`,
+      );
     }
     const real = branch.slice(fromBlock).flatMap((block) => block.facts.get(address) ?? []);
     const said = transfersOf(event);

@@ -1,7 +1,7 @@
 /**
- * A world drawn from a seed: a chain, nodes of some temper, processes over one log, and misfortunes of every kind. It
- * runs for at least 200 blocks, checking at each step what must hold, then calms down, and in the end everybody must
- * know the truth.
+ * A world drawn from a seed: a chain, nodes of different character, processes over one log, and faults of every kind.
+ * It runs for at least 200 blocks and checks the invariants at each step. Then it calms down, and in the end every
+ * process must know the truth.
  */
 import { ApiError, AppError, ConcurrencyError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -22,18 +22,18 @@ import { check, Violation, Witness } from "./witness.ts";
 const HISTORY = 60;
 const BLOCKS = 200;
 const BLOCK_MS = 1_000;
-/** Somebody asks for something this often. */
+/** Interval between client requests, in ms. */
 const CLIENT_MS = 500;
-/** Blocks after the last misfortune. */
+/** Number of blocks after the last fault. */
 const LAST_BLOCKS = 3;
-/** Blocks below the head that the nodes call final, and the depth where the tag is refused. */
+/** Blocks below the head that the nodes report as final. It is also the finality depth if a node refuses the tag. */
 const FINALITY = 12;
-/** Longer than any job backs off. */
+/** Longer than the longest backoff of any job. */
 const LATER_MS = 4 * 3_600_000;
-/** Virtual time after which a world that has calmed down must be done: jobs back off up to an hour. */
+/** Virtual time in which a calm world must finish. Jobs back off for up to an hour. */
 const PATIENCE_MS = 3 * 3_600_000;
 
-/** `SIMULATION_TRACE=1` prints what a world is like and every append in it. */
+/** `SIMULATION_TRACE=1` prints the character of a world and every append in it. */
 const TRACE = process.env["SIMULATION_TRACE"] === "1";
 
 function describe(time: number, stream: StreamName, version: number, event: DomainEvent): string {
@@ -48,7 +48,7 @@ export interface SeedReport {
   readonly faults: FaultCounter;
 }
 
-/** Runs one world. @throws Violation, or whatever the code under test threw where it must not */
+/** Runs one world. @throws Violation, or an unexpected error of the code under test */
 export async function simulate(seed: number): Promise<SeedReport> {
   const world = new World(seed);
   await world.live();
@@ -73,15 +73,15 @@ class World implements ProcessWorld, EndpointWorld {
   readonly #processes: SimProcess[] = [];
   readonly #witness: Witness;
   readonly #requested = new Set<Address>();
-  /** Listings of blocks, as far as they were asked for. */
+  /** True listings by block, computed on demand. */
   readonly #truths = new Map<string, readonly Row[]>();
   #violation: unknown;
   #stalledUntil = 0;
-  /** Blocks below this are final for some node, whatever becomes of the branch. */
+  /** Some node reports blocks below this as final, on any branch. */
   #floor = 0;
   #names = 0;
   readonly #restartsAtLast: boolean;
-  /** No more blocks. */
+  /** True after the last block. */
   #isOver = false;
 
   get finalNumber(): number {
@@ -122,7 +122,7 @@ class World implements ProcessWorld, EndpointWorld {
     const { random } = this.scheduler;
     const count = 1 + random.below(3);
     const liar = random.below(2) === 0 ? random.below(count) : -1;
-    // Who leaves logs out is only found out by receipts, so the nodes of a liar's world have them.
+    // Only receipts reveal omitted logs, so all nodes of a world with a liar have receipts.
     const omissions = { sample: "unfinalised blocks", headers: "whole blocks", receipts: "any log" } as const;
     return Array.from({ length: count }, (_, index) => {
       const temper: Temper = {
@@ -136,7 +136,8 @@ class World implements ProcessWorld, EndpointWorld {
         hasFinalizedTag: random.below(4) > 0,
         stateDepth: random.pick([4, 1_000_000]),
       };
-      // Whoever refuses nothing may try for too long: without a draw, which would make other worlds of all seeds.
+      // A node that refuses nothing may exceed the timeout. It is not drawn, because a draw would change the worlds of
+      // all seeds.
       const isSlow = temper.maxRange === undefined && temper.maxLogs === undefined && temper.stateDepth === 4;
       if (isSlow) Object.assign(temper, { maxTimely: 30 });
       if (TRACE) console.log(`eth#${index + 1} ${JSON.stringify(temper)}, VERIFY=${this.verify}`);
@@ -144,7 +145,7 @@ class World implements ProcessWorld, EndpointWorld {
     });
   }
 
-  /** Keeps the first thing that must not be, wherever in the code under test it came up. */
+  /** Keeps the first violation, wherever in the code under test it occurred. */
   #guard<T>(work: () => T): T | undefined {
     try {
       return work();
@@ -161,7 +162,7 @@ class World implements ProcessWorld, EndpointWorld {
     void process.start();
   }
 
-  /** A dead process is started again after a while. */
+  /** Starts a new process in place of a dead one, after a while. */
   #replace(dead: SimProcess): void {
     this.#processes.splice(this.#processes.indexOf(dead), 1);
     this.scheduler.after(this.scheduler.random.below(6_000), () => this.#spawn());
@@ -175,7 +176,7 @@ class World implements ProcessWorld, EndpointWorld {
     while (this.scheduler.time < end) await this.#step();
   }
 
-  /** Calls `act` every `ms`, give or take half, so many times. */
+  /** Calls `act` about every `ms`, plus or minus half, `times` times. */
   #schedule(ms: number, act: () => void, times: number): void {
     if (times < 1) return;
     this.scheduler.after(ms / 2 + this.scheduler.random.below(ms), () => {
@@ -185,7 +186,7 @@ class World implements ProcessWorld, EndpointWorld {
   }
 
   async #step(): Promise<void> {
-    if (!(await this.scheduler.step())) throw new Violation("nothing is left to happen");
+    if (!(await this.scheduler.step())) throw new Violation("the event queue is empty");
     if (this.#violation !== undefined) throw this.#violation;
   }
 
@@ -226,11 +227,11 @@ class World implements ProcessWorld, EndpointWorld {
         random.pick(this.nodes).lag(1 + random.below(8), random.below(10_000));
         return;
       case 9:
-        // One of several at most, and for good: the others must do.
+        // At most one of several nodes is stuck, and for good. The others must be enough.
         if (this.nodes.length < 2 || this.nodes.some((node) => node.isStuck) || random.below(4) > 0) return;
         faults.hit("node stuck for good");
         random.pick(this.nodes).getStuck();
-        // Mostly on a branch that loses.
+        // Usually it is stuck on a losing branch.
         if (deepest >= 1 && random.below(4) > 0) this.#fork(1 + random.below(Math.min(deepest, 5)));
         return;
       case 3:
@@ -263,7 +264,7 @@ class World implements ProcessWorld, EndpointWorld {
     this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
   }
 
-  /** What clients do: ask for collections, listen, read pages; whatever they read must be true. */
+  /** Acts as the clients: requests collections, subscribes, reads pages. Every answer must be true. */
   #client(): void {
     const { random } = this.scheduler;
     if (this.#processes.length === 0) return;
@@ -300,12 +301,12 @@ class World implements ProcessWorld, EndpointWorld {
     try {
       page = await process.page(address, { holders, asOfBlock, limit });
     } catch (error) {
-      // Not read as far yet, or the head fell back behind it meanwhile.
+      // The block has not been read yet, or the head has fallen behind it meanwhile.
       if (error instanceof ApiError && (error.status === 409 || asOfBlock !== undefined)) return;
       throw error;
     }
     let walk = this.#checkPage(page, address, holders, []);
-    // A walk goes on while the world turns: all of it is true at its first page's block, or it ends with 410.
+    // A walk continues while the chain changes. All its pages are true at the first page's block, or it ends with 410.
     for (let { cursor } = walk; cursor !== null; { cursor } = walk) {
       await process.clock.sleep(random.below(400));
       const able = this.#processes.filter((one) => one.started);
@@ -320,7 +321,7 @@ class World implements ProcessWorld, EndpointWorld {
     }
   }
 
-  /** Holds a page, and the walk before it, against the truth; returns the walk so far. */
+  /** Compares a page, and the earlier pages of its walk, with the truth. Returns the walk so far. */
   #checkPage(page: Page, address: Address, holders: boolean, before: readonly Row[]): Walk {
     const { result, cursor } = JSON.parse(new TextDecoder().decode(page.body)) as {
       result: Record<string, string>[];
@@ -328,11 +329,11 @@ class World implements ProcessWorld, EndpointWorld {
     };
     const records = [...before, ...result.map(rowOf)];
     if (page.block === undefined) {
-      check(records.length === 0, "a page of no block has records");
+      check(records.length === 0, "a page without a block has records");
       return { records, cursor };
     }
     const block = page.hash === "" ? this.chain.canonical[page.block] : this.chain.blocks.get(page.hash as never);
-    check(block?.number === page.block, `a page is true at block ${page.block} ${page.hash}, which never was`);
+    check(block?.number === page.block, `a page names block ${page.block} ${page.hash}, which never existed`);
     const truth = this.#truth(address, block, holders);
     const isWhole = cursor !== null || records.length === truth.length;
     check(
@@ -342,7 +343,7 @@ class World implements ProcessWorld, EndpointWorld {
     return { records, cursor };
   }
 
-  /** The listing as it is on the branch of a block. */
+  /** The true listing on the branch of a block. */
   #truth(address: Address, { hash, number }: SimBlock, holders: boolean): readonly Row[] {
     const key = `${address}${hash}${holders}`;
     let rows = this.#truths.get(key);
@@ -353,7 +354,7 @@ class World implements ProcessWorld, EndpointWorld {
     return rows;
   }
 
-  /** No more misfortunes; all that is to be indexed is asked for, and time goes on until it is. */
+  /** Stops the faults, requests every contract, and runs until all are indexed. */
   async calmDown(): Promise<void> {
     this.isHostile = false;
     this.#stalledUntil = 0;
@@ -363,21 +364,22 @@ class World implements ProcessWorld, EndpointWorld {
     const last = this.scheduler.time + LAST_BLOCKS * 2 * BLOCK_MS;
     const isBehind = () => this.nodes.some((node) => node.isBehind && !node.isStuck);
     while (this.#processes.length === 0 || this.scheduler.time < last || isBehind()) await this.#step();
-    // Level with a branch that lost, a chain that ends tells nobody which of the two it is.
+    // A stuck node at the same height as the final head would be indistinguishable from it. So the chain must end
+    // higher.
     const stuckAt = Math.max(...this.nodes.map(({ isStuck, blocks }) => (isStuck ? blocks.length - 1 : 0)));
     while (this.chain.head.number <= stuckAt) this.chain.mine();
     this.#isOver = true;
     for (const address of this.#requested) this.#processes[0]!.request(address).catch(() => undefined);
     const patience = this.scheduler.time + PATIENCE_MS;
     for (let left = await this.#unfinished(); left !== undefined; left = await this.#unfinished()) {
-      check(this.scheduler.time < patience, `after ${PATIENCE_MS} ms of calm: ${left}`);
+      check(this.scheduler.time < patience, `unfinished after ${PATIENCE_MS} ms of calm: ${left}`);
       for (let i = 0; i < 200; i++) await this.#step();
     }
   }
 
   /**
-   * Everybody is started anew, hours later by its clock: who was benched is asked again, and what was put off is due. Most
-   * worlds end so, for it saves waiting; the others show that nobody has to be restarted.
+   * Restarts every process with a clock hours ahead, so that benched endpoints are called again and postponed jobs are
+   * due. Most worlds end this way because it saves waiting. The others show that no restart is needed.
    */
   #restartAll(): void {
     for (const process of this.#processes.splice(0)) {
@@ -386,7 +388,7 @@ class World implements ProcessWorld, EndpointWorld {
     }
   }
 
-  /** What a process still does not know; undefined when all do. */
+  /** Describes one thing that a process doesn't know yet. Undefined when all processes know everything. */
   async #unfinished(): Promise<string | undefined> {
     const { chain } = this;
     for (const process of this.#processes) {
@@ -395,7 +397,7 @@ class World implements ProcessWorld, EndpointWorld {
       for (const { address, kind } of chain.contracts) {
         const { status, failure, version } = await this.#awaited(process.collection(address));
         const wanted = kind === "erc20" ? "not_nft" : kind === "none" ? "not_a_contract" : "synced";
-        // Its node lagged behind the contract's creation when it was asked.
+        // Its node lagged behind the contract's creation at the time of the request.
         const isMistaken = status !== wanted && status.startsWith("not_");
         if (isMistaken) process.requestAgain(address, version).catch(() => undefined);
         if (status !== wanted) return `${kind} ${address} is ${status} (${failure?.reason}) at ${process.name}`;
@@ -404,7 +406,7 @@ class World implements ProcessWorld, EndpointWorld {
     return this.#processes.length === 0 ? "no process is left" : undefined;
   }
 
-  /** Lets the world turn until a promise settles. */
+  /** Runs the world until a promise settles. */
   async #awaited<T>(promise: Promise<T>): Promise<T> {
     let outcome: { value: T } | { error: unknown } | undefined;
     promise.then(
@@ -420,7 +422,7 @@ class World implements ProcessWorld, EndpointWorld {
     return outcome.value;
   }
 
-  /** Everybody, and somebody who has only the log, knows the truth. */
+  /** Checks that every process knows the truth, including a fresh one that has only the log. */
   async judge(): Promise<void> {
     this.#spawn();
     const fresh = this.#processes.at(-1)!;
@@ -434,7 +436,7 @@ class World implements ProcessWorld, EndpointWorld {
             const page = await this.#awaited(process.page(address, { asOfBlock, holders }));
             this.#checkPage(page, address, holders, []);
             const isNewest = asOfBlock !== undefined || page.hash === this.chain.head.hash;
-            check(isNewest, `the newest page of ${address} is of block ${page.block}, not of the head`);
+            check(isNewest, `the newest page of ${address} is at block ${page.block}, not at the head`);
           }
         }
       }
@@ -442,23 +444,26 @@ class World implements ProcessWorld, EndpointWorld {
     }
   }
 
-  /** `indexed` came at most once a collection, and its total is true. */
+  /** Checks that `indexed` came at most once per collection, with a true total. */
   #checkTold({ told, name }: SimProcess): void {
     const seen = new Set<string>();
     for (const message of told) {
       if (message.type !== "indexed") continue;
-      check(!seen.has(message.address), `${name}'s subscriber was told twice that ${message.address} is indexed`);
+      check(!seen.has(message.address), `${name} sent indexed twice for ${message.address}`);
       seen.add(message.address);
       const block = this.chain.blocks.get(message.hash as never);
-      check(block?.number === message.block, "a collection was indexed at a block that never was");
+      check(block?.number === message.block, "indexed names a block that never existed");
       const truth = modelListing(this.chain.transfersOf(message.address as Address, block.hash), block.number, false);
-      check(truth.length === message.total, `${message.address} has ${truth.length} records, not ${message.total}`);
+      check(
+        truth.length === message.total,
+        `${message.address} has ${truth.length} records, but indexed says ${message.total}`,
+      );
     }
   }
 }
 
 type Row = string;
-/** What was read of a listing so far, and where it goes on. */
+/** The records of a listing read so far, and the cursor of the next page. */
 interface Walk {
   readonly records: Row[];
   readonly cursor: string | null;

@@ -1,7 +1,7 @@
 /**
- * One URL in front of two nodes of a chain, of which one is behind by some blocks: each HTTP request meets the one or the
- * other, by a seed. The node that is behind does not say so: its newest block is an older one, it has none above that, and
- * its logs end there.
+ * One URL in front of two nodes of a chain, one of which lags by some blocks. A seeded random number decides which node
+ * gets each HTTP request. The lagging node gives no sign of it: it reports an older head, has no newer block, and its
+ * logs end at its head.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ import { createRandom } from "../../scripts/local-chain/random.ts";
 
 export interface Balancer {
   readonly url: string;
-  /** Requests of HTTP that met the node that is behind, and all. */
+  /** HTTP requests that reached the lagging node, and all HTTP requests. */
   readonly counts: { behind: number; all: number };
   stop(): Promise<void>;
 }
@@ -22,7 +22,7 @@ interface Call {
 
 const hex = (value: number): string => `0x${Math.max(0, value).toString(16)}`;
 
-/** @param share of requests that meet the node that is behind. @param blocks it is behind by */
+/** @param share of requests that reach the lagging node, 0 to 1. @param blocks by which that node lags */
 export async function startBalancer(
   target: string,
   { share, blocks, seed }: { share: number; blocks: number; seed: number },

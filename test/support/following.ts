@@ -1,4 +1,4 @@
-/** A follower of chain 1 on a log, with the chain as a test would have it. */
+/** Starts a follower of chain 1 on a given log. The test controls the chain that it sees. */
 import type { IndexingObserver } from "../../src/chain/consumer.ts";
 import { Follower } from "../../src/chain/follower.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
@@ -18,7 +18,7 @@ import type { RpcChainReader } from "../../src/rpc/reader.ts";
 const chain = CHAINS.find(({ chainId }) => chainId === 1)!;
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
 
-/** A block's header on the one branch there is; blooms of blocks without a log. */
+/** A block header. The chain has one branch, and the bloom is empty. */
 export const headerOf = (number: number): BlockHeader => ({
   number,
   hash: word(number + 1),
@@ -27,7 +27,7 @@ export const headerOf = (number: number): BlockHeader => ({
   logsBloom: `0x${"0".repeat(512)}`,
 });
 
-/** What the row of a followed collection's stream says, one of ERC-721 that is judged by the rules of now. */
+/** The headline of a followed ERC-721 collection under the current rules. */
 export const followingHeadline = (at: Partial<IndexState>) =>
   toHeadline({ ...REQUESTED, status: "following", forms: ["erc721"], rulesVersion: RULES_VERSION, ...at });
 
@@ -35,12 +35,12 @@ export interface FollowingOptions {
   readonly log: EventLog;
   readonly lifecycle: Lifecycle;
   readonly head: () => number;
-  /** Logs as the chain gives them, and whatever else differs from `headerOf`. */
+  /** Reads logs, and replaces any other method of the default reader. */
   readonly reader: Pick<RpcChainReader, "completeLogs"> & Partial<RpcChainReader>;
   readonly minPollMs: number;
 }
 
-/** Starts one that follows until the lifecycle ends. */
+/** Starts a follower that runs until the lifecycle ends. */
 export function startFollower({ log, lifecycle, head, reader: given, minPollMs }: FollowingOptions): {
   follower: Follower;
   collections: FollowedCollections;
@@ -69,7 +69,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   return { follower, collections };
 }
 
-/** The followed head, as far as there is one. */
+/** Returns the followed head, or undefined before the first one. */
 export async function followedHead(log: EventLog): Promise<number | undefined> {
   const newest = await log.readBackwards(chainStream(1), { limit: 20 });
   for (const { event } of newest) if (event.type === "HeadAdvanced") return event.headers.at(-1)?.number;

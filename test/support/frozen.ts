@@ -1,4 +1,4 @@
-/** Replays frozen records through today's code and sums up what comes out, stream by stream. */
+/** Replays frozen records through the current code and summarises the result of each stream. */
 import { evolveChain, initialChainState } from "../../src/chain/state.ts";
 import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
@@ -17,7 +17,7 @@ export interface FrozenRecord {
   readonly data: string;
 }
 
-/** Per stream what its fold says; digests where that is long. */
+/** Returns the folded state of each stream. Long states are replaced by digests. */
 export function replayFrozen(records: readonly FrozenRecord[]): Record<string, unknown> {
   const byStream = Map.groupBy(records, (record) => record.stream);
   const replay: Record<string, unknown> = {};

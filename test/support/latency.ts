@@ -1,12 +1,12 @@
-/** A proxy in front of a node that answers late, and knows how many answers had to be awaited one after another. */
+/** A proxy that delays each answer of a node and counts how many calls had to wait for an earlier answer. */
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "./rpc-proxy.ts";
 
 export interface LatentProxy extends RpcProxy {
-  /** The longest chain of calls each of which arrived only after the one before it had been answered. */
+  /** Length of the longest chain of calls in which each call arrived after the answer to the one before. */
   depth(): number;
 }
 
-/** Each answer is `ms` late. `refuse` may answer in the node's place, as late. */
+/** Delays each answer by `ms`. `refuse` may answer instead of the node, after the same delay. */
 export async function latentProxy(
   target: string,
   ms: number,
@@ -32,6 +32,6 @@ export async function latentProxy(
     deepest = 0;
     proxy.reset();
   };
-  // Spread would freeze the counters.
+  // Spreading the proxy would copy its counters once.
   return Object.assign(Object.create(proxy) as RpcProxy, { reset, depth: () => deepest });
 }

@@ -1,4 +1,4 @@
-/** A logger whose lines a test looks at. */
+/** A logger that records its lines for a test. */
 import { Writable } from "node:stream";
 import pino from "pino";
 import type { Logger } from "../../src/core/logger.ts";
@@ -9,10 +9,10 @@ export interface LoggedLine {
   readonly [field: string]: unknown;
 }
 
-/** As pino numbers its levels. */
+/** pino's number for the level. */
 export const WARN = 40;
 
-/** A logger of that level, and what it has written so far. */
+/** Returns a logger of that level and the list of lines it has written. */
 export function recordingLogger(level: "debug" | "info"): { readonly logger: Logger; readonly lines: LoggedLine[] } {
   const lines: LoggedLine[] = [];
   const sink = new Writable({

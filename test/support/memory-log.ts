@@ -1,6 +1,6 @@
 /**
- * An event log in memory for the price tests: versions, headlines, conflicts, paging and wake-ups as the port says; no
- * leases, no blobs.
+ * An event log in memory for the price tests. It implements the port's versions, headlines, conflicts, paging and
+ * wake-ups, but no leases and no blobs.
  */
 import { ConcurrencyError } from "../../src/core/errors.ts";
 import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
@@ -77,23 +77,23 @@ export class MemoryLog implements EventLog {
   }
 
   putBlob(): never {
-    throw new Error("no blobs here");
+    throw new Error("this log has no blobs");
   }
 
   getBlob(): never {
-    throw new Error("no blobs here");
+    throw new Error("this log has no blobs");
   }
 
   getBlobs(): never {
-    throw new Error("no blobs here");
+    throw new Error("this log has no blobs");
   }
 
   acquireLease(): never {
-    throw new Error("no leases here");
+    throw new Error("this log has no leases");
   }
 
   releaseLease(): never {
-    throw new Error("no leases here");
+    throw new Error("this log has no leases");
   }
 
   async setting(_name: string, initial: () => string): Promise<{ value: string; created: boolean }> {

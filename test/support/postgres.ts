@@ -1,6 +1,6 @@
 /**
- * A real PostgreSQL for tests, in a temporary folder on a free port. It can be made to go away and come back, and it dies
- * with this process. Out: a cluster that hands out fresh databases. `sharedPostgres` is the one cluster of a test process.
+ * A real PostgreSQL for tests, in a temporary folder on a free port. A test can stop and restart it, and it ends with
+ * this process. A cluster creates fresh databases. `sharedPostgres` is the one cluster of a test process.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { chown, mkdtemp, rm } from "node:fs/promises";
@@ -11,7 +11,10 @@ import { type Guard, guardChild } from "../../scripts/local-chain/guard.ts";
 import { type PostgresBinaries, preparePostgres } from "./postgres-binaries.ts";
 
 export interface PostgresOptions {
-  /** Write through to the disk, as production does. Default: no, which is quicker; commits still survive a kill of the server, not of the machine. */
+  /**
+   * Flush commits to the disk, as in production. Default: false, which is faster. Commits then survive a kill of the
+   * server, but not of the machine.
+   */
   durable?: boolean;
   /** Further settings, such as `{ max_connections: "20" }`. */
   settings?: Record<string, string>;
@@ -21,13 +24,13 @@ export interface Postgres {
   readonly port: number;
   /** The URL of a database of this cluster. */
   url(database: string): string;
-  /** Creates a database of its own for a test and resolves with its URL. */
+  /** Creates a database for one test and resolves with its URL. */
   createDatabase(): Promise<string>;
-  /** Ends the server and keeps its data and its port. `abruptly` is the next thing to a crash. */
+  /** Stops the server and keeps its data and its port. With `abruptly`, recovery is left to the next start. */
   stopServer(options?: { abruptly?: boolean }): Promise<void>;
   /** Starts the server again and resolves when it accepts connections. */
   startServer(): Promise<void>;
-  /** Ends the server and deletes its data. May be called twice. */
+  /** Stops the server and deletes its data. May be called twice. */
   stop(): Promise<void>;
 }
 
@@ -52,7 +55,7 @@ const NOT_DURABLE = { fsync: "off", full_page_writes: "off" };
 
 let shared: Promise<Postgres> | undefined;
 
-/** The cluster that all tests of this process use, started at the first call. It ends with the process. */
+/** The one cluster for all tests of this process. The first call starts it, and it ends with the process. */
 export function sharedPostgres(): Promise<Postgres> {
   shared ??= startPostgres();
   return shared;
@@ -75,14 +78,14 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   let databases = 0;
   const url = (database: string) => `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${database}`;
   const startServer = async () => {
-    if (running !== undefined) throw new Error("PostgreSQL is running");
+    if (running !== undefined) throw new Error("PostgreSQL is already running");
     running = await launch(binaries, args, home);
   };
   const stopServer = async ({ abruptly = false }: { abruptly?: boolean } = {}) => {
     if (running === undefined) return;
     const { child, exited, guard } = running;
     running = undefined;
-    // SIGINT ends sessions and shuts down; SIGQUIT leaves recovery to the next start.
+    // SIGINT ends sessions and shuts down cleanly. SIGQUIT leaves recovery to the next start.
     child.kill(abruptly ? "SIGQUIT" : "SIGINT");
     await exited;
     guard.dismiss();
@@ -124,7 +127,7 @@ async function initialise({ folder, user }: PostgresBinaries, data: string): Pro
   await promise;
 }
 
-/** Resolves when the server accepts connections. Afterwards its log is read and thrown away. */
+/** Resolves when the server accepts connections. Its log is then read and discarded. */
 async function launch({ folder, user }: PostgresBinaries, args: string[], home: string): Promise<Running> {
   const child = spawn(join(folder, "postgres"), args, {
     stdio: ["ignore", "ignore", "pipe"],
@@ -149,12 +152,12 @@ async function launch({ folder, user }: PostgresBinaries, args: string[], home: 
     guard?.dismiss();
     throw error;
   });
-  // A process that forgets the shared cluster still ends, and the guard then ends the server.
+  // The process ends even if it never stops the shared cluster. The guard then ends the server.
   child.unref();
   return { child, exited: ended.promise, guard: guard! };
 }
 
-/** Nothing of ours may leak in: PGDATA, PGPORT and the like would win over the arguments. */
+/** An environment without PGDATA, PGPORT and the like, which would override the arguments. */
 function environment(): Record<string, string> {
   const { PATH = "" } = process.env;
   return { PATH, LC_ALL: "C", TZ: "UTC" };

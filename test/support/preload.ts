@@ -1,9 +1,9 @@
 /**
- * Runs before any test when named as a preload of `bun test`: compiles the contracts, or finds them in the cache, so that
- * the compiler's seven seconds on a fresh checkout do not count against the first hook that needs a contract.
+ * A preload of `bun test`, run before any test. Compiles the contracts or finds them in the cache. On a fresh checkout
+ * the compiler takes seven seconds, which must not count against the first hook that needs a contract.
  */
 import { compileContracts } from "../../scripts/local-chain/compile.ts";
 
 await compileContracts();
 
-// No timeout is set here: it would hold for the first file only.
+// A timeout set here would apply to the first file only, so none is set.

@@ -1,6 +1,6 @@
 /**
- * The service in a process of its own, as `start` runs it, with only its environment set: for what a test in the same
- * process cannot do, such as killing it.
+ * Runs the service in a separate process, as `start` does, configured only by its environment. Used by tests that
+ * cannot run it in their own process, for example because they kill it.
  */
 import { join } from "node:path";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
@@ -9,17 +9,17 @@ import { TEST_KEY } from "./service.ts";
 export interface ServiceProcess {
   readonly base: string;
   readonly pid: number;
-  /** All that was written to standard error so far. */
+  /** Everything written to standard error so far. */
   stderr(): string;
   kill(signal: NodeJS.Signals): void;
-  /** The exit code; null after a signal. */
+  /** The exit code, or null after a signal. */
   readonly exited: Promise<number | null>;
   get(path: string): Promise<Response>;
 }
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
-/** Starts it without waiting until it serves. */
+/** Starts the service and does not wait until it serves. */
 export function spawnService(env: Record<string, string>): Omit<ServiceProcess, "base" | "get"> & {
   serving: Promise<string>;
 } {
@@ -50,7 +50,7 @@ export function spawnService(env: Record<string, string>): Omit<ServiceProcess, 
   return { pid: child.pid, stderr: () => text, kill: (signal) => child.kill(signal), exited, serving };
 }
 
-/** Starts it and resolves once it serves. */
+/** Starts the service and resolves when it serves. */
 export async function startServiceProcess(env: Record<string, string>): Promise<ServiceProcess> {
   const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env });
   const base = await serving;

@@ -1,4 +1,4 @@
-/** A price from its own provenance, as any reader could work it out: a few lines that share nothing with the service. */
+/** Computes a price from its provenance, as any client could. It shares no code with the service. */
 import type { PriceRecord, RouteLeg } from "../../src/prices/price-record.ts";
 
 export interface Fraction {
@@ -11,13 +11,13 @@ const over = (a: Fraction, b: Fraction): Fraction => ({ n: a.n * b.d, d: a.d * b
 const less = (a: Fraction, b: Fraction): Fraction => (a.n * b.d < b.n * a.d ? a : b);
 const ONE: Fraction = { n: 1n, d: 1n };
 
-/** The double nearest to a fraction: through digits enough, which the language reads exactly. */
+/** Returns the double nearest to a fraction. Writes enough digits and lets the language parse them exactly. */
 export function nearest({ n, d }: Fraction): number {
   const places = 60 + d.toString().length;
   return Number(`${(n * 10n ** BigInt(places)) / d}e-${places}`);
 }
 
-/** Whole tokens of the other for one whole `base`, and that other. */
+/** Returns the other token of the pool, and its whole tokens for one whole `base`. */
 function through(leg: RouteLeg, base: string): { price: Fraction; other: string } {
   const unit0 = 10n ** BigInt(leg.decimals0);
   const unit1 = 10n ** BigInt(leg.decimals1);
@@ -29,7 +29,7 @@ function through(leg: RouteLeg, base: string): { price: Fraction; other: string 
   return leg.token0 === base ? { price: price0, other: leg.token1 } : { price: over(ONE, price0), other: leg.token0 };
 }
 
-/** Dollars and whole native coins for one whole token. */
+/** Returns dollars and whole native coins for one whole token. */
 export function recompute(record: Required<PriceRecord>): { usd: Fraction; native: Fraction } {
   const { route, nativeRoute } = record.provenance;
   const coin = record.nativePrice!.address;
@@ -45,7 +45,7 @@ export function recompute(record: Required<PriceRecord>): { usd: Fraction; nativ
   return { usd, native: native ?? over(usd, through(nativeRoute![0]!, coin).price) };
 }
 
-/** The least of the smaller sides of the pools on the way up to the native coin or a dollar, in dollars. */
+/** Takes the smaller side of each pool on the route to the native coin or a dollar. Returns the least, in dollars. */
 export function depthUsd(record: Required<PriceRecord>): Fraction {
   const coin = record.nativePrice!.address;
   let base: string = record.tokenAddress;
@@ -57,7 +57,7 @@ export function depthUsd(record: Required<PriceRecord>): Fraction {
   });
   let least: Fraction | undefined;
   for (const [index, { leg, from, price }] of legs.entries()) {
-    // The native coin's own pool with the dollar counts only for the native coin's price.
+    // The pool of the native coin and the dollar counts only for the native coin's own price.
     if (from === coin && index > 0) break;
     const rest = legs.slice(index + 1).reduce((sum, { price: next }) => times(sum, next), ONE);
     const [own, quote] = leg.token0 === from ? [side(leg, 0), side(leg, 1)] : [side(leg, 1), side(leg, 0)];
@@ -67,7 +67,7 @@ export function depthUsd(record: Required<PriceRecord>): Fraction {
   return least!;
 }
 
-/** Whole tokens on one side: reserve or virtual reserve, as far as the pool holds it. */
+/** Whole tokens on one side: the reserve or virtual reserve, capped by the pool's balance. */
 function side(leg: RouteLeg, index: 0 | 1): Fraction {
   const unit = 10n ** BigInt(index === 0 ? leg.decimals0 : leg.decimals1);
   const root = BigInt(leg.sqrtPriceX96 ?? 1);

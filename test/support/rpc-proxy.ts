@@ -1,7 +1,7 @@
 /**
- * A JSON-RPC proxy over HTTP that stands between a client and a node and misbehaves on demand: errors, other statuses,
- * dropped connections, cut answers, delays, lies. It also records what was asked. In: the node's URL and the hooks.
- * Out: a URL on a free port. WebSockets are not proxied.
+ * A JSON-RPC proxy over HTTP between a client and a node. On demand it misbehaves: errors, other statuses, dropped
+ * connections, truncated answers, delays, lies. It also records the calls. In: the node's URL and the hooks.
+ * Out: a URL on a free port. It doesn't proxy WebSockets.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,28 +13,28 @@ export interface RpcCall {
 }
 
 /**
- * What to do with a call instead of passing it on. Within a batch, `error`, `result` and `delayUntil` concern one entry;
- * `status`, `drop` and `truncate` concern the whole answer, and the first entry that asks for one decides.
+ * The treatment of a call that is not simply passed on. Within a batch, `error`, `result` and `delayUntil` apply to one
+ * entry. `status`, `drop` and `truncate` apply to the whole answer, and the first entry that has one of them decides.
  */
 export type Intervention =
   | { error: { code: number; message: string; data?: unknown } }
   | { result: unknown }
-  /** An answer of another kind: the status, the headers and the body as they are. */
+  /** Answer with this status, these headers and this body. */
   | { status: number; headers?: Record<string, string>; body?: string }
   /** Close the connection without an answer. */
   | { drop: true }
-  /** Pass on, then send only so many bytes of the answer, under a length that promises all of it, and close. */
+  /** Pass on, then send only this many bytes of the answer with a content length for all of it, and close. */
   | { truncate: number }
-  /** Pass on once this has resolved. */
+  /** Pass on when this promise has resolved. */
   | { delayUntil: Promise<void> };
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that returns nothing passes the call on
 type Decision = Intervention | void | undefined;
 
 export interface RpcProxyOptions {
-  /** Asked once for each call, in order of arrival, with the number of calls before it. */
+  /** Called once per call, in order of arrival, with the number of earlier calls. */
   onRequest?(call: RpcCall, index: number): Decision | Promise<Decision>;
-  /** Answers so many calls of a batch and refuses the others, as go-ethereum does with answers that grow too large. */
+  /** Answers this many calls of a batch and refuses the rest, as go-ethereum does when answers grow too large. */
   readonly maxBatch?: { readonly calls: number; readonly refusal: Intervention };
   /** Replaces the result of a call that the node answered. */
   onResult?(call: RpcCall, result: unknown): unknown;
@@ -43,21 +43,21 @@ export interface RpcProxyOptions {
 export interface RpcProxy {
   readonly url: string;
   readonly port: number;
-  /** Every call so far, held ones included, in order of arrival. */
+  /** Every call so far in order of arrival, including held calls. */
   readonly calls: readonly RpcCall[];
-  /** HTTP requests so far; a batch is one. */
+  /** HTTP requests so far. A batch is one request. */
   readonly requests: number;
-  /** How often a method, or anything at all, was called. */
+  /** Number of calls of a method, or of all methods. */
   count(method?: string): number;
   /** Forgets the calls recorded so far. */
   reset(): void;
-  /** Holds every request that arrives from now on, before `onRequest` is asked. */
+  /** Holds every request that arrives from this moment, before `onRequest`. */
   pause(): void;
-  /** Lets the held requests go on. */
+  /** Releases the held requests. */
   resume(): void;
-  /** Resolves once `count` calls (of a method) were recorded. */
+  /** Resolves when `count` calls (of a method) were recorded. */
   called(count: number, method?: string): Promise<void>;
-  /** Closes the port and every connection; held requests get no answer. */
+  /** Closes the port and every connection. Held requests get no answer. */
   stop(): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ type WireRequest = { jsonrpc: string; id?: unknown; method: string; params?: rea
 type WireAnswer = { jsonrpc: string; id: unknown; result?: unknown; error?: unknown };
 type Decided = { request: WireRequest; call: RpcCall; decision: Intervention | undefined };
 
-/** What goes out over HTTP: nothing at all, or an answer of which perhaps only the first `bytes` are sent. */
+/** The HTTP answer: a dropped connection, or a body of which only the first `bytes` are sent if that is set. */
 type Reply = "drop" | { status: number; headers?: Record<string, string>; body: string; bytes?: number };
 
 /** Starts a proxy in front of `target`. Without hooks it only records. */
@@ -141,7 +141,7 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
   };
 }
 
-/** Carries out the decisions. Entries of a batch that are passed on go to the node as one batch. */
+/** Carries out the decisions. Passes on the remaining entries of a batch as one batch. */
 async function replyTo(
   target: string,
   decided: readonly Decided[],
@@ -172,7 +172,7 @@ async function replyTo(
   return { status: 200, body, ...(bytes === undefined ? {} : { bytes }) };
 }
 
-/** The answer that a decision gives in place of the node's. */
+/** Returns the answer that a decision gives instead of the node's. */
 function ownAnswer(decision: Intervention | undefined): { result: unknown } | { error: unknown } | undefined {
   if (decision === undefined) return undefined;
   if ("error" in decision) return { error: decision.error };

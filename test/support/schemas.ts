@@ -1,8 +1,8 @@
-/** Answers held against the schemas of the OpenAPI document that the same service serves, by a validator from outside. */
+/** Checks answers against the schemas of the OpenAPI document of the same service, with an independent validator. */
 import { Ajv } from "ajv";
 import type { TestService } from "./service.ts";
 
-/** OpenAPI's formats that say how wide a number is, and the one of times that the service writes. */
+/** OpenAPI's formats for the width of numbers, and the time format that the service writes. */
 const FORMATS = {
   int32: { type: "number", validate: (value: number) => value === (value | 0) },
   int64: { type: "number", validate: Number.isSafeInteger },
@@ -11,15 +11,15 @@ const FORMATS = {
   uri: /^[a-z][a-z0-9+.-]*:/,
 } as const;
 
-/** The document's validators; `example` and the like say nothing of what is valid. */
+/** Compiles the document's schemas. Not strict, because `example` and the like are not keywords of JSON Schema. */
 export function documentValidator(document: { readonly components: object }): Ajv {
   const ajv = new Ajv({ strict: false, allErrors: true, formats: FORMATS });
-  // The schemas name each other by their place in the document.
+  // The schemas refer to each other by their place in the document.
   ajv.addSchema({ $id: "document", components: closed(document.components) });
   return ajv;
 }
 
-/** The schemas without room for fields that they don't name, save where they say so themselves. */
+/** Forbids fields that a schema doesn't name, unless the schema allows them itself. */
 function closed(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(closed);
   if (typeof schema !== "object" || schema === null) return schema;
@@ -33,7 +33,7 @@ function closed(schema: unknown): unknown {
   return copy;
 }
 
-/** What of an answer's body is not as the document says, in the validator's words; empty when all of it is. */
+/** Returns the validator's errors for an answer's body. An empty list means the body is valid. */
 export async function schemaFaults(service: TestService, schema: string, body: unknown): Promise<string[]> {
   const validate = documentValidator((await service.get("/swagger/json")).body).getSchema(
     `document#/components/schemas/${schema}`,

@@ -1,6 +1,6 @@
 /**
- * The service under test: the very program that `start` runs, in this process or in one of its own, on port 0, with a
- * client beside it. Waits are on conditions.
+ * The service under test: the same program that `start` runs, in this process or in a separate one, on port 0, with a
+ * client. Tests wait for conditions, never for durations.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,13 +14,13 @@ import { type Service, startService } from "../../src/service.ts";
 export const TEST_KEY = "test-key-0123456789";
 
 export interface TestService extends Service {
-  /** GET a path below the service's root with the key; the body parsed. */
+  /** GETs a path below the service's root with the API key, and parses the body. */
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
   readonly socketUrl: string;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies are looked into by tests, field by field
+// biome-ignore lint/suspicious/noExplicitAny: tests read single fields of bodies
 type Body = any;
 
 export interface Answer {
@@ -38,11 +38,11 @@ export interface TestServiceOptions {
   readonly metadataWire?: Wire;
   readonly metadataSampleMs?: number;
   readonly auditMs?: number;
-  /** Least wait between polls of a chain in ms; 50 unless given. */
+  /** Minimum time between polls of a chain, in ms. Default: 50. */
   readonly minPollMs?: number;
 }
 
-/** A fresh folder that is removed when the process ends, and a SQLite log's URL in it. */
+/** Makes a fresh folder, removed when the process ends, and returns the URL of a SQLite log in it. */
 export function temporaryLogUrl(): string {
   const folder = mkdtempSync(join(tmpdir(), "service-log-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -81,7 +81,7 @@ export async function startTestService({
   };
 }
 
-/** Calls `probe` until it returns something; fails with what it last threw or with `what` after `ms`. */
+/** Calls `probe` until it returns a value. After `ms` it throws the last error of `probe`, or an error with `what`. */
 export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, ms = 15_000): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
@@ -92,7 +92,7 @@ export async function eventually<T>(what: string, probe: () => Promise<T | undef
   }
 }
 
-/** Asks for the collection until it is SYNCED (and, if given, true at `block` or later). */
+/** Polls the collection until it is SYNCED and, if given, listed at `block` or later. */
 export function synced(service: TestService, address: string, block = 0, query = ""): Promise<Answer> {
   return eventually(`${address} is synced at block ${block}`, async () => {
     const answer = await service.get(`/api/v2/nft/${address}?limit=500${query}`);
@@ -101,7 +101,7 @@ export function synced(service: TestService, address: string, block = 0, query =
   });
 }
 
-/** All records of a listing, page by page. */
+/** Returns all records of a listing by walking its pages. */
 export async function walkListing(service: TestService, address: string, query: string): Promise<Body[]> {
   const records: Body[] = [];
   let cursor: string | null = "";

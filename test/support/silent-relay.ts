@@ -1,7 +1,7 @@
 /**
- * A TCP relay whose connections can die without a word, as behind a NAT that dropped the flow or a primary that lost its
- * power: nothing passes any more, and neither side is told. Connections opened afterwards work, or, when the whole path
- * is gone, are accepted and never answered.
+ * A TCP relay with connections that can die silently, as behind a NAT that dropped the flow or with a primary that lost
+ * its power: no data passes and neither side gets an error. Later connections work or, if the whole path is gone, are
+ * accepted and never answered.
  */
 import net from "node:net";
 
@@ -9,16 +9,16 @@ export interface SilentRelay {
   readonly port: number;
   /** Connections accepted so far. */
   readonly accepted: number;
-  /** Bytes that came from clients since the path was silenced, and went nowhere. */
+  /** Bytes that clients sent after the path was silenced. They were discarded. */
   readonly swallowed: number;
-  /** Silences what is connected now; with `path`, all that will connect as well. */
+  /** Silences the current connections. With `path`, silences all later ones as well. */
   silence(options?: { path?: boolean }): void;
-  /** The path is there again for what connects from now on. */
+  /** Makes later connections work again. */
   restore(): void;
   stop(): Promise<void>;
 }
 
-/** @param upstream its port on this machine; undefined: nothing is ever answered */
+/** @param upstream its port on this machine. Undefined: no connection is ever answered. */
 export async function startSilentRelay(upstream?: number): Promise<SilentRelay> {
   const sockets = new Set<net.Socket>();
   const silenced = new Set<net.Socket>();

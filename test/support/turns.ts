@@ -1,6 +1,6 @@
-/** How free the event loop was while something was waited for. */
+/** Measures how often the event loop was free during some work. */
 
-/** What the work came to, and how many turns of the event loop it left to others. */
+/** Returns the result of the work, and the number of event-loop turns that passed during it. */
 export async function turnsDuring<T>(work: () => Promise<T>): Promise<{ value: T; turns: number }> {
   let [turns, isOver] = [0, false];
   const turn = () => {

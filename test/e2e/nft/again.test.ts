@@ -1,6 +1,6 @@
 /**
- * What was found to be no NFT, asked about again: not before ten minutes have passed, then identified anew, at its own
- * address or by the same one's new code; an anomaly is counted to the one; pages end exactly. The clock is the test's.
+ * Contracts found to be no NFT and requested later: they are identified anew, for the same or new code at the address,
+ * but not within ten minutes. Also exact counts of anomalies, and the end of a walk. The test controls the clock.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -14,12 +14,12 @@ import { openLog } from "../../../src/log/open.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 import { ZERO } from "./zoo.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const TEN_MINUTES = 600_000;
 const logUrl = temporaryLogUrl();
-/** Real time, put forward by what a test says has passed. */
+/** Time by which the clock is ahead of real time, in ms. */
 let ahead = 0;
 const clock: Clock = { ...systemClock, now: () => systemClock.now() + ahead };
 let anvil: Anvil;
@@ -55,13 +55,13 @@ const statusIs = (address: string, status: number, word?: string) =>
     return answer.status === status && (word === undefined || answer.body.status === word) ? answer : undefined;
   });
 
-test("an empty address, then a token, then an NFT: identified anew once each time ten minutes have passed", async () => {
+test("identifies an address anew at most every ten minutes: empty, then a token, then an NFT", async () => {
   const address = `0x${"d1".repeat(20)}`;
   const first = await get(address);
   expect([first.status, first.body.status, first.body.total]).toEqual([200, "SYNCING", "0"]);
   expect((await statusIs(address, 404)).body).toMatchObject({ code: "not_a_contract" });
 
-  // Code comes to it; for ten minutes nobody looks.
+  // The address gets code. For ten minutes the earlier result stays.
   const token = await contractArtifact("Multicall");
   await anvil.send("anvil_setCode", [address, `0x${token.deployedBytecode.replace(/^0x/, "")}`]);
   await anvil.mine(4);
@@ -77,14 +77,14 @@ test("an empty address, then a token, then an NFT: identified anew once each tim
     ...["IndexingRequested", "ContractIdentified"],
   ]);
 
-  // The same once more: it starts to behave as an NFT.
+  // A second change of code: the address behaves as an NFT contract.
   const emitter = await contractArtifact("Emitter");
   await anvil.send("anvil_setCode", [address, `0x${emitter.deployedBytecode.replace(/^0x/, "")}`]);
   await transact(anvil, contractAt(anvil, address, emitter.abi), "emitTransfers", [5, 3, ZERO, alice]);
   await anvil.mine(4);
   for (let i = 0; i < 5; i++) expect((await get(address)).body.result).toEqual([]);
   ahead += TEN_MINUTES;
-  // Many ask at once: one of them has it identified.
+  // Many clients request it at once. Only one new identification results.
   await Promise.all(Array.from({ length: 20 }, () => get(address)));
   const listed = await eventually("the NFTs are listed", async () => {
     const answer = await get(address);
@@ -105,14 +105,14 @@ const anomalies = async () => {
   return Number(/^transfer_anomalies (\d+)$/m.exec(text)?.[1]);
 };
 
-test("a transfer by somebody who is not the owner is followed, and counted to the one", async () => {
+test("follows a transfer by an account that is not the owner, and counts exactly one anomaly", async () => {
   const before = await anomalies();
   const odd = await emitter();
   const [bob, carol] = [anvil.accounts[2] as string, anvil.accounts[3] as string];
   await transact(anvil, odd.contract, "emitTransfers", [1, 2, ZERO, alice]);
   await transact(anvil, odd.contract, "emitTransfers", [1, 1, bob, carol]);
   await transact(anvil, odd.contract, "emitTransfers", [2, 1, alice, bob]);
-  // More than is held: what is missing is taken as minted to the sender.
+  // A transfer of more than the sender holds. The missing amount is taken as minted to the sender.
   await transact(anvil, odd.contract, "emitSingle", [bob, bob, carol, 9, 4]);
   const { body } = await synced(service, odd.address, Number(await anvil.send("eth_blockNumber")), "&holders=true");
   const rows = body.result.map((r: Record<string, string>) => [r["token_id"], r["owner_of"], r["amount"]]);
@@ -124,7 +124,7 @@ test("a transfer by somebody who is not the owner is followed, and counted to th
   expect((await anomalies()) - before).toBe(2);
 });
 
-test("the last page has no cursor, also when it is full", async () => {
+test("gives the last page no cursor, even if it is full", async () => {
   const plain = await deploy(anvil, await contractArtifact("PlainNft"), ["Plain", "PLN"]);
   await transact(anvil, plain.contract, "mintMany", [alice, 1, 12]);
   for (const id of [4, 12]) await transact(anvil, plain.contract, "burn", [id]);
@@ -150,7 +150,7 @@ test("the last page has no cursor, also when it is full", async () => {
   }
 });
 
-test("a token minted again keeps its place, its first mint and its first receiver", async () => {
+test("keeps the place, the first mint and the first receiver of a token that is minted again", async () => {
   const plain = await deploy(anvil, await contractArtifact("PlainNft"), ["Plain", "PLN"]);
   const minted = await transact(anvil, plain.contract, "mintMany", [alice, 1, 3]);
   await transact(anvil, plain.contract, "burn", [2]);

@@ -1,6 +1,7 @@
 /**
- * Flags from outside: what fires a rule is flagged with its name in the log, the operator's files are followed while the
- * service runs, two processes write each fact once, a restart keeps all of it. Once per event-log engine.
+ * Flags as clients see them: a rule that matches is recorded by name in the log, the operator's lists are reloaded
+ * while the service runs, two processes record each change once, and a restart keeps everything. Runs once per log
+ * engine.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -18,10 +19,10 @@ import { sharedPostgres } from "../../support/postgres.ts";
 import { spawnService } from "../../support/process.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-/** Receivers of the airdrop, in two blocks. */
+/** Number of receivers of the airdrop, in two blocks. */
 const RECEIVERS = 220;
 const folder = mkdtempSync(join(tmpdir(), "flags-"));
 const spamFile = join(folder, "spam.txt");
@@ -34,7 +35,7 @@ let lure: Deployed;
 let drop: Deployed;
 let nextId = 1_000;
 
-/** As an editor saves: whole at once. */
+/** Replaces a file atomically, as an editor does. */
 function write(file: string, text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
@@ -96,7 +97,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
       const wanted = [String(spam), String(verified)].join();
       return (await flagsOf(deployed, from)).join() === wanted ? true : undefined;
     });
-  /** What the log says of a collection's flags, in order. */
+  /** The flag events of a collection, in order. */
   const facts = async ({ address }: Deployed) => {
     const log = await openLog(logUrl, systemClock, createLogger("silent"));
     try {
@@ -109,7 +110,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     }
   };
 
-  test("a rule that fires is in the log, and without one there is no flag", async () => {
+  test("records a rule that matches in the log, and sets no flag without one", async () => {
     for (const each of [plain, lure, drop]) await service.get(`/api/v2/nft/${each.address}`);
     await flagged(lure, true, false);
     await flagged(drop, true, false);
@@ -120,13 +121,13 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     second = await startTestService({ rpcUrl: anvil.url, logUrl, env });
   });
 
-  test("the lists are followed while it runs, in either case and with or without a chain", async () => {
+  test("reloads the lists while it runs, for addresses in either case and with or without a chain", async () => {
     write(spamFile, `eth, ${plain.address.toLowerCase()} # reported\n`);
     await flagged(plain, true, false);
     write(verifiedFile, `${lure.address}\n0x1,0x${drop.address.slice(2).toUpperCase()}\n`);
     await flagged(lure, false, true);
     await flagged(drop, false, true);
-    // Of another chain: gone from this one.
+    // The entry is for another chain now, so this chain's flag goes.
     write(spamFile, `polygon,${plain.address}\n`);
     await flagged(plain, false, false);
     write(verifiedFile, `${drop.address}\n`);
@@ -142,14 +143,14 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     ]);
   });
 
-  test("a list that is broken or gone is warned of, once, and the one of before stays", async () => {
+  test("warns once about a list that is broken or missing, and keeps the earlier one", async () => {
     const problems = () => JSON.stringify(warned);
     write(verifiedFile, `${drop.address}\n${plain.address}\nmars,${lure.address}\n`);
-    await eventually("it is warned of", async () => (problems().includes("VERIFIED_LIST: line 3") ? true : undefined));
+    await eventually("a warning", async () => (problems().includes("VERIFIED_LIST: line 3") ? true : undefined));
     renameSync(verifiedFile, `${verifiedFile}.gone`);
-    await eventually("it is missed", async () => (problems().includes("cannot be read") ? true : undefined));
+    await eventually("a second one", async () => (problems().includes("cannot be read") ? true : undefined));
     const before = warned.length;
-    // A change of the other list is acted on: by then this one was looked at again, too.
+    // A change of the other list takes effect. By then this list has been checked again, too.
     write(spamFile, plain.address);
     await flagged(plain, true, false);
     expect(warned.length).toBe(before);
@@ -161,7 +162,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     expect((await facts(plain)).at(-1)).toEqual([true, true, "spam-list,verified-list"]);
   });
 
-  test("a restart keeps all of it and says nothing twice; a page of the past tells what is known now", async () => {
+  test("keeps all flags over a restart without new events, and shows the present flags on a page of the past", async () => {
     const before = [await facts(plain), await facts(lure), await facts(drop)];
     await second.stop();
     await service.stop();
@@ -175,7 +176,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     expect([await facts(plain), await facts(lure), await facts(drop)]).toEqual(before);
     const past = await service.get(`/api/v2/nft/${plain.address}?as_of_block=${plain.blockNumber + 4}&limit=1`);
     expect([past.body.result[0].possible_spam, past.body.result[0].verified_collection]).toEqual(["true", "true"]);
-    // Lists without the setting are no lists: what they said is taken back, what rules say stays.
+    // Without the settings there are no lists: flags from lists go, flags from rules stay.
     await second.stop();
     await service.stop();
     service = await startTestService({ rpcUrl: anvil.url, logUrl });
@@ -185,7 +186,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
   }, 20_000);
 });
 
-test("a log of before there were flags is judged when it is followed again", async () => {
+test("judges a collection of a log without flags when it is followed again", async () => {
   const [old, young] = [temporaryLogUrl(), temporaryLogUrl()];
   const before = await startTestService({ rpcUrl: anvil.url, logUrl: old });
   await synced(before, lure.address);
@@ -209,7 +210,7 @@ test("a log of before there were flags is judged when it is followed again", asy
   await to.close();
   const after = await startTestService({ rpcUrl: anvil.url, logUrl: young });
   try {
-    await eventually("it is flagged", async () => {
+    await eventually("the collection is flagged", async () => {
       const [record] = (await synced(after, lure.address)).body.result;
       return record.possible_spam === "true" ? true : undefined;
     });
@@ -218,7 +219,7 @@ test("a log of before there were flags is judged when it is followed again", asy
   }
 });
 
-test("a list that cannot be used stops the start, with what is wrong", async () => {
+test("stops the start with the reason if a list is malformed", async () => {
   write(spamFile, `${"0x12"}\nmars,0x${"12".repeat(20)}\n`);
   const { exited, stderr } = spawnService({
     RPC_URL_ETH: "http://127.0.0.1:9",

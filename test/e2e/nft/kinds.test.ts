@@ -1,6 +1,6 @@
 /**
- * Every shape of contract on a real chain: random calls, some blocks reorganised away while the service follows, then
- * the listing at many past blocks against the contracts' own views at those blocks. NFT_SEED repeats a run.
+ * Every kind of contract on a real chain: random calls, with some blocks reorganised while the service follows. Then
+ * the listing at many past blocks is compared with the contracts' own views at those blocks. NFT_SEED repeats a run.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -17,15 +17,15 @@ import { eventually, startTestService, synced, type TestService, temporaryLogUrl
 import { type Fact, factOf, factsAt, holderFactsAt, holdingsAt, movesOf } from "./truth.ts";
 import { KINDS, type World } from "./zoo.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 20_240_607);
-/** Blocks before anybody asks for the contracts, and while they are followed. */
+/** Number of blocks before the contracts are requested, and number while they are followed. */
 const HISTORY = 45;
 const FOLLOWED = 75;
 const SAMPLES = 50;
-/** Blocks of an epoch: `finalized` is the head less two of them, so that most of the history is backfilled. */
+/** Blocks per epoch. `finalized` is two epochs below the head, so most of the history is backfilled. */
 const EPOCH = 4;
 const MAX_DEPTH = 2 * EPOCH - 2;
 
@@ -41,7 +41,7 @@ const reorganised = new Set<number>();
 const headOf = async () =>
   (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { number: string; hash: string };
 
-/** One block in which every contract is called a time or two. */
+/** Mines a block in which every contract is called once or twice. */
 async function busyBlock(): Promise<void> {
   await inOneBlock(anvil, async () => {
     for (const world of worlds) {
@@ -58,7 +58,7 @@ async function refresh(block: number): Promise<void> {
   for (const world of worlds) world.holdings = await holdingsAt(anvil, multicall, world, block);
 }
 
-/** Takes the last blocks away; some of what replaces them is other calls, made for the state at the ancestor. */
+/** Replaces the last blocks. Some replacement calls differ and are made for the state at the ancestor. */
 async function reorganise(): Promise<void> {
   const depth = 1 + random.below(MAX_DEPTH);
   const head = Number((await headOf()).number);
@@ -84,7 +84,7 @@ async function reorganise(): Promise<void> {
   for (let number = head - depth + 1; number <= head; number++) reorganised.add(number);
 }
 
-/** Waits until the service's listing is true at the chain's very head. */
+/** Waits until the service's listing is at the chain's head. */
 async function caughtUp(to: TestService = service): Promise<{ number: number; hash: string }> {
   const head = await headOf();
   await eventually(`the service is at block ${Number(head.number)}`, async () => {
@@ -96,7 +96,7 @@ async function caughtUp(to: TestService = service): Promise<{ number: number; ha
 
 beforeAll(async () => {
   console.log(`NFT_SEED=${SEED}`);
-  // In the past, so that the follower takes every block for overdue and never waits for the next.
+  // The genesis is in the past, so the follower considers every block overdue and never waits for the next one.
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400, slotsInAnEpoch: EPOCH });
   const people = anvil.accounts.slice(1, 7);
   multicall = await deploy(anvil, await contractArtifact("Multicall"));
@@ -113,7 +113,7 @@ beforeAll(async () => {
   for (let i = 0; i < FOLLOWED; i++) {
     await busyBlock();
     if (i % 6 === 5) {
-      // Sometimes what goes away was followed to its head, sometimes it was not even seen.
+      // Sometimes the orphaned blocks had been followed to their head, sometimes the service had not seen them.
       if (random.below(3) > 0) await caughtUp();
       await reorganise();
       if (random.below(2) > 0) await caughtUp();
@@ -127,7 +127,7 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-/** Blocks in which something moved, the reorganised ones first to be drawn. */
+/** Draws blocks with transfers, reorganised ones first. */
 function drawBlocks(moved: readonly number[]): number[] {
   const left = [...new Set(moved)];
   const drawn: number[] = [];
@@ -159,10 +159,10 @@ async function listing(
   return { facts: body.result.map(factOf), total: body.total, status: body.status };
 }
 
-describe.each(KINDS.map((kind) => kind.name))("%s", (name) => {
+describe.each(KINDS.map((kind) => kind.name))("a contract of the kind %s", (name) => {
   const find = () => worlds.find(({ kind }) => kind.name === name) as World;
 
-  test("is listed as it stood at every sampled block", async () => {
+  test("is listed with its state at every sampled block", async () => {
     const world = find();
     const { address } = world.deployed;
     const moves = await movesOf(anvil, world);
@@ -174,7 +174,7 @@ describe.each(KINDS.map((kind) => kind.name))("%s", (name) => {
       const facts = factsAt(moves, holdings, block);
       const answer = await listing(address, `&as_of_block=${block}`);
       expect({ block, ...answer }).toEqual({ block, facts, total: String(facts.length), status: "SYNCED" });
-      // The zero buyer of PunkBought hides from the log, so the order of pairs is not told by it.
+      // PunkBought's zero buyer is missing in the log, so the log doesn't give the order of pairs.
       if (name === "Punks") continue;
       const pairs = holderFactsAt(moves, holdings, block);
       const held = await listing(address, `&as_of_block=${block}&holders=true`);
@@ -182,7 +182,7 @@ describe.each(KINDS.map((kind) => kind.name))("%s", (name) => {
     }
   });
 
-  test("is listed as it stands", async () => {
+  test("is listed with its present state", async () => {
     const world = find();
     const head = Number((await headOf()).number);
     const holdings = await holdingsAt(anvil, multicall, world, head);
@@ -192,7 +192,7 @@ describe.each(KINDS.map((kind) => kind.name))("%s", (name) => {
   });
 });
 
-test("a fresh process over the same log lists the same", async () => {
+test("lists the same from a fresh process over the same log", async () => {
   const bodies = async () => {
     const answers = [];
     for (const { deployed } of worlds) {

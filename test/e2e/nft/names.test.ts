@@ -1,6 +1,6 @@
 /**
- * Names of contracts that never had one, from outside: the operator's list, followed while the service runs, then what
- * ships with the service; never in place of what a contract says.
+ * Names for contracts that return none, as clients see them: from the operator's list, which is reloaded while the
+ * service runs, or from the list that ships with the service. They never replace a contract's own name.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { contractAt, type Deployed, deploy, placeCode, transact } from "../../..
 import { spawnService } from "../../support/process.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const ENS = "0x57f1887a8bf19b14fc0df6fd9b2acc9af147ea85";
@@ -24,7 +24,7 @@ let bare: Deployed;
 let plain: Deployed;
 let service: TestService;
 
-/** As an editor saves: whole at once. */
+/** Replaces the file atomically, as an editor does. */
 function write(text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
@@ -56,18 +56,18 @@ const named = async (address: string): Promise<[string, string]> => {
   return [name, symbol];
 };
 
-test("a contract's own name stays, one that ships stands where there is none", async () => {
+test("keeps a contract's own name, and uses a shipped name if there is none", async () => {
   expect(await named(plain.address)).toEqual(["Plain", "PLN"]);
   expect(await named(bare.address)).toEqual(["", ""]);
   expect(await named(ENS)).toEqual(["Ethereum Name Service", "ENS"]);
 });
 
-test("the operator's list is read again, also by pages that are ready, and goes before what ships", async () => {
-  // Ready by now.
+test("reloads the operator's list, also for cached pages, and prefers it to the shipped list", async () => {
+  // By now the page is in the answer cache.
   for (let i = 0; i < 3; i++) await named(bare.address);
   const { headers } = await service.get(`/api/v2/nft/${bare.address}`);
   write(`eth,${bare.address},Bare Ones,BARE\n${ENS},Names\n${plain.address},Not This,NO\n`);
-  await eventually("the list is in force", async () => ((await named(bare.address))[0] === "" ? undefined : true));
+  await eventually("the list is loaded", async () => ((await named(bare.address))[0] === "" ? undefined : true));
   expect(await named(bare.address)).toEqual(["Bare Ones", "BARE"]);
   expect(await named(ENS)).toEqual(["Names", ""]);
   expect(await named(plain.address)).toEqual(["Plain", "PLN"]);
@@ -78,14 +78,14 @@ test("the operator's list is read again, also by pages that are ready, and goes 
   expect(await named(ENS)).toEqual(["Ethereum Name Service", "ENS"]);
 });
 
-test("a name from a list flags nothing: flags are judged by what the contract says", async () => {
+test("sets no flag because of a name from a list, only because of the contract's own words", async () => {
   write(`${bare.address},claim your reward at apes.com,X\n`);
-  await eventually("the list is in force", async () => ((await named(bare.address))[0] === "" ? undefined : true));
+  await eventually("the list is loaded", async () => ((await named(bare.address))[0] === "" ? undefined : true));
   const record = (await service.get(`/api/v2/nft/${bare.address}`)).body.result[0];
   expect([record.name, record.possible_spam]).toEqual(["claim your reward at apes.com", "false"]);
 });
 
-test("a list that cannot be used stops the start, with what is wrong", async () => {
+test("stops the start with the reason if the list is malformed", async () => {
   const bad = join(folder, "bad.txt");
   writeFileSync(bad, `${"0x12"},Apes\n`);
   const { exited, stderr } = spawnService({

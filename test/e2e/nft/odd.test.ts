@@ -1,6 +1,6 @@
 /**
- * Contracts that lie, are broken or are no NFTs at all: what identification makes of them, and an emitter of arbitrary
- * events against the naive model. The emitter has no state, so the log alone is the truth.
+ * Contracts that lie, are broken or are no NFTs: the result of their identification. Also an emitter of arbitrary
+ * events compared with the naive model. The emitter has no state, so its log alone is the truth.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder, concat, toBeHex, zeroPadValue } from "ethers";
@@ -20,7 +20,7 @@ import { eventually, startTestService, synced, type TestService, temporaryLogUrl
 import { factOf } from "./truth.ts";
 import { ZERO } from "./zoo.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 7);
@@ -39,7 +39,7 @@ const ids = async (address: string, query = "") =>
     (record: { token_id: string }) => record.token_id,
   );
 
-/** An emitter that answers `supportsInterface` with yes to these. */
+/** Deploys an emitter. Its `supportsInterface` returns true for these ids. */
 async function claimant(...interfaces: string[]): Promise<Deployed> {
   const emitter = await make("Emitter");
   for (const id of ["0x01ffc9a7", ...interfaces]) await transact(anvil, emitter.contract, "setInterface", [id, true]);
@@ -69,19 +69,19 @@ afterAll(async () => {
   await anvil?.stop();
 });
 
-describe("no NFT", () => {
-  test("an ERC-20 is empty and is indexed no further", async () => {
+describe("a contract that is no NFT", () => {
+  test("is listed as empty and not indexed further if it is an ERC-20", async () => {
     const token = await make("TestToken", ["Coin", "COIN", 18]);
     const silent = await make("NoDecimalsToken");
     for (const { contract } of [token, silent]) await transact(anvil, contract, "mint", [people[0], 5]);
     for (const { address } of [token, silent]) {
       await service.get(`/api/v2/nft/${address}`);
-      const { body } = await eventually("it is identified", async () => {
+      const { body } = await eventually("the token is identified", async () => {
         const answer = await service.get(`/api/v2/nft/${address}?disable_total=false`);
         return answer.body.status === "SYNCED" ? answer : undefined;
       });
       expect(body).toEqual({ status: "SYNCED", total: "0", page: "0", page_size: "100", cursor: null, result: [] });
-      // Any past block is as empty.
+      // Every past block is empty as well.
       expect((await service.get(`/api/v2/nft/${address}?as_of_block=1`)).body.result).toEqual([]);
     }
     for (const { contract } of [token, silent])
@@ -96,11 +96,11 @@ describe("no NFT", () => {
     await log.close();
   });
 
-  test("a contract without any NFT log is empty, an account is not a contract", async () => {
+  test("is listed as empty if it has no NFT log, while an account is reported as no contract", async () => {
     const other = await make("Multicall");
     const { body: first } = await service.get(`/api/v2/nft/${other.address}`);
     expect([first.status, first.result]).toEqual(["SYNCING", []]);
-    const { body } = await eventually("it is identified", async () => {
+    const { body } = await eventually("the contract is identified", async () => {
       const answer = await service.get(`/api/v2/nft/${other.address}`);
       return answer.body.status === "SYNCED" ? answer : undefined;
     });
@@ -108,7 +108,7 @@ describe("no NFT", () => {
     const strangers = [anvil.accounts[0] as string, `0x${"ab".repeat(20)}`];
     for (const account of strangers) {
       expect((await service.get(`/api/v2/nft/${account}`)).body).toMatchObject({ status: "SYNCING", result: [] });
-      const { body } = await eventually("it is identified", async () => {
+      const { body } = await eventually("the account is identified", async () => {
         const answer = await service.get(`/api/v2/nft/${account}`);
         return answer.status === 404 ? answer : undefined;
       });
@@ -116,35 +116,35 @@ describe("no NFT", () => {
     }
   });
 
-  test("a market that shares CryptoPunks' first event and nothing else is not listed with sellers for owners", async () => {
+  test("is not listed with sellers as owners if it shares only CryptoPunks' first event", async () => {
     const cats = await make("AssignedCats");
     for (const index of [0, 1, 2])
       await transact(anvil, cats.contract, "getCat", [index], { from: people[0] as string });
     await transact(anvil, cats.contract, "transfer", [people[1], 1], { from: people[0] as string });
-    const { body } = await eventually("it is identified", async () => {
+    const { body } = await eventually("the market is identified", async () => {
       const answer = await service.get(`/api/v2/nft/${cats.address}`);
       return answer.body.status === "SYNCED" ? answer : undefined;
     });
     expect(body.result).toEqual([]);
   });
 
-  test("an account that delegates to an NFT contract is still an account", async () => {
+  test("is still an account if it delegates to an NFT contract", async () => {
     const nft = await make("PlainNft", ["Behind", "BHD"]);
     const account = anvil.accounts[0] as string;
     const fresh = `0x${"7702".repeat(10)}`;
     await anvil.send("anvil_setCode", [fresh, concat(["0xef0100", nft.address])]);
     await anvil.send("anvil_setNonce", [fresh, "0x1"]);
     await transact(anvil, nft.contract, "mint", [account, 1]);
-    await eventually("it is identified", async () => {
+    await eventually("the account is identified", async () => {
       const { status } = await service.get(`/api/v2/nft/${fresh}`);
       return status === 404 ? true : undefined;
     });
   });
 
-  test("who says yes to every interface is judged by the log", async () => {
+  test("is judged by its logs if it claims every interface", async () => {
     const liar = await claimant(ERC721, "0xd9b67a26", "0xffffffff");
     await emitRaw(liar, [TRANSFER, word(ZERO), word(people[0] as string)], word(1n));
-    const { body } = await eventually("it is identified", async () => {
+    const { body } = await eventually("the contract is identified", async () => {
       const answer = await service.get(`/api/v2/nft/${liar.address}`);
       return answer.body.status === "SYNCED" ? answer : undefined;
     });
@@ -155,8 +155,8 @@ describe("no NFT", () => {
   });
 });
 
-describe("odd NFTs", () => {
-  test("who claims ERC-721 may emit it in any form", async () => {
+describe("an odd NFT contract", () => {
+  test("may emit the transfers of a claimed ERC-721 in any form", async () => {
     const odd = await claimant(ERC721);
     const [alice, bob] = people as [string, string];
     await emitRaw(odd, [TRANSFER, word(ZERO), word(alice)], word(5n));
@@ -165,7 +165,7 @@ describe("odd NFTs", () => {
     expect(await ids(odd.address)).toEqual(["5", String(2n ** 256n - 1n), "7"]);
   });
 
-  test("amounts of a claimed ERC-721 with decimals are no ids", async () => {
+  test("has no ids from the amounts of a claimed ERC-721 with decimals", async () => {
     const both = await claimant(ERC721);
     await transact(anvil, both.contract, "setAnswer", ["0x313ce567", word(18n)]);
     await emitRaw(both, [TRANSFER, word(ZERO), word(people[0] as string)], word(10n ** 18n));
@@ -173,14 +173,14 @@ describe("odd NFTs", () => {
     expect(await ids(both.address)).toEqual(["7"]);
   });
 
-  test("divisible units with indexed ids beside them are NFTs by their events", async () => {
+  test("is identified by its events if it has divisible units besides indexed ids", async () => {
     const mixed = await make("Emitter");
     await transact(anvil, mixed.contract, "setAnswer", ["0x313ce567", word(18n)]);
     await transact(anvil, mixed.contract, "emitTransfers", [3, 1, ZERO, people[0]]);
     expect(await ids(mixed.address)).toEqual(["3"]);
   });
 
-  test("what was minted first and burned since does not hide ids in the data", async () => {
+  test("is listed with ids in the data of its events, even after an early mint and burn", async () => {
     const tri = await make("ThreeTopicNft");
     await transact(anvil, tri.contract, "mint", [people[0], 1]);
     await transact(anvil, tri.contract, "burn", [1]);
@@ -196,7 +196,7 @@ describe("odd NFTs", () => {
     ["an absurd length", () => concat([word(32n), word(2n ** 200n)]), ""],
     ["nothing but a byte", () => "0x01", ""],
     ["very long", () => AbiCoder.defaultAbiCoder().encode(["string"], ["x".repeat(70_000)]), "x".repeat(256)],
-  ])("a name that is %s", async (_what, answer, name) => {
+  ])("has a readable or an empty name if its name is %s", async (_what, answer, name) => {
     const named = await claimant(ERC721);
     await transact(anvil, named.contract, "setAnswer", ["0x06fdde03", answer()]);
     await transact(anvil, named.contract, "emitTransfers", [1, 1, ZERO, people[0]]);
@@ -204,7 +204,7 @@ describe("odd NFTs", () => {
     expect([body.result[0].name, body.result[0].symbol]).toEqual([name, ""]);
   });
 
-  test("malformed events are passed over and counted", async () => {
+  test("is listed without its malformed events, which are counted", async () => {
     const before = await metric("malformed_logs_total");
     const broken = await claimant(ERC721);
     const person = word(people[0] as string);
@@ -221,7 +221,7 @@ describe("odd NFTs", () => {
     expect((await metric("malformed_logs_total")) - before).toBe(4);
   });
 
-  test("a first log that a reorg moves to an earlier block is not lost", async () => {
+  test("keeps a first log that a reorg moves to an earlier block", async () => {
     const emitter = await make("Emitter");
     await anvil.mine(20);
     await transact(anvil, emitter.contract, "emitTransfers", [1, 1, ZERO, people[0]]);
@@ -229,7 +229,7 @@ describe("odd NFTs", () => {
     const { to, data } = await prepare(emitter.contract, "emitTransfers", [2, 1, ZERO, people[1]]);
     await reorg(anvil, 3, [{ block: 0, from: people[1] as string, to, data }]);
     const { hash } = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
-    const answer = await eventually("the reorg is seen", async () => {
+    const answer = await eventually("the reorg is followed", async () => {
       const found = await service.get(`/api/v2/nft/${emitter.address}`);
       return found.headers.get("x-as-of-hash") === hash ? found : undefined;
     });
@@ -237,7 +237,7 @@ describe("odd NFTs", () => {
   });
 });
 
-test("a destroyed contract is listed as it was, and as its log has it since", async () => {
+test("lists a destroyed contract as before, with the transfers of later logs", async () => {
   const old = await startAnvil({
     genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400,
     hardfork: "shanghai",
@@ -267,7 +267,7 @@ test("a destroyed contract is listed as it was, and as its log has it since", as
   }
 }, 20_000);
 
-describe("an emitter of anything", () => {
+describe("an emitter of arbitrary events", () => {
   const IDS = [0n, 1n, 2n, 3n, 4n, 2n ** 64n, 2n ** 255n, 2n ** 256n - 1n];
   const transfers: ModelTransfer[] = [];
   const owners = () => [ZERO, ...people];
@@ -322,7 +322,7 @@ describe("an emitter of anything", () => {
       amount: entry.amount,
     }));
 
-  test("equals the naive model at every block, reorganised ones included", async () => {
+  test("equals the naive model at every block, including reorganised ones", async () => {
     emitter = await make("Emitter");
     const firstBlock = (await head()) + 1;
     for (let round = 0; round < 60; round++) {
@@ -371,11 +371,11 @@ describe("an emitter of anything", () => {
     }
   }, 30_000);
 
-  test("what cannot be is counted in the metrics", async () => {
+  test("has its impossible transfers counted in the metrics", async () => {
     expect(await metric("transfer_anomalies")).toBeGreaterThan(0);
   });
 
-  test("a range of 100,000 in one event is listed, cut and moved out of", async () => {
+  test("may announce a range of 100,000 ids in one event, which is listed, split and transferred from", async () => {
     const large = await make("Emitter");
     await transact(anvil, large.contract, "emitConsecutive", [0, 99_999, ZERO, people[0]]);
     await transact(anvil, large.contract, "emitTransfers", [50_000, 1, people[0], people[1]]);

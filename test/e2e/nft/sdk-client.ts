@@ -1,7 +1,7 @@
 /**
- * The hosted service's own client in a process of its own, since it can be started once only. Arguments: base URL and
- * key. In: a JSON list of requests on standard input. Out: for each, the walk by `next()` to the end, raw and parsed, or
- * what it threw.
+ * The hosted service's own client in a separate process, because it can start only once per process. Arguments: base
+ * URL and key. In: a JSON list of requests on standard input. Out: for each, the walk by `next()` to the end, raw and
+ * parsed, or the error it threw.
  */
 import Moralis from "moralis";
 

@@ -1,6 +1,6 @@
 /**
- * The hosted service's own client, unmodified, pointed at a running service: listings, walks by `next()`, formats, ranges,
- * and what is beside the chain's facts. What it gets must be what a plain GET gets; what it makes of it must make sense.
+ * The hosted service's own client, unmodified, against a running service: listings, walks by `next()`, formats, ranges,
+ * metadata and media. Its raw answers must equal those of a plain GET, and its parsed records must make sense.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
@@ -16,10 +16,10 @@ import {
   walkListing,
 } from "../../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-// biome-ignore lint/suspicious/noExplicitAny: the client's own shapes are looked into field by field
+// biome-ignore lint/suspicious/noExplicitAny: tests read single fields of the client's own shapes
 type Shape = any;
 
 interface Walked {
@@ -33,7 +33,7 @@ let service: TestService;
 let plain: string;
 let multi: string;
 let asked: Walked[];
-/** Each request to the client, and the query that a plain GET has in its place. */
+/** Each request to the client, with the equivalent query of a plain GET. */
 const requests = () => [
   { request: { address: plain, chain: "0x1" }, query: "" },
   { request: { address: plain, chain: "0x1", limit: 37 }, query: "limit=37" },
@@ -67,7 +67,7 @@ beforeAll(async () => {
   multi = collections.multi.address.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   for (const address of [plain, multi]) await synced(service, address);
-  await eventually("all metadata is in", async () => {
+  await eventually("all metadata is complete", async () => {
     const all = await walkListing(service, plain, "limit=500");
     return all.every(({ metadata }) => metadata !== null) ? true : undefined;
   });
@@ -97,12 +97,12 @@ describe("a walk by next() to the end", () => {
     ["of small pages", PAGED],
     ["in hex", HEX],
     ["of amounts", MULTI],
-  ])("%s equals a plain one", async (_what, index = 0) => {
+  ])("%s equals a walk by plain GETs", async (_what, index = 0) => {
     const { request, query } = requests()[index]!;
     expect(recordsOf(walked(index))).toEqual(await walkListing(service, request.address.toLowerCase(), query));
   });
 
-  test("has as many pages as it takes, and says so on each", () => {
+  test("has the right number of pages, and numbers each of them", () => {
     const count = collections.plain.owners.size;
     expect(walked(DEFAULT!).pages).toHaveLength(Math.ceil(count / 100));
     const { pages } = walked(PAGED!);
@@ -114,7 +114,7 @@ describe("a walk by next() to the end", () => {
     }
   });
 
-  test("of each range tiles the listing", async () => {
+  test("gives, over all ranges, each record of the listing once", async () => {
     const parts = [0, 1, 2].map((range) => recordsOf(walked(RANGES! + range)));
     expect(parts.flat()).toEqual(await walkListing(service, plain, "limit=500"));
     const sizes = parts.map((part) => part.length);
@@ -122,8 +122,8 @@ describe("a walk by next() to the end", () => {
   });
 });
 
-describe("what the client makes of a record", () => {
-  test("is the token, its owner and its words", () => {
+describe("the client's parsed record", () => {
+  test("contains the token, its owner and its name", () => {
     const tokens = walked(DEFAULT!).pages.flatMap(({ parsed }) => parsed);
     const owners = new Map(tokens.map((token) => [BigInt(token.tokenId), token.ownerOf]));
     expect(owners).toEqual(new Map(collections.plain.owners));
@@ -146,7 +146,7 @@ describe("what the client makes of a record", () => {
       expect(BigInt(token.tokenId) > 0n).toBe(true);
   });
 
-  test("of an ERC-1155 is its amount, and no owner where there are several", () => {
+  test("contains the amount of an ERC-1155, and no owner if there are several", () => {
     const tokens = walked(MULTI!).pages.flatMap(({ parsed }) => parsed);
     const held = new Map([...collections.multi.balances].filter(([, owners]) => owners.size > 0));
     expect(new Set(tokens.map((token) => BigInt(token.tokenId)))).toEqual(new Set(held.keys()));
@@ -159,7 +159,7 @@ describe("what the client makes of a record", () => {
     }
   });
 
-  test("with normalizeMetadata and mediaItems has both", () => {
+  test("contains metadata and media with normalizeMetadata and mediaItems", () => {
     const tokens = walked(RICH!).pages.flatMap(({ parsed }) => parsed);
     expect(tokens).toHaveLength(collections.plain.owners.size);
     for (const token of tokens) {
@@ -171,13 +171,13 @@ describe("what the client makes of a record", () => {
   });
 });
 
-test("a refusal reaches the client with its words", () => {
+test("passes the message of a refusal to the client", () => {
   expect(walked(TOO_MANY!).error).toContain("limit: must be a whole number from 1 to 500");
   expect(walked(BAD_CURSOR!).error).toContain("cursor: must be a cursor of this server");
   expect(walked(OTHER_CHAIN!).error).toContain("chain polygon is not enabled on this server");
 });
 
-test("a contract nobody asked for before is an empty page that will fill", () => {
+test("gives an empty first page for a contract that was never requested", () => {
   const { pages } = walked(UNKNOWN!);
   expect(pages.map(({ raw, parsed }) => [raw.status, parsed])).toEqual([["SYNCING", []]]);
 });

@@ -1,6 +1,6 @@
 /**
- * What a listing must say, from the chain itself: owners and amounts by calls at the very block, order and block numbers
- * from the logs as the contract's own ABI reads them. Shares nothing with the service but the chain.
+ * The true listing, from the chain itself: owners and amounts by calls at the block, order and block numbers from the
+ * logs decoded with the contract's own ABI. It shares no code with the service.
  */
 import { Interface, type LogDescription } from "ethers";
 import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
@@ -12,7 +12,7 @@ const MULTICALL = new Interface([
 ]);
 const SINGLE_MINTER = "ERC1155 tokens don't have a single minter";
 
-/** The fields of a record that the chain decides. */
+/** The fields of a record that the chain determines. */
 export interface Fact {
   token_id: string;
   owner_of: string;
@@ -23,7 +23,7 @@ export interface Fact {
   amount: string;
 }
 
-/** A movement as the log tells it. */
+/** A transfer in the contract's logs. */
 interface Move {
   readonly block: number;
   readonly type: string;
@@ -33,7 +33,7 @@ interface Move {
   readonly amount: bigint;
 }
 
-/** Whether anybody holds anything, by the contract's own views, after `block`. */
+/** Returns the holdings after `block` by the contract's own views. */
 export async function holdingsAt(anvil: Anvil, multicall: Deployed, world: World, block: number): Promise<Holdings> {
   const { kind, deployed, people } = world;
   const ids = kind.ids(world);
@@ -51,7 +51,7 @@ export async function holdingsAt(anvil: Anvil, multicall: Deployed, world: World
   const holdings: Holdings = new Map();
   for (const [index, { success, returnData }] of (results as { success: boolean; returnData: string }[]).entries()) {
     const question = questions[index];
-    // No code yet, or no such token.
+    // The contract has no code yet, or the token doesn't exist.
     if (question === undefined || !success || returnData === "0x") continue;
     const [value] = contract.decodeFunctionResult(question.name, returnData);
     const [owner, amount] = view === undefined ? [question.owner, value as bigint] : [String(value).toLowerCase(), 1n];
@@ -83,7 +83,7 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
     case "TransferSingle":
       return [move("ERC1155", a[1], a[2], a[3], a[4])];
     case "TransferBatch": {
-      // By name or index `values` would be a method of the array that ethers gives.
+      // Access by name or index would give the array method `values` of ethers' result.
       const [, from, to, ids, amounts] = a.toArray() as [string, string, string, bigint[], bigint[]];
       return [...ids].map((id, i) => move("ERC1155", from, to, id, amounts[i]));
     }
@@ -106,7 +106,7 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
   }
 }
 
-/** Every movement of the contract on the canonical chain, in order. */
+/** Returns every transfer of the contract on the canonical chain, in order. */
 export async function movesOf(anvil: Anvil, world: World): Promise<Move[]> {
   const { deployed, kind } = world;
   const filter = { fromBlock: "0x0", toBlock: "latest", address: deployed.address };
@@ -119,7 +119,7 @@ export async function movesOf(anvil: Anvil, world: World): Promise<Move[]> {
     .filter((move) => kind.types.includes(move.type as (typeof kind.types)[number]) && move.amount > 0n);
 }
 
-/** The listing's records after `block`. */
+/** Returns the records of the listing after `block`. */
 export function factsAt(moves: readonly Move[], holdings: Holdings, block: number): Fact[] {
   const tokens = new Map<string, Move[]>();
   for (const move of moves) {
@@ -147,7 +147,7 @@ export function factsAt(moves: readonly Move[], holdings: Holdings, block: numbe
   return facts;
 }
 
-/** The same with one record for each (token, owner). */
+/** Returns the records with one per token and owner. */
 export function holderFactsAt(moves: readonly Move[], holdings: Holdings, block: number): Fact[] {
   const pairs = new Map<string, { first: Move; last: Move; owner: string; minted: Move }>();
   const minted = new Map<string, Move>();

@@ -1,6 +1,6 @@
 /**
- * Walks over HTTP: whole at one block however much moves meanwhile, gone with their block, alive after a restart and on
- * another process; ranges that tile; listings of the past. Truth is `ownerOf` at the walk's block.
+ * Walks over HTTP: complete at one block despite transfers meanwhile, ended by a reorg of that block, continued after a
+ * restart and on another process. Also ranges and listings of the past. `ownerOf` at the walk's block is the truth.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -18,7 +18,7 @@ import {
   walkListing,
 } from "../../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 11);
@@ -35,7 +35,7 @@ const path = (query: string, address = plain) => `/api/v2/nft/${address}?${query
 const withCursor = (cursor: string, address = plain) => path(`cursor=${encodeURIComponent(cursor)}`, address);
 const idsOf = (body: Answer["body"]): string[] => body.result.map((record: { token_id: string }) => record.token_id);
 
-/** Waits until the service has followed to the chain's very head; returns it. */
+/** Waits until the service has followed to the chain's head, and returns the head. */
 async function caughtUp(to: TestService = service): Promise<number> {
   const { number, hash } = await latest();
   await eventually(`the service is at block ${Number(number)}`, async () => {
@@ -51,7 +51,7 @@ async function ownersAt(ids: readonly string[], block: number): Promise<string[]
   return (await Promise.all(owners)).map((owner) => String(owner).toLowerCase());
 }
 
-/** A block of a few random transfers, a mint and a burn. */
+/** Mines a block with a few random transfers, a mint and a burn. */
 async function movingBlock(mintId: number): Promise<void> {
   const { contract, owners } = collections.plain;
   const live = [...owners.keys()];
@@ -82,7 +82,7 @@ afterAll(async () => {
 });
 
 describe("a walk", () => {
-  test("is true at its first page's block while transfers go on, with any limit", async () => {
+  test("is true at its first page's block despite later transfers, with any limit", async () => {
     let mintId = 10_000;
     for (let round = 0; round < 4; round++) {
       await caughtUp();
@@ -107,13 +107,13 @@ describe("a walk", () => {
       expect(new Set(ids).size).toBe(ids.length);
       expect(String(ids.length)).toBe(total);
       expect(records.map(({ owner_of }) => owner_of)).toEqual(await ownersAt(ids, block));
-      // Nothing is left out: the listing of that block in one page says the same.
+      // No record is missing: the listing of that block in one page is the same.
       const whole = await service.get(path(`limit=500&as_of_block=${block}`));
       expect(ids).toEqual(idsOf(whole.body));
     }
   }, 20_000);
 
-  test("fixes what it began with, whatever the query says later", async () => {
+  test("keeps the options of its first page, whatever later queries say", async () => {
     const first = await service.get(path("limit=7&format=hex&holders=true&disable_total=false"));
     const { cursor } = first.body;
     const plainly = await service.get(withCursor(cursor));
@@ -129,7 +129,7 @@ describe("a walk", () => {
     expect(normalized.body.result[0].media).toHaveProperty("original_media_url");
   });
 
-  test("ends with 410 when its block leaves the chain, and not when the reorg is above it", async () => {
+  test("ends with 410 if its block is orphaned, but not on a reorg above it", async () => {
     await anvil.mine(3);
     const head = await caughtUp();
     const { cursor } = (await service.get(path("limit=10"))).body;
@@ -146,7 +146,7 @@ describe("a walk", () => {
     expect(idsOf(still.body)).toEqual(idsOf((await service.get(path("limit=20"))).body).slice(10));
   });
 
-  test("goes on after a restart and on a second process over the same log", async () => {
+  test("continues after a restart, and on a second process over the same log", async () => {
     await caughtUp();
     const { cursor } = (await service.get(path("limit=50&disable_total=false"))).body;
     const before = (await service.get(withCursor(cursor))).body;
@@ -159,7 +159,7 @@ describe("a walk", () => {
     await service.stop();
     service = await startTestService({ rpcUrl: anvil.url, logUrl });
     expect((await service.get(withCursor(cursor))).body).toEqual(before);
-    // A cursor of the new process walks on in the next one, too: the secret lies with the log.
+    // A cursor of the new process works on the next one as well, because its secret is in the log.
     await caughtUp();
   });
 });
@@ -173,23 +173,26 @@ describe("ranges", () => {
     return parts;
   };
 
-  test.each([1, 2, 3, 7, 31, 100, 241, 1_000])("%d of them tile the snapshot", async (n) => {
-    const query = "limit=40&as_of_block=30";
-    const whole = await walkListing(service, plain, query);
-    const parts = await walkRanges(n, query);
-    expect(parts.flat()).toEqual(whole);
-    const sizes = parts.map((part) => part.length);
-    expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
-  });
+  test.each([1, 2, 3, 7, 31, 100, 241, 1_000])(
+    "of which there are %d together contain each record of the snapshot once",
+    async (n) => {
+      const query = "limit=40&as_of_block=30";
+      const whole = await walkListing(service, plain, query);
+      const parts = await walkRanges(n, query);
+      expect(parts.flat()).toEqual(whole);
+      const sizes = parts.map((part) => part.length);
+      expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
+    },
+  );
 
-  test("page with cursors of their own, each to its end", async () => {
+  test("have cursors of their own, each to its end", async () => {
     const parts = await walkRanges(3, "limit=9&as_of_block=30&holders=true");
     expect(parts.flat()).toEqual(await walkListing(service, plain, "limit=500&as_of_block=30&holders=true"));
   });
 });
 
 describe("as_of_block", () => {
-  test("is the listing after that block", async () => {
+  test("gives the listing after that block", async () => {
     const head = await caughtUp();
     for (const block of [0, 1, collections.plain.blockNumber, collections.plain.blockNumber + 3, head]) {
       const { body, headers } = await service.get(path(`limit=500&as_of_block=${block}`));
@@ -204,7 +207,7 @@ describe("as_of_block", () => {
     }
   });
 
-  test("above the head is refused, naming the head", async () => {
+  test("above the head is refused with the head's number", async () => {
     const head = await caughtUp();
     for (const block of [head + 1, 2 ** 40]) {
       const { status, body } = await service.get(path(`as_of_block=${block}`));
@@ -213,7 +216,7 @@ describe("as_of_block", () => {
     }
   });
 
-  test("above what is indexed is 409 while the backfill runs", async () => {
+  test("above the indexed blocks is a 409 while the backfill runs", async () => {
     // The history is never read: every log request waits until the test is over.
     const { promise: delayUntil, resolve } = Promise.withResolvers<void>();
     const onRequest = ({ method }: { method: string }) => (method === "eth_getLogs" ? { delayUntil } : undefined);
@@ -231,7 +234,7 @@ describe("as_of_block", () => {
   });
 });
 
-test("holders of amounts are walked as whole as tokens", async () => {
+test("walks holders of amounts as completely as tokens", async () => {
   const { address, contract, balances }: AmountCollection = collections.multi;
   const records = await walkListing(service, address, `limit=${1 + random.below(40)}&holders=true`);
   const listed = records.map(({ token_id, owner_of, amount }) => `${token_id}/${owner_of}/${amount}`);

@@ -1,6 +1,6 @@
 /**
- * The listing's edge: what it refuses and how it says so, every spelling of a chain, the facts around an answer, and both
- * ways of writing numbers. Nothing a client sends may ever be a 500.
+ * The edge of the listing: its refusals and their messages, every spelling of a chain, the headers of an answer, and
+ * both wire types. No request of a client may cause a 500.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
@@ -20,7 +20,7 @@ import {
   temporaryLogUrl,
 } from "../../support/service.ts";
 
-// Real parts, on machines that have others to serve: the runner's five seconds would kill them in the middle.
+// Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
 const logUrl = temporaryLogUrl();
@@ -75,11 +75,11 @@ const BAD_NUMBERS = [
   "1,2",
 ];
 
-describe("a parameter that is not what it should be is refused by name", () => {
+describe("an invalid parameter is refused by name", () => {
   const numbers = ["limit", "totalRanges", "as_of_block"].flatMap((name) =>
     BAD_NUMBERS.map((value) => [name, value] as const),
   );
-  test.each(numbers)("%s=%p", async (name, value) => {
+  test.each(numbers)("for %s=%p", async (name, value) => {
     expectRefusal(await get(`${name}=${encodeURIComponent(value)}`), name);
   });
 
@@ -108,11 +108,11 @@ describe("a parameter that is not what it should be is refused by name", () => {
     ...["limit", "format", "chain", "cursor", "range", "totalRanges", "holders", "disable_total", "as_of_block"].map(
       (name): [string, string] => [`${name}=1&${name}=1`, name],
     ),
-  ])("%s", async (query, parameter) => {
+  ])("for the query %s", async (query, parameter) => {
     expectRefusal(await get(query), parameter);
   });
 
-  test("an address", async () => {
+  test("for a malformed address", async () => {
     const digits = getAddress(nft.address).slice(2);
     const swapped = `0x${[...digits].map((c) => (c === c.toLowerCase() ? c.toUpperCase() : c.toLowerCase())).join("")}`;
     for (const bad of [
@@ -134,25 +134,25 @@ describe("a parameter that is not what it should be is refused by name", () => {
     }
   });
 
-  test("unknown parameters and odd encodings are no reason", async () => {
+  test("but not for unknown parameters or odd encodings", async () => {
     for (const query of ["foo=bar&foo=baz", "__proto__=1", "%zz=%zz&limit=1", "&&&=&", "limit=%31"]) {
       expect((await get(query)).status).toBe(200);
     }
   });
 });
 
-describe("a cursor that was not given out is refused", () => {
+describe("a cursor that the service did not issue is refused", () => {
   const cursorOf = async (query = "limit=7", of = address) => (await get(query, of)).body.cursor as string;
   const refused = async (cursor: string, of = address, extra = "") =>
     expectRefusal(await get(`cursor=${encodeURIComponent(cursor)}${extra}`, of), "cursor");
 
-  test("cut off anywhere", async () => {
+  test("if it is truncated anywhere", async () => {
     const cursor = await cursorOf();
     for (let length = 1; length < cursor.length; length++) await refused(cursor.slice(0, length));
     for (let start = 1; start < cursor.length; start += 7) await refused(cursor.slice(start));
   });
 
-  test("with any bit flipped", async () => {
+  test("if any bit is flipped", async () => {
     const cursor = await cursorOf();
     const bytes = Buffer.from(cursor, "base64url");
     for (let bit = 0; bit < bytes.length * 8; bit++) {
@@ -162,7 +162,7 @@ describe("a cursor that was not given out is refused", () => {
     }
   });
 
-  test("with any character of its text changed, added or in another spelling", async () => {
+  test("if any character of its text is changed, added or spelt differently", async () => {
     const cursor = await cursorOf();
     for (let at = 0; at < cursor.length; at++) {
       const changed = cursor[at] === "A" ? "B" : "A";
@@ -172,7 +172,7 @@ describe("a cursor that was not given out is refused", () => {
       await refused(odd);
   });
 
-  test("of another contract, of another chain, of another server", async () => {
+  test("if it belongs to another contract, another chain or another server", async () => {
     await refused(await cursorOf(), other.address.toLowerCase());
     await refused(await cursorOf("limit=7", other.address));
     expectRefusal(await get(`chain=polygon&cursor=${await cursorOf()}`), "cursor");
@@ -186,13 +186,13 @@ describe("a cursor that was not given out is refused", () => {
     }
   });
 
-  test("longer than any", async () => {
+  test("if it is longer than any real cursor", async () => {
     for (const length of [1_024, 1_025, 7_000, 100_000, 1_000_000]) {
       await refused("A".repeat(length));
     }
   });
 
-  test("made of random bytes", async () => {
+  test("if it consists of random bytes", async () => {
     const random = createRandom(5);
     for (let i = 0; i < 200; i++) {
       const bytes = Uint8Array.from({ length: 1 + random.below(300) }, () => random.below(256));
@@ -200,14 +200,14 @@ describe("a cursor that was not given out is refused", () => {
     }
   });
 
-  test("the same with as_of_block, ranges and everything at once", async () => {
+  test("also together with as_of_block, ranges and other parameters", async () => {
     const cursor = await cursorOf("limit=3&totalRanges=2&range=1&as_of_block=6");
     expect((await get(`cursor=${cursor}`)).status).toBe(200);
     await refused(`${cursor.slice(0, -1)}${cursor.endsWith("A") ? "B" : "A"}`, address, "&limit=3");
   });
 });
 
-describe("chains", () => {
+describe("the chain parameter", () => {
   const spellings = CHAINS.flatMap(({ name, code, chainId }) =>
     [
       name,
@@ -218,20 +218,20 @@ describe("chains", () => {
       name.replaceAll(" ", "+"),
     ].map((text): [string, number] => [text, chainId]),
   );
-  test.each(spellings)("%s", async (text, chainId) => {
+  test.each(spellings)("accepts %s", async (text, chainId) => {
     const { status, body } = await get(`limit=1&chain=${text}`);
     if (chainId === 1) expect([status, body.result.length]).toEqual([200, 1]);
     else expect([status, body.code]).toEqual([400, "chain_not_enabled"]);
   });
 
-  test("an unknown one is answered with the twelve", async () => {
+  test("is refused with the twelve chains if the chain is unknown", async () => {
     const { body } = await get("chain=dogechain");
     for (const { name, code } of CHAINS) expect(body.message).toContain(`${name} (${code})`);
   });
 });
 
-describe("the facts around an answer", () => {
-  test("block, hash, finality, caching, and 304 for what the client has", async () => {
+describe("an answer", () => {
+  test("states block, hash, finality and caching, and is a 304 if the client has it", async () => {
     const path = `/api/v2/nft/${address}?limit=5`;
     const { headers } = await service.get(path);
     const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { number: string; hash: string };
@@ -250,7 +250,7 @@ describe("the facts around an answer", () => {
     expect([finalized.headers.get("x-finality"), finalized.headers.get("x-as-of-block")]).toEqual(["finalized", "5"]);
   });
 
-  test("HEAD is GET without the body", async () => {
+  test("to HEAD equals that to GET without the body", async () => {
     for (const query of ["limit=5", "limit=0", "limit=30"]) {
       const path = `/api/v2/nft/${address}?${query}`;
       const headers = { "accept-encoding": "identity" };
@@ -268,7 +268,7 @@ describe("the facts around an answer", () => {
     }
   });
 
-  test("gzip and zstd hold the same bytes", async () => {
+  test("has the same bytes with gzip and zstd", async () => {
     const path = `/api/v2/nft/${address}?limit=30`;
     const raw = async (encoding: string) => {
       const response = await service.fetch(path, {
@@ -288,7 +288,7 @@ describe("the facts around an answer", () => {
     expect(gzip.bytes.length).toBeLessThan(plain.bytes.length / 3);
   });
 
-  test("any accept is served", async () => {
+  test("is served for any accept header", async () => {
     for (const accept of ["text/html", "image/*", "application/xml;q=1", ""]) {
       const { status, body } = await service.get(`/api/v2/nft/${address}`, { accept });
       expect([status, body.result.length]).toEqual([200, 30]);
@@ -303,7 +303,7 @@ const RECORD = [
 ];
 
 describe("a record", () => {
-  test("has the contract's fields in the contract's order, and its name as it is", async () => {
+  test("has the documented fields in the documented order, and its name unchanged", async () => {
     const { body } = await get("limit=1&disable_total=false");
     expect(Object.keys(body)).toEqual(["status", "total", "page", "page_size", "cursor", "result"]);
     expect(body).toMatchObject({ total: "30", page: "0", page_size: "1" });
@@ -347,7 +347,7 @@ describe("a record", () => {
     }
   });
 
-  test("of an unknown contract is not awaited: the first answer is at once, empty and SYNCING", async () => {
+  test("is not waited for if the contract is unknown: the first answer is immediate, empty and SYNCING", async () => {
     const stranger = `0x${"9".repeat(40)}`;
     const { status, body } = await get("", stranger);
     expect([status, body]).toEqual([
@@ -357,7 +357,7 @@ describe("a record", () => {
   });
 });
 
-test("the key is asked for", async () => {
+test("requires the API key", async () => {
   const bare = await fetch(`http://127.0.0.1:${service.port}/api/v2/nft/${address}?limit=1`);
   expect([bare.status, ((await bare.json()) as { code: string }).code]).toEqual([401, "missing_api_key"]);
   const shouted = await fetch(`http://127.0.0.1:${service.port}/api/v2/nft/${address}?limit=1`, {

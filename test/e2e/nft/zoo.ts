@@ -1,6 +1,6 @@
 /**
- * One contract of every shape that holds NFTs, and random calls to each: mints, transfers, burns, sales. A call is made
- * for what the zoo believes of the contract; `refresh` makes it believe what the chain says, after a reorg.
+ * One contract of every kind that holds NFTs, with random calls to each: mints, transfers, burns, sales. The world
+ * keeps the holdings it expects and makes valid calls for them. `refresh` sets them to the chain's state after a reorg.
  */
 import { Interface } from "ethers";
 import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
@@ -17,32 +17,32 @@ export interface Call {
   readonly value?: bigint;
 }
 
-/** Who holds how much of what: id, owner, amount above zero. Tokens of one owner have one entry of 1. */
+/** Amounts above zero by id and owner. A token with a single owner has one entry of 1. */
 export type Holdings = Map<bigint, Map<string, bigint>>;
 
 export interface Kind {
   readonly name: string;
-  /** What the listing says the contract's rows are. */
+  /** Contract types of the rows in the listing. */
   readonly types: readonly ("ERC721" | "ERC1155" | "CRYPTOPUNKS" | "MOONCATS")[];
   readonly deploy: (anvil: Anvil, people: readonly string[]) => Promise<Deployed>;
-  /** The view that names a token's owner; undefined: balances are asked for. */
+  /** The view that returns a token's owner. Undefined: the contract has balances. */
   readonly ownerView: "ownerOf" | "punkIndexToAddress" | "catOwners" | undefined;
-  /** Makes the argument that the view takes for an id, where it is not the id itself. */
+  /** Converts an id to the view's argument, if they differ. */
   readonly idArgument?: (id: bigint) => unknown;
-  /** Ids that may exist by now. */
+  /** Ids that may exist at present. */
   readonly ids: (world: World) => readonly bigint[];
-  /** One random step: mostly one call, sometimes two that belong together. */
+  /** One random step: usually one call, sometimes two related calls. */
   readonly act: (world: World) => Call[];
 }
 
-/** A deployed kind and what is believed of it. */
+/** A deployed contract of a kind, with its expected holdings. */
 export interface World {
   readonly kind: Kind;
   readonly deployed: Deployed;
   readonly people: readonly string[];
   readonly random: Random;
   holdings: Holdings;
-  /** Ids handed out so far, for contracts that count themselves. */
+  /** Number of ids issued so far, for contracts that number tokens themselves. */
   minted: number;
 }
 
@@ -61,7 +61,7 @@ function set(world: World, id: bigint, owner: string | undefined): void {
 
 const ownerOf = (world: World, id: bigint): string => [...(world.holdings.get(id)?.keys() ?? [])][0] ?? ZERO;
 
-/** A token somebody has, or undefined when nobody has any. */
+/** Returns a token with an owner, or undefined if there is none. */
 function anyToken(world: World): { id: bigint; from: string } | undefined {
   if (world.holdings.size === 0) return undefined;
   const id = world.random.pick([...world.holdings.keys()]);
@@ -76,13 +76,13 @@ function transferOrBurn(world: World, transfer: string, burn: (id: bigint, from:
     set(world, id, undefined);
     return [burn(id, from)];
   }
-  // Now and then to oneself.
+  // Sometimes the owner transfers to itself.
   const to = world.random.pick([...world.people, from]);
   set(world, id, to);
   return [{ method: transfer, args: transfer === "transfer" ? [to, id] : [from, to, id], from }];
 }
 
-/** Ids are chosen by whoever mints, so a burned one comes back. */
+/** For contracts in which the caller chooses the id, so a burned id may come back. */
 function actFree(world: World, batches: boolean): Call[] {
   const { random, people } = world;
   const free = world.kind.ids(world).filter((id) => !world.holdings.has(id));
@@ -100,7 +100,7 @@ function actFree(world: World, batches: boolean): Call[] {
   return transferOrBurn(world, "transferFrom", (burned, from) => ({ method: "burn", args: [burned], from }));
 }
 
-/** Ids are counted by the contract. */
+/** For contracts that number the ids themselves. */
 function actCounted(world: World, mint: string, first: number): Call[] {
   const { random, people } = world;
   if (world.minted < 40 && random.below(3) === 0) {
@@ -119,7 +119,7 @@ function actPunks(world: World): Call[] {
   const { random, people } = world;
   const token = anyToken(world);
   if (token === undefined || random.below(4) === 0) {
-    // An owner may still be replaced by another assignment.
+    // Another assignment may still replace an owner.
     const [id, to] = [random.pick(FEW), random.pick(people)];
     set(world, id, to);
     return [{ method: "setInitialOwner", args: [to, id] }];
@@ -136,7 +136,7 @@ function actPunks(world: World): Call[] {
         { method: "buyPunk", args: [id], from: to, value: 5n },
       ];
     default:
-      // A bid higher than any before; when it is accepted, PunkBought forgets the buyer.
+      // A bid higher than all before. When it is accepted, PunkBought lacks the buyer.
       return [
         { method: "enterBidForPunk", args: [id], from: to, value: BigInt(1 + random.below(9)) },
         { method: "acceptBidForPunk", args: [id, 0], from },
@@ -144,11 +144,11 @@ function actPunks(world: World): Call[] {
   }
 }
 
-/** Parcels around the middle of the map, as LAND numbers them: x in the upper half of the word, y in the lower. */
+/** Parcels around the middle of the map, with LAND's ids: x in the upper half of the word, y in the lower. */
 const PARCELS = [-2n, -1n, 0n, 1n].flatMap((x) =>
   [-3n, -2n, -1n, 0n, 1n].map((y) => (BigInt.asUintN(128, x) << 128n) | BigInt.asUintN(128, y)),
 );
-/** Events of old drafts are few beside those of the standard, but all of its logics are used again and again here. */
+/** Number of LAND's logics. The real contract rarely emits the old drafts' events, but here all are used repeatedly. */
 const LOGICS = 5;
 
 function actLand(world: World): Call[] {
@@ -171,7 +171,7 @@ function actCats(world: World): Call[] {
     return [{ method, args: [to, catId(id)] }];
   }
   const { id, from } = token;
-  // Now and then to oneself.
+  // Sometimes the owner transfers to itself.
   const to = random.pick([...people, from]);
   set(world, id, to);
   if (random.below(2) === 0) return [{ method: "giveCat", args: [to, catId(id)], from }];
@@ -209,7 +209,7 @@ function actMulti(world: World): Call[] {
       move(world, a, ZERO, to, 5n);
       return [{ method: "mint", args: [to, a, 5] }];
     }
-    // An id twice in one batch, and an amount of nothing.
+    // One id twice in a batch, and an amount of zero.
     for (const [id, amount] of [
       [a, 1n],
       [b, 2n],
@@ -266,7 +266,7 @@ const free = (name: string, args: readonly unknown[] = []): Kind => ({
   act: (world) => actFree(world, true),
 });
 
-/** Ids that ERC-2309 announces when the contract is made. */
+/** Number of ids that the constructor announces by ERC-2309. */
 const CONSECUTIVE = 150;
 
 export const KINDS: readonly Kind[] = [

@@ -1,4 +1,4 @@
-/** The client that @hey-api/openapi-ts generates. */
+/** Uses the client that @hey-api/openapi-ts generates. */
 import { createClient } from "./generated/hey-api/client/index.ts";
 import { type GetContractNftsData, getContractNfts, getTokenPrice } from "./generated/hey-api/index.ts";
 import { type Asked, empty, had, object, type Seen } from "./seen.ts";

@@ -1,4 +1,4 @@
-/** The document's types by openapi-typescript, used through its own small client. */
+/** Uses the types that openapi-typescript generates, through its client openapi-fetch. */
 import createClient from "openapi-fetch";
 import type { paths } from "./generated/openapi-typescript.ts";
 import { type Asked, empty, had, object, type Seen } from "./seen.ts";

@@ -1,4 +1,4 @@
-/** The client that swagger-typescript-api generates. */
+/** Uses the client that swagger-typescript-api generates. */
 import { Api, type ErrorBody, type HttpResponse, type NftPage } from "./generated/swagger-typescript-api/api.ts";
 import { type Asked, empty, had, object, type Seen } from "./seen.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Development nodes other than anvil: Hardhat 2, Hardhat 3 and Ganache, each in a process of its own on a free port,
- * behind the handle that anvil has, so that the scripts of local-chain prepare their chains, too. In: the folder where
- * test/long/nodes is installed. Out: an `Anvil` handle, except that only a node's own accounts can send.
+ * Development nodes other than anvil: Hardhat 2, Hardhat 3 and Ganache, each in a separate process on a free port,
+ * behind an `Anvil` handle, so that the scripts of local-chain can prepare their chains. In: the folder where
+ * test/long/nodes is installed. Out: an `Anvil` handle that can send only from the node's own accounts.
  */
 import { toBeHex } from "ethers";
 import { type Anvil, AnvilError, quantity, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -11,9 +11,11 @@ import { guardChild } from "../../../scripts/local-chain/guard.ts";
 export const NODES = ["anvil", "hardhat 2", "hardhat 3", "ganache"] as const;
 export type NodeName = (typeof NODES)[number];
 
-/** A day back, so that the follower takes every block for overdue, however fast the node's clock runs ahead. */
+/**
+ * Sets the genesis a day back, so that the follower considers every block overdue, however fast the node's clock runs.
+ */
 const AGE_MS = 86_400_000;
-/** For each transaction: below the 2^24 that newer forks allow, and above what a factory's creation takes. */
+/** Gas limit per transaction: below the 2^24 that newer forks allow, and above the cost of creating a factory. */
 const GAS = 16_000_000;
 
 const HARDHAT = ["node", "--hostname", "127.0.0.1", "--port", "0", "--config"];
@@ -25,7 +27,7 @@ const COMMANDS: Record<Exclude<NodeName, "anvil">, readonly string[]> = {
 
 type Send = (method: string, params?: readonly unknown[]) => Promise<unknown>;
 
-/** Starts a node and resolves once it listens. It dies with this process, however this process ends. */
+/** Starts a node and resolves when it listens. The node ends with this process in any case. */
 export async function startNode(name: NodeName, folder: string): Promise<Anvil> {
   const born = Date.now() - AGE_MS;
   if (name === "anvil") return startAnvil({ genesisTimestamp: Math.floor(born / 1_000) });
@@ -35,7 +37,7 @@ export async function startNode(name: NodeName, folder: string): Promise<Anvil> 
       PATH: process.env["PATH"] ?? "",
       HOME: folder,
       GENESIS_TIME: new Date(born).toISOString(),
-      // Hardhat 2 has an alias for its name here and takes itself for installed elsewhere.
+      // Hardhat 2 is installed under an alias here and otherwise refuses to run as not local.
       HARDHAT_EXPERIMENTAL_ALLOW_NON_LOCAL_INSTALLATION: "true",
       HARDHAT_DISABLE_TELEMETRY_PROMPT: "true",
     },
@@ -77,10 +79,10 @@ const GANACHE: Record<string, string> = {
   anvil_setCode: "evm_setAccountCode",
 };
 
-/** Says in a node's words what is asked in anvil's. */
+/** Translates anvil's methods into those of a node. */
 function translated(name: NodeName, send: Send): Send {
   const sendTransaction = (params: readonly unknown[]) => {
-    // The node's own price: theirs is never zero.
+    // Uses the node's own gas price, because these nodes refuse zero.
     const { gasPrice: _, ...transaction } = params[0] as Record<string, unknown>;
     return send("eth_sendTransaction", [{ ...transaction, gas: quantity(GAS) }]);
   };
@@ -103,7 +105,7 @@ function translated(name: NodeName, send: Send): Send {
   };
 }
 
-/** Resolves with the port that the node names, then goes on draining its output in the background. */
+/** Resolves with the port in the node's output, then keeps draining the output in the background. */
 function listeningPort(stdout: ReadableStream<Uint8Array>): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const decoder = new TextDecoder();
@@ -114,7 +116,7 @@ function listeningPort(stdout: ReadableStream<Uint8Array>): Promise<number> {
       const port = /Started .*http:\/\/127\.0\.0\.1:(\d+)/.exec(seen)?.[1];
       if (port !== undefined) resolve(Number(port));
     }
-    reject(new Error(`ended before it listened: ${seen}`));
+    reject(new Error(`the node ended before it listened: ${seen}`));
   };
   drain().catch(reject);
   return promise;

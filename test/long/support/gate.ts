@@ -1,6 +1,6 @@
 /**
- * Holds up the follower's polls at a proxy and lets them through one at a time, so that they can be counted and what one
- * of them brings can be told from what the next one does.
+ * Holds the follower's polls at a proxy and releases them one at a time, so that a test can count them and see the
+ * effect of each.
  */
 import type { Intervention, RpcCall } from "../../support/rpc-proxy.ts";
 
@@ -10,7 +10,7 @@ export class Gate {
   #next: PromiseWithResolvers<void> | undefined;
   #arrived = Promise.withResolvers<void>();
 
-  /** For a proxy's `onRequest`: a poll is what asks for the newest block. */
+  /** For a proxy's `onRequest`. A poll is a request of the newest block. */
   readonly onRequest = ({ method, params }: RpcCall): Intervention | undefined => {
     if (method !== "eth_getBlockByNumber" || params[0] !== "latest") return undefined;
     this.polls++;
@@ -20,13 +20,13 @@ export class Gate {
     return { delayUntil: this.#next.promise };
   };
 
-  /** From now on polls wait; resolves when one does. */
+  /** Holds all polls from now on. Resolves when one is held. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#arrived.promise;
   }
 
-  /** One poll: it is over when the next one arrives. */
+  /** Releases one poll. Resolves when the next one arrives, which means that the released one is over. */
   async poll(): Promise<void> {
     const held = this.#next;
     this.#arrived = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /**
- * The parent's side of watched-service.ts: starts it, reads its lines as they come, kills it. What it said before it died
- * is complete once `ended` resolves: a pipe outlives its writer.
+ * The parent's side of watched-service.ts: starts the process, reads its lines as they arrive, kills it. All lines from
+ * before its death have been read when `ended` resolves, because a pipe keeps its content after the writer's death.
  */
 import { join } from "node:path";
 import { guardChild } from "../../../scripts/local-chain/guard.ts";
@@ -9,19 +9,19 @@ import { TEST_KEY } from "../../support/service.ts";
 /** One append that the log acknowledged. */
 export interface Acknowledged {
   readonly stream: string;
-  /** Of its last event. */
+  /** Version of its last event. */
   readonly version: number;
   readonly digests: readonly string[];
 }
 
 export interface WatchedProcess {
   readonly loaded: Promise<void>;
-  /** Starts the service, once it is loaded; resolves with its URL. */
+  /** Starts the service after it has loaded, and resolves with its URL. */
   start(): Promise<string>;
-  /** Hears of each line that an append begins. */
+  /** Called for each line that reports the start of an append. */
   onBegin: (stream: string) => void;
   readonly acknowledged: readonly Acknowledged[];
-  /** Streams whose append began and neither ended nor was refused. */
+  /** Streams with an append that began and was neither acknowledged nor refused. */
   inFlight(): string[];
   kill(): void;
   readonly ended: Promise<void>;
@@ -29,7 +29,7 @@ export interface WatchedProcess {
 
 const MAIN = join(import.meta.dir, "watched-service.ts");
 
-/** Spawns the process; it loads and waits. */
+/** Spawns the process, which loads and then waits. */
 export function spawnWatched(env: Record<string, string>): WatchedProcess {
   const child = Bun.spawn([process.execPath, MAIN], {
     env: { PATH: process.env["PATH"] ?? "", PORT: "0", API_KEYS: TEST_KEY, ...env },
@@ -58,7 +58,7 @@ export function spawnWatched(env: Record<string, string>): WatchedProcess {
     let rest = "";
     for await (const bytes of child.stdout) {
       const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-      // A line without its end was cut off by the kill.
+      // The kill may have cut off the last line.
       rest = lines.pop() ?? "";
       for (const line of lines) read(line);
     }

@@ -1,7 +1,7 @@
 /**
- * The service as a process that tells its parent of every append: a line before it and a line after it, written at once
- * to standard output. It loads, says `loaded`, waits for a line on standard input and only then starts, so that loading
- * is no part of its life. In: the service's environment. Out: `serving`, `begin` and `end` lines.
+ * The service as a process that reports every append to its parent: a line before it and a line after it, written
+ * synchronously to standard output. It loads, writes `loaded`, and starts only after a line on standard input, so that
+ * loading is not part of its life. In: the service's environment. Out: `serving`, `begin` and `end` lines.
  */
 import { writeSync } from "node:fs";
 import { readConfig } from "../../../src/config.ts";
@@ -11,14 +11,14 @@ import type { Append, AppendOutcome, EventLog } from "../../../src/log/event-log
 import { openLog } from "../../../src/log/open.ts";
 import { startService } from "../../../src/service.ts";
 
-/** Past every buffer of the runtime: a line that was written survives the very next instruction's SIGKILL. */
+/** Writes a line past every buffer of the runtime, so that it survives a SIGKILL at the next instruction. */
 function say(line: string): void {
   const bytes = Buffer.from(`${line}\n`);
   for (let sent = 0; sent < bytes.length; ) {
     try {
       sent += writeSync(1, bytes, sent);
     } catch (error) {
-      // The parent is behind with reading.
+      // The pipe is full because the parent has not read yet.
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
   }

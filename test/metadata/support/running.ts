@@ -1,6 +1,6 @@
 /**
- * Metadata as the service runs it, on a real log with real collections in it, fetching from real servers on loopback; the
- * chain alone is a table of what each contract answers. For what must hold of the whole and needs no node.
+ * Metadata as the service runs it, on a real log with real collections, fetching from real servers on loopback. Only
+ * the chain is a table of answers per contract. For tests of the whole that need no node.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,15 +23,15 @@ import type { Call, ChainReader } from "../../../src/rpc/port.ts";
 import { eventually } from "../../support/service.ts";
 
 export interface RunningOptions {
-  /** URIs of each collection, token 0 first. */
+  /** URIs of each collection, from token 0. */
   readonly stories: Readonly<Record<Address, readonly string[]>>;
   readonly wire?: Wire;
   readonly clock?: Clock;
   readonly cacheBytes?: number;
   readonly maxStoredBytes?: number;
-  /** Called before each batch of calls to the chain: tests throw from it. */
+  /** Called before each batch of calls to the chain. A test may throw from it. */
   readonly onCalls?: () => void;
-  /** The log as the parts see it: tests make it fail. */
+  /** Wraps the log for the parts under test, for example to make it fail. */
   readonly wrapLog?: (log: EventLog) => EventLog;
 }
 
@@ -39,18 +39,18 @@ export interface RunningMetadata {
   readonly metadata: Metadata;
   readonly chain: ChainMetadata;
   readonly log: EventLog;
-  /** Outcomes so far, by reason, and pictures that were looked at, by status. */
+  /** Number of outcomes by reason. `pictures` counts examined media by status. */
   readonly outcomes: ReadonlyMap<string, number>;
   readonly pictures: ReadonlyMap<string, number>;
-  /** Puts another complete collection into the log. */
+  /** Adds another complete collection to the log. */
   add(address: Address, uris: readonly string[]): Promise<void>;
-  /** What a page shows of `count` tokens from `from` (0 by default) on, normalised. */
+  /** Reads a page of `count` tokens from `from` (default 0), with normalised metadata. */
   page(
     address: Address,
     count: number,
     options?: { readonly mediaItems?: boolean; readonly from?: number },
   ): Promise<readonly RecordFacts[]>;
-  /** Resolves once so many tokens of the collection came to something. */
+  /** Resolves when `count` tokens of the collection have an outcome. */
   settled(address: Address, count: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -69,7 +69,7 @@ function encoded(text: string): string {
   return `0x${word(32)}${word(hex.length / 2)}${hex.padEnd(Math.ceil(hex.length / 64) * 64, "0")}`;
 }
 
-/** A chain whose contracts have those URIs. */
+/** A chain with contracts that return these URIs. */
 const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () => void): ChainReader =>
   ({
     calls: async (calls: readonly Call[]) => {
@@ -120,7 +120,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     },
   });
   const found = chainById(CHAIN_ID);
-  if (found === undefined) throw new Error("no such chain");
+  if (found === undefined) throw new Error("the chain does not exist");
   const chain = metadata.chain({
     chain: found,
     reader: readerOf(stories, onCalls),
@@ -144,7 +144,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
       return facts;
     },
     settled: async (address, count) => {
-      await eventually(`${count} tokens of ${address} came to something`, async () => {
+      await eventually(`${count} tokens of ${address} have an outcome`, async () => {
         const { resolved, failed } = await metadata.progress(CHAIN_ID, address);
         return resolved + failed >= count ? true : undefined;
       });

@@ -1,6 +1,6 @@
 /**
- * A process of its own, since the hosted service's client can be started once only: walks a collection with it, metadata
- * and media included, and prints what its parsed pages said, as one line of JSON. Arguments: base URL, key, address.
+ * A separate process, because the hosted service's client can start only once per process. Walks a collection with it,
+ * with metadata and media, and prints its parsed pages as one line of JSON. Arguments: base URL, key, address.
  */
 import Moralis from "moralis";
 

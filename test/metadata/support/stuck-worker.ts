@@ -1,4 +1,4 @@
-/** A parse worker that never comes back from a body that begins with `stuck`, dies of one that begins with `dies`. */
+/** A parse worker that loops forever on a body that begins with `stuck`, and dies on one that begins with `dies`. */
 import { textOfBody } from "../../../src/metadata/resolve/normalize.ts";
 import { type RawContent, tryParse } from "../../../src/metadata/resolve/parse.ts";
 

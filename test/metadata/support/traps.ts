@@ -1,6 +1,8 @@
-/** Hostile URIs with the reason each must leave, and the names they use: for the fetcher alone and for the whole service. */
+/**
+ * Hostile URIs, the reason each must fail with, and the names they use. For the fetcher alone and the whole service.
+ */
 
-/** What a resolver says of the names. */
+/** The addresses to which the names resolve. */
 export const TRAP_NAMES: Readonly<Record<string, readonly string[]>> = {
   "public.example": ["93.184.215.14"],
   "raw.example": ["93.184.215.15"],
@@ -17,7 +19,7 @@ export const TRAP_NAMES: Readonly<Record<string, readonly string[]>> = {
   "nothing.example": [],
 };
 
-/** URIs, why each fails, and the connections it may make on the way: none but to the public server of traps. */
+/** URI, reason of the failure, and number of connections that it may make, all of them to the public hostile server. */
 export const ADDRESS_TRAPS: readonly [string, string, number][] = [
   ["http://127.0.0.1/", "forbidden_address", 0],
   ["http://2130706433/", "forbidden_address", 0],

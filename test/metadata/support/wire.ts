@@ -1,25 +1,25 @@
 /**
- * A wire that records: which names were resolved, which addresses were connected to. Names are what the test says they
- * are; connections to known addresses are led to servers on loopback, all others are refused.
+ * A wire that records the resolved names and the connected addresses. The test defines the names. Connections to known
+ * addresses are redirected to servers on loopback, all others are refused.
  */
 import type { ClientRequest } from "node:http";
 import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
 
 export interface RecordingWire extends Wire {
-  /** Names in the order they were asked for. */
+  /** Resolved names in order. */
   readonly resolved: string[];
   /** `address host` of every attempted connection. */
   readonly attempts: string[];
 }
 
 export interface WireWorld {
-  /** Addresses of names; a function is asked at each resolution. */
+  /** Addresses of names. A function is called at each resolution. */
   readonly names: Readonly<Record<string, readonly string[] | (() => readonly string[])>>;
-  /** Port on loopback by address; nobody listens at the others. */
+  /** Port on loopback by address. Other addresses refuse connections. */
   readonly ports: Readonly<Record<string, number>>;
 }
 
-/** Nobody listens there. */
+/** No server listens on this port. */
 const CLOSED_PORT = 9;
 
 export function recordingWire({ names, ports }: WireWorld): RecordingWire {
@@ -31,7 +31,7 @@ export function recordingWire({ names, ports }: WireWorld): RecordingWire {
     resolve: async (host) => {
       resolved.push(host);
       const known = names[host];
-      if (known === undefined) throw new Error(`no such name: ${host}`);
+      if (known === undefined) throw new Error(`the name ${host} does not exist`);
       return typeof known === "function" ? known() : known;
     },
     request: (request, onResponse): ClientRequest => {
@@ -39,7 +39,7 @@ export function recordingWire({ names, ports }: WireWorld): RecordingWire {
       const url = new URL(request.url);
       const { host } = url;
       url.protocol = "http:";
-      // A literal address would be connected to as it is.
+      // Node would connect directly to a literal address.
       url.hostname = "127.0.0.1";
       url.port = String(ports[request.address] ?? CLOSED_PORT);
       const headers = { ...request.headers, host };

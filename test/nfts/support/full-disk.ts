@@ -1,6 +1,6 @@
 /**
- * A process of its own that writes a snapshot where there is no room for it, as its parent sees to. Out, as a line: how it
- * went, once all that could still go wrong has had its turn.
+ * A separate process that saves a snapshot without enough disk space, which its parent has limited. It prints the
+ * outcome as one line, after all late errors have had time to occur.
  */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

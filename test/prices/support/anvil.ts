@@ -37,7 +37,7 @@ export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
   });
 }
 
-/** A view of a chain nobody follows. */
+/** The view of a chain that is not followed. */
 export const unfollowed: ChainView = {
   head: () => undefined,
   finalized: () => undefined,
@@ -49,7 +49,7 @@ export function pricesOf(url: string, view: ChainView = unfollowed, chain: Chain
   return createPrices({ chain, reader: readerOf(url, chain), log: new MemoryLog(), view, clock: systemClock });
 }
 
-/** Polls by hand what the real follower does by the clock. */
+/** Polls on demand, as the real follower does by the clock. */
 export class HandFollower implements ChainView {
   #head: Awaited<ReturnType<RpcChainReader["head"]>> | undefined;
   readonly #reader: RpcChainReader;
@@ -90,11 +90,11 @@ export class HandFollower implements ChainView {
 
 export interface LocalChain {
   readonly anvil: Anvil;
-  /** An ERC-20 of that name, symbol and decimals. */
+  /** Deploys an ERC-20 with these decimals and returns its address. */
   token(decimals?: number): Promise<Address>;
 }
 
-/** A chain with mainnet's tokens and factories; blocks twelve seconds apart from two days ago. */
+/** Starts a chain with mainnet's tokens and factories. Its blocks are twelve seconds apart and begin two days ago. */
 export async function startLocalChain(): Promise<LocalChain> {
   const anvil = await startAnvil({ genesisTimestamp: Math.floor(systemClock.now() / 1_000) - 2 * 86_400 });
   await placeMainnet(anvil);

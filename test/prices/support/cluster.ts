@@ -1,4 +1,6 @@
-/** Several processes over one chain and one log, as replicas are: any of them may follow, each shows heads as it may. */
+/**
+ * Several processes over one chain and one log, like replicas. Any of them may follow, and each shows heads on its own.
+ */
 import { loadChainState, PublishedChain } from "../../../src/chain/view.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import {
@@ -16,7 +18,7 @@ import { eth, ManualClock } from "./world.ts";
 
 const STREAM = chainStream(1);
 
-/** Chance without chance: never the same twice, as sessions must be. */
+/** A counter instead of randomness. It never repeats, as session names must not. */
 let chances = 0;
 class CountingClock extends ManualClock {
   override random(): number {
@@ -49,13 +51,13 @@ export class Process {
     return this.prices.answer({ address, ...parsePriceQuery(query) });
   }
 
-  /** Shows what the log has. */
+  /** Shows the blocks in the log. */
   async show(): Promise<void> {
     const { version } = await this.#log.head(STREAM);
     await this.view.catchUp(version);
   }
 
-  /** One poll of the chain's follower. `crash`: ends before the head is in the log. */
+  /** One poll of the chain's follower. With `crash` it ends before the head is in the log. */
   async follow({ crash = false } = {}): Promise<void> {
     const { consumer } = this.prices;
     const state = await loadChainState(this.#log, STREAM);
@@ -102,7 +104,7 @@ export class Process {
     if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers: headers.map(refOf) }]);
   }
 
-  /** The price stream's events. */
+  /** The events of the token's price stream. */
   async events(address: Address): Promise<PriceEvent[]> {
     return (await this.#log.read(priceStream(1, address))).map(({ event }) => event as PriceEvent);
   }

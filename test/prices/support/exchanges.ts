@@ -1,6 +1,6 @@
 /**
- * Any of the twelve chains on anvil, as far as prices are concerned: its tokens at their addresses and real Uniswap
- * bytecode (or our stand-in for Camelot's) at the factory of each exchange that is on it. Out: makers of pools.
+ * Any of the twelve chains on anvil, with what prices need: its tokens at their addresses, and real Uniswap bytecode
+ * (or the stand-in for Camelot's) at the factory of each of its exchanges. Out: functions that make pools.
  */
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import { type Anvil, inOneBlock, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -21,12 +21,14 @@ import { type Deployment, exchangesOf } from "../../../src/chains/exchanges.ts";
 import { referenceTokens } from "../../../src/chains/quote-tokens.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 
-/** Factories whose pairs `createV2Pair` places itself, at the addresses of the fork's own code. */
+/** Factories for which `createV2Pair` places pairs itself, at the addresses that follow from the fork's own code. */
 const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053fd2ea711dad45caccc45eff7548fcb362"]);
-/** `block.number` from the precompile that tells Arbitrum's own: NUMBER, MSTORE at 0, RETURN 32 bytes. */
+/**
+ * Code for the precompile with Arbitrum's own block number. It returns `block.number`: NUMBER, MSTORE at 0, RETURN 32.
+ */
 const ARB_SYS = { address: "0x0000000000000000000000000000000000000064", code: "0x435f5260205ff3" };
 
-/** Starts the chain with all of its price facts placed and no pool. `firstBlock`: the genesis block's number. */
+/** Starts the chain with all tokens and factories and no pool. `firstBlock` is the genesis block's number. */
 export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise<Anvil> {
   const anvil = await startAnvil({ chainId: chain.chainId, extraArgs: ["--number", String(firstBlock)] });
   if (chain.chainId === 1) {
@@ -68,7 +70,7 @@ export interface PoolAmounts {
   readonly amountB: bigint;
 }
 
-/** A pool of any style with these amounts in it. */
+/** Creates a pool of any style with these amounts. */
 export function createPool(
   anvil: Anvil,
   at: Pick<Deployment, "factory" | "style">,
@@ -79,7 +81,7 @@ export function createPool(
   return style === "v2" ? createV2Pair(anvil, { ...amounts, factory }) : createCamelotPair(anvil, factory, amounts);
 }
 
-/** A pair of the stand-in for Camelot's, on the xy curve until it is set otherwise. */
+/** Creates a pair of the stand-in for Camelot's, on the xy curve until a test sets another. */
 export async function createCamelotPair(anvil: Anvil, factory: string, amounts: PoolAmounts): Promise<Pool> {
   const [token0, token1] = sortTokens(amounts.tokenA, amounts.tokenB);
   const maker = contractAt(anvil, factory, (await contractArtifact("CamelotFactory")).abi);
@@ -94,19 +96,19 @@ export async function createCamelotPair(anvil: Anvil, factory: string, amounts: 
 export const camelotPair = async (anvil: Anvil, address: string) =>
   contractAt(anvil, address, (await contractArtifact("CamelotPair")).abi);
 
-/** An ordinary token of 18 decimals, or as many as said. */
+/** Deploys an ordinary token, with 18 decimals by default. */
 export async function newToken(anvil: Anvil, decimals = 18): Promise<Address> {
   return toAddress((await deploy(anvil, await contractArtifact("TestToken"), ["Demo", "DEMO", decimals])).address);
 }
 
-/** Whole tokens of 1e18 of `token` and their price in the other, from the pool's own words at the head. */
+/** The price of `token` (per 1e18 units) in the other token, from the pool's state at the head. */
 export async function priceIn(anvil: Anvil, pool: Pool, token: Address): Promise<{ n: bigint; d: bigint }> {
   const words = async (data: string) => {
     const returned = (await anvil.send("eth_call", [{ to: pool.address, data }, "latest"])) as string;
     return [0, 1].map((index) => BigInt(`0x${returned.slice(2 + index * 64, 66 + index * 64)}`)) as [bigint, bigint];
   };
   const isFirst = pool.token0.toLowerCase() === token;
-  // slot0() of v3, getReserves() of the others.
+  // slot0() on v3, getReserves() otherwise.
   const slot0 = await words("0x3850c7bd").catch(() => undefined);
   const [n, d] = slot0 === undefined ? (await words("0x0902f1ac")).reverse() : [slot0[0] ** 2n, 1n << 192n];
   return isFirst ? { n: n!, d: d! } : { n: d!, d: n! };

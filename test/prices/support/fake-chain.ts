@@ -1,6 +1,6 @@
 /**
- * A chain of tokens and pools for the price tests: it mines blocks of pool events, answers calls from the fold of those
- * events at any block (or refuses past state), counts round trips, and can fork. Also plays the follower.
+ * A chain of tokens and pools for the price tests. It mines blocks of pool events, answers calls from the fold of those
+ * events at any block (or refuses past state), counts round trips, can fork, and includes a fake follower.
  */
 import { AbiCoder, id, keccak256, toUtf8Bytes } from "ethers";
 import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
@@ -63,7 +63,7 @@ export class FakeChain implements ChainReader {
   logsOf: ChainLog[] = [];
   archive = true;
   seconds = 12;
-  /** Blocks by which the endpoint lags that is asked for the head, or for calls at it, until it is passed over. */
+  /** Blocks by which the endpoint lags that answers for the head, and calls at it, until it is passed over. */
   behind = 0;
   #states: { pool: Address; block: number; state: PoolStateAt }[] = [];
   #salt = 0;
@@ -96,7 +96,7 @@ export class FakeChain implements ChainReader {
     return this.tip;
   }
 
-  /** Drops every block above `ancestor`; what is mined next has other hashes. */
+  /** Drops every block above `ancestor`. Blocks mined later have other hashes. */
   fork(ancestor: number): BlockRef[] {
     const orphaned = this.blocks.slice(ancestor + 1).map(({ number, hash }) => ({ number, hash }));
     this.blocks = this.blocks.slice(0, ancestor + 1);
@@ -134,7 +134,7 @@ export class FakeChain implements ChainReader {
     return made;
   }
 
-  /** A v2 pool's reserves after the newest block; balances equal them unless given. */
+  /** Sets a v2 pool's reserves after the newest block. Balances equal them unless given. */
   sync(pool: FakePool, reserve0: bigint, reserve1: bigint, balances?: [bigint, bigint]): void {
     this.#set(pool, [reserve0, reserve1], balances ?? [reserve0, reserve1]);
     this.#emit(pool.address, [id("Sync(uint112,uint112)")], encode(["uint112", "uint112"], [reserve0, reserve1]));
@@ -246,11 +246,11 @@ export class FakeChain implements ChainReader {
   }: LogFilter): Promise<ChainLog[]> {
     this.requests.push(`logs ${fromBlock}-${toBlock}`);
     const logs = this.#logs(addresses, topics, fromBlock, toBlock);
-    if (logs.length > maxLogs) throw new AppError("more logs than there is room for", { code: "too_many_logs" });
+    if (logs.length > maxLogs) throw new AppError("more logs than the reader accepts", { code: "too_many_logs" });
     return logs;
   }
 
-  /** As `logs`, without counting as a request. */
+  /** Like `logs`, but not counted as a request. */
   logsIn({ addresses, topics, fromBlock, toBlock }: LogFilter): ChainLog[] {
     return this.#logs(addresses, topics, fromBlock, toBlock);
   }
@@ -372,7 +372,7 @@ export class FakeChain implements ChainReader {
 
   // ── the follower ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** A follower over this chain that is polled by hand. */
+  /** Returns a follower over this chain. The test calls its polls. */
   follower(consumer: () => ChainConsumer): FakeFollower {
     return new FakeFollower(this, consumer, (addresses, topics, from, to) => this.#logs(addresses, topics, from, to));
   }
@@ -397,7 +397,7 @@ export class FakeFollower implements ChainView {
     this.#logs = logs;
   }
 
-  /** Joins at the chain's tip. */
+  /** Starts to follow at the chain's tip. */
   start(): void {
     this.#head = this.#chain.tip;
   }

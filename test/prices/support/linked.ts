@@ -1,7 +1,7 @@
 /**
- * A market in which earlier releases went through any token of their log: TOKEN has a pool with OTHER alone, HALF a
- * shallow one with the native coin beside a deep one with OTHER, and LATER one with UNI, which was no connector then.
- * `test/fixtures/linked-prices.json` is such a release's log of it.
+ * A market in which earlier releases routed through any token of their log: TOKEN has a pool only with OTHER, HALF has
+ * a shallow pool with the native coin and a deep one with OTHER, and LATER has one with UNI, which was no connector
+ * then. `test/fixtures/linked-prices.json` is such a release's log of this market.
  */
 import { toAddress } from "../../../src/core/hex.ts";
 import { addressOf, type FakePool } from "./fake-chain.ts";
@@ -12,10 +12,10 @@ export const OTHER = addressOf("other");
 export const HALF = addressOf("half");
 export const LATER = addressOf("later");
 export const CONNECTED = addressOf("connected");
-/** In the order in which they were asked about. */
+/** The tokens in the order of their requests. */
 export const ASKED = [OTHER, TOKEN, HALF, LATER, CONNECTED, WBTC, WETH, USDC] as const;
 
-/** The pools at the first block. */
+/** Makes the pools at the first block. */
 export function placeLinked(world: World): { linking: FakePool; own: FakePool } {
   for (const [symbol, address] of Object.entries({ OTHER, HALF, LATER, CONNECTED, UNI })) {
     world.chain.token({ address, name: symbol, symbol, decimals: 18 });
@@ -32,7 +32,7 @@ export function placeLinked(world: World): { linking: FakePool; own: FakePool } 
   return { linking, own };
 }
 
-/** The blocks after it, which the old release followed; `shown` is called after each. */
+/** Plays the later blocks, which the old release followed. Calls `shown` after each. */
 export async function playLinked(world: World, pools: ReturnType<typeof placeLinked>, shown: () => Promise<void>) {
   for (let round = 1n; round <= 4n; round++) {
     world.chain.mine();

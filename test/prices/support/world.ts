@@ -1,4 +1,4 @@
-/** A small eth with a dollar: WETH, USDC, USDT, DAI, WBTC at their addresses, and prices over it. */
+/** A small Ethereum with a dollar: WETH, USDC, USDT, DAI and WBTC at their addresses, and prices over it. */
 import { CHAINS } from "../../../src/chains/chains.ts";
 import { exchangesOf } from "../../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../../src/chains/quote-tokens.ts";
@@ -40,7 +40,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** The reference tokens and one more. */
+/** Places the reference tokens and one more. */
 export function placeTokens(chain: FakeChain): void {
   for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...connectorsOf(eth)]) {
     chain.token({ address: coin.address, name: coin.symbol, symbol: coin.symbol, decimals: coin.decimals });
@@ -62,13 +62,13 @@ export class World {
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits });
   }
 
-  /** Prices as a new process has them: the same chain and log, nothing in memory. */
+  /** Prices of a new process on the same chain and log, with empty memory. */
   restarted(): Prices {
     const { chain, log, clock, follower } = this;
     return createPrices({ chain: eth, reader: chain, log, view: follower, clock });
   }
 
-  /** A v2 pool with whole amounts of two tokens. */
+  /** Makes a v2 pool with whole amounts of two tokens. */
   pair(a: Address, amountA: bigint, b: Address, amountB: bigint, factoryAddress: Address = UNI2): FakePool {
     const pool = this.chain.pool({ factory: factoryAddress, style: "v2", fee: 3000, tokens: [a, b] });
     this.setPair(pool, a, amountA, amountB);
@@ -88,7 +88,7 @@ export class World {
     return this.prices.price({ address, ...parsePriceQuery(query) });
   }
 
-  /** The code and details of a refusal. */
+  /** Returns the code and details of a refusal. */
   async refusal(
     address: Address,
     query: RawPriceQuery = {},
@@ -104,11 +104,11 @@ export class World {
       };
       return { status, code, message, details };
     }
-    throw new Error("expected a refusal");
+    throw new Error("the request should have been refused");
   }
 }
 
-/** WETH at $2,000 by $2m of USDC on v2. */
+/** A world with WETH at $2,000, from a v2 pool with $2m of USDC. */
 export function dollarWorld(limits: Partial<PriceLimits> = {}): World & { dollar: FakePool } {
   const world = new World(limits);
   const dollar = world.pair(WETH, 1_000n, USDC, 2_000_000n);

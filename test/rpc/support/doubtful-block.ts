@@ -1,4 +1,4 @@
-/** Block 8, whose bloom speaks of one transfer of a contract. */
+/** Block 8. Its bloom contains one transfer of a contract. */
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { bloomOf } from "../../../src/rpc/block-logs.ts";
 import { TRANSFER } from "../../../src/rpc/decode/topics.ts";

@@ -16,7 +16,7 @@ import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
-import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
+import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { freshStream, hashOf } from "./contract.ts";
 

@@ -15,8 +15,8 @@ import { openLog } from "../../src/log/open.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import { messageOfEvent } from "../../src/push/event-messages.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
-import { identified as begun, committed, hash } from "../nfts/histories.ts";
-import { columnsOf, type ModelTransfer } from "../nfts/model.ts";
+import { identified as begun, committed, hash } from "../ledger/histories.ts";
+import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.

@@ -8,7 +8,7 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { bloomOf } from "../../src/rpc/block-logs.ts";
 import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/topics.ts";
-import type { ModelTransfer } from "../nfts/model.ts";
+import type { ModelTransfer } from "../ledger/model.ts";
 
 export interface SimLog {
   readonly address: Address;

@@ -13,7 +13,7 @@ import { parseHeader } from "../../src/rpc/headers.ts";
 import type { Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/port.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
-import { modelListing } from "../nfts/model.ts";
+import { modelListing } from "../ledger/model.ts";
 import type { SimBlock, SimChain } from "./chain.ts";
 import type { Fault, FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";

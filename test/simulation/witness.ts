@@ -6,7 +6,7 @@
 import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, wordsToBigInt } from "../../src/events/columns.ts";
 import type { BlockRef, DomainEvent, StreamName, TransfersCommitted } from "../../src/events/types.ts";
-import type { ModelTransfer } from "../nfts/model.ts";
+import type { ModelTransfer } from "../ledger/model.ts";
 import type { SimChain } from "./chain.ts";
 
 export class Violation extends Error {}

@@ -10,7 +10,7 @@ import { TransferKind } from "../../src/events/columns.ts";
 import type { DomainEvent, StreamName } from "../../src/events/types.ts";
 import type { Page } from "../../src/listings/pages.ts";
 import type { Verify } from "../../src/rpc/port.ts";
-import { modelListing } from "../nfts/model.ts";
+import { modelListing } from "../ledger/model.ts";
 import { type Kind, type SimBlock, SimChain } from "./chain.ts";
 import { type EndpointWorld, SimNode, type Temper } from "./endpoint.ts";
 import { FaultCounter } from "./faults.ts";

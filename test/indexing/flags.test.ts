@@ -6,8 +6,8 @@ import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { isAirdropShaped, judge, ruleOfWords } from "../../src/indexing/flags.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
+import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { turnsDuring } from "../support/turns.ts";
-import { columnsOf, type ModelTransfer } from "./model.ts";
 
 describe("words", () => {
   test.each([

@@ -22,8 +22,8 @@ import { START } from "../../src/ledger/rows.ts";
 import { StateReader, StateWriter, VALUES_PER_SLICE } from "../../src/ledger/tables.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { multi, play, range, single, stepOf } from "./histories.ts";
-import { columnsOf, type ModelTransfer } from "./model.ts";
+import { multi, play, range, single, stepOf } from "../ledger/histories.ts";
+import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);

@@ -6,7 +6,7 @@ import type { HotCollections } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
 import { planPage } from "../../src/listings/pages.ts";
-import { committed, hash, identified } from "./histories.ts";
+import { committed, hash, identified } from "../ledger/histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };
 

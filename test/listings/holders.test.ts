@@ -21,9 +21,9 @@ import type { FirstPage } from "../../src/listings/pages.ts";
 import { currentPlan } from "../../src/listings/plan.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import { openLog } from "../../src/log/open.ts";
+import { hash, identified } from "../ledger/histories.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-import { hash, identified } from "./histories.ts";
-import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -9,9 +9,9 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream, type StreamName, type TransfersCommitted } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import { committed, identified } from "../ledger/histories.ts";
+import { columnsOf } from "../ledger/model.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-import { committed, identified } from "./histories.ts";
-import { columnsOf } from "./model.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -11,8 +11,8 @@ import { yieldToEventLoop } from "../../../src/core/background.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { nftStream } from "../../../src/events/types.ts";
+import { committed, identified } from "../../ledger/histories.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
-import { committed, identified } from "../histories.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "full-"));
 const log = new MemoryLog();

@@ -1,9 +1,9 @@
 /**
- * The rules of the sources, checked: who may import from whom, no cycles, no barrel files, no file nobody imports, a
- * header on each, no machine's paths or registries' hosts anywhere.
+ * Checks the rules of the sources and the documents: import directions, no circles, no private files, one meaning per
+ * exported name, a header on each file, live links, documented variables, and walks through code that exists.
  */
 import { describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
 const ROOT = resolve(import.meta.dir, "..");
@@ -75,8 +75,16 @@ function importsOf(file: string): Import[] {
 const sources = filesBelow(SRC).filter((file) => file.endsWith(".ts"));
 const partOf = (file: string): string => relative(SRC, file).split("/")[0] as string;
 
+const importers = new Map<string, Set<string>>();
+for (const file of sources) {
+  for (const { target } of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
+}
+
+/** Lines from which on a file may have a single importer beside it. */
+const PRIVATE_LINES = 60;
+
 describe("the sources", () => {
-  test("import only from where they may", () => {
+  test("import only from the rooms below", () => {
     const wrong: string[] = [];
     for (const file of sources) {
       const part = partOf(file);
@@ -90,34 +98,48 @@ describe("the sources", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("have no cycle of imports", () => {
-    const graph = new Map(
-      sources.map((file) => [
-        file,
-        importsOf(file)
-          .filter((one) => !one.typeOnly)
-          .map((one) => one.target),
-      ]),
-    );
+  test("have no circle of imports, types included", () => {
     const done = new Set<string>();
-    const cycles: string[] = [];
+    const circles: string[] = [];
     const visit = (file: string, path: readonly string[]): void => {
       if (path.includes(file)) {
-        cycles.push([...path.slice(path.indexOf(file)), file].map((one) => relative(SRC, one)).join(" → "));
+        circles.push([...path.slice(path.indexOf(file)), file].map((one) => relative(SRC, one)).join(" → "));
         return;
       }
       if (done.has(file)) return;
-      for (const next of graph.get(file) ?? []) visit(next, [...path, file]);
+      for (const { target } of importsOf(file)) visit(target, [...path, file]);
       done.add(file);
     };
     for (const file of sources) visit(file, []);
-    expect(cycles).toEqual([]);
+    expect(circles).toEqual([]);
   });
 
-  test("are all imported by somebody", () => {
-    const imported = new Set(sources.flatMap((file) => importsOf(file).map((one) => one.target)));
+  test("are all imported", () => {
     const entries = new Set(ENTRIES.map((entry) => join(SRC, entry)));
-    expect(sources.filter((file) => !imported.has(file) && !entries.has(file))).toEqual([]);
+    expect(sources.filter((file) => !importers.has(file) && !entries.has(file))).toEqual([]);
+  });
+
+  test("are folded into their only importer if they are small", () => {
+    const entries = new Set(ENTRIES.map((entry) => join(SRC, entry)));
+    const small = sources.filter((file) => {
+      const [only, ...more] = importers.get(file) ?? [];
+      if (only === undefined || more.length > 0 || dirname(only) !== dirname(file) || entries.has(file)) return false;
+      return readFileSync(file, "utf8").split("\n").length - 1 <= PRIVATE_LINES;
+    });
+    expect(small.map((file) => relative(SRC, file))).toEqual([]);
+  });
+
+  test("export each name once", () => {
+    const places = new Map<string, string[]>();
+    for (const file of sources) {
+      const names = readFileSync(file, "utf8").matchAll(
+        /^export (?:async |abstract )*(?:function\*?|class|const|let|interface|type) (\w+)/gm,
+      );
+      for (const name of new Set([...names].map((match) => match[1] as string))) {
+        places.set(name, [...(places.get(name) ?? []), relative(SRC, file)]);
+      }
+    }
+    expect([...places].filter(([, files]) => files.length > 1)).toEqual([]);
   });
 
   test("have no barrel files", () => {
@@ -127,13 +149,13 @@ describe("the sources", () => {
     expect(barrels).toEqual([]);
   });
 
-  test("say at the top what they are for", () => {
+  test("have a header that says what they are for", () => {
     expect(
       sources.filter((file) => !readFileSync(file, "utf8").startsWith("/**")).map((f) => relative(ROOT, f)),
     ).toEqual([]);
   });
 
-  test("read the environment in main.ts only, and timers and chance in core/clock.ts only", () => {
+  test("read the environment in main.ts only, and time and chance in core/clock.ts only", () => {
     const wrong = sources.filter((file) => {
       const text = readFileSync(file, "utf8").replace(/\/\*\*[\s\S]*?\*\//g, "");
       const name = relative(SRC, file);
@@ -147,7 +169,7 @@ describe("the sources", () => {
 });
 
 describe("the repository", () => {
-  test("names no machine's paths and no registry's host", () => {
+  test("names no paths of a machine and no host of a registry", () => {
     const listed = Bun.spawnSync(["git", "ls-files"], { cwd: ROOT }).stdout.toString().split("\n");
     const files = listed.filter((file) => file !== "" && !/\.(png|db|bin)$/.test(file));
     const words = [`/${"work"}/`, `registry.${"npmjs"}`, `/${"root"}/`, `deb.${"debian"}`];
@@ -157,4 +179,48 @@ describe("the repository", () => {
     });
     expect(wrong).toEqual([]);
   });
+
+  test("has documents whose links are alive", () => {
+    const dead: string[] = [];
+    for (const file of documents()) {
+      for (const [, target] of readFileSync(file, "utf8").matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)) {
+        if (/^https?:/.test(target as string)) continue;
+        if (!existsSync(resolve(dirname(file), target as string))) dead.push(`${relative(ROOT, file)}: ${target}`);
+      }
+    }
+    expect(dead).toEqual([]);
+  });
+
+  test("documents every environment variable", () => {
+    const config = readFileSync(join(SRC, "config.ts"), "utf8");
+    const names = new Set(
+      [...config.matchAll(/"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)"/g)].map((match) => match[1] as string),
+    );
+    const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+    expect([...names].filter((name) => !readme.includes(`\`${name}\``))).toEqual([]);
+  });
+
+  test("has a README of at most 150 lines, and a page for each room", () => {
+    expect(readFileSync(join(ROOT, "README.md"), "utf8").trimEnd().split("\n").length).toBeLessThanOrEqual(150);
+    const rooms = readdirSync(SRC, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(rooms.filter(({ name }) => !existsSync(join(SRC, name, "README.md"))).map(({ name }) => name)).toEqual([]);
+  });
+
+  test("describes walks through functions that exist", () => {
+    const missing: string[] = [];
+    for (const file of documents()) {
+      for (const [, path, name] of readFileSync(file, "utf8").matchAll(/`([\w/-]+\.ts):([#\w]+)`/g)) {
+        const source = join(SRC, path as string);
+        const text = existsSync(source) ? readFileSync(source, "utf8") : "";
+        if (!new RegExp(`(?<![\\w#])${name}\\b`).test(text)) missing.push(`${path}:${name}`);
+      }
+    }
+    expect(missing).toEqual([]);
+  });
 });
+
+/** The Markdown files of the repository. */
+function documents(): string[] {
+  const listed = Bun.spawnSync(["git", "ls-files", "*.md"], { cwd: ROOT }).stdout.toString().split("\n");
+  return listed.filter((file) => file !== "").map((file) => join(ROOT, file));
+}

@@ -41,6 +41,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** Entry points: started as a process or as a worker. */
 const ENTRIES = [
   "main.ts",
+  "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",
   "metadata/media/preview-process.ts",
@@ -53,23 +54,12 @@ function filesBelow(folder: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-interface Import {
-  readonly target: string;
-  readonly typeOnly: boolean;
-}
-
-function importsOf(file: string): Import[] {
+/** The files that a file imports, as types or values, or starts as a worker or process. */
+function importsOf(file: string): string[] {
   const text = readFileSync(file, "utf8");
-  const found: Import[] = [];
-  for (const match of text.matchAll(/^(import|export)\s+(type\s+)?([^;]*?)\s*from\s+"(\.[^"]+)"/gms)) {
-    const named = match[3] ?? "";
-    const typeOnly = match[2] !== undefined || /^\{\s*(?:type [^,}]+,?\s*)+\}$/s.test(named);
-    found.push({ target: resolve(dirname(file), match[4] as string), typeOnly });
-  }
-  for (const match of text.matchAll(/new URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g)) {
-    found.push({ target: resolve(dirname(file), match[1] as string), typeOnly: false });
-  }
-  return found;
+  const imports = text.matchAll(/^(?:import|export)\s[^;]*?\sfrom\s+"(\.[^"]+)"/gms);
+  const workers = text.matchAll(/new URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g);
+  return [...imports, ...workers].map((match) => resolve(dirname(file), match[1] as string));
 }
 
 const sources = filesBelow(SRC).filter((file) => file.endsWith(".ts"));
@@ -77,7 +67,7 @@ const partOf = (file: string): string => relative(SRC, file).split("/")[0] as st
 
 const importers = new Map<string, Set<string>>();
 for (const file of sources) {
-  for (const { target } of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
+  for (const target of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
 }
 
 /** Lines from which on a file may have a single importer beside it. */
@@ -90,7 +80,7 @@ describe("the sources", () => {
       const part = partOf(file);
       const allowed = MAY_IMPORT[part];
       if (allowed === undefined) wrong.push(`${relative(ROOT, file)}: a part without a rule`);
-      for (const { target } of importsOf(file)) {
+      for (const target of importsOf(file)) {
         const to = partOf(target);
         if (to !== part && allowed?.includes(to) !== true) wrong.push(`${relative(ROOT, file)} imports from ${to}`);
       }
@@ -107,7 +97,7 @@ describe("the sources", () => {
         return;
       }
       if (done.has(file)) return;
-      for (const { target } of importsOf(file)) visit(target, [...path, file]);
+      for (const target of importsOf(file)) visit(target, [...path, file]);
       done.add(file);
     };
     for (const file of sources) visit(file, []);

@@ -7,7 +7,7 @@ import { mix } from "../core/hash-seed.ts";
 import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./owners.ts";
-import { Bitmap, type StateCodec, WordTable } from "./tables.ts";
+import { RowMarks, type StateCodec, WordTable } from "./tables.ts";
 import { PAUSED, type Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
@@ -20,7 +20,7 @@ const hashPair = (seed: number, slot: number, owner: number): number => {
 export class BalanceHistory {
   readonly #lists: EntryLists;
   /** Marks the transfers that created a holding. */
-  readonly #bringers = new Bitmap();
+  readonly #bringers = new RowMarks();
   /** By (slot, owner): the newest entry of the holding's list. */
   readonly #index = new HashIndex();
   /** Number of single-owner facts the collection had, as (first transfer it applies to, number). */

@@ -10,7 +10,7 @@ import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
 import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";
 import { HashIndex } from "../../src/ledger/hash-index.ts";
 import { LateMints } from "../../src/ledger/owners.ts";
-import { Bitmap, CHUNK_ROWS, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
+import { CHUNK_ROWS, RowMarks, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
 import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/token-slots.ts";
 import { addressBytes } from "./model.ts";
 
@@ -278,7 +278,7 @@ describe("a column of amounts", () => {
 
 describe("marks", () => {
   test("finds the next mark over any distance, also after rows were removed", () => {
-    const marks = new Bitmap();
+    const marks = new RowMarks();
     const marked = new Set([0, 31, 32, 63, 200, 1_000, 1_023]);
     for (let row = 0; row < 1_024; row++) marks.push(marked.has(row));
     const walk = () => {

@@ -15,8 +15,8 @@ import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../ev
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
+import { type Change, type Followed, FollowedStreams } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
-import { type Change, type Followed, FollowedStreams } from "./followed-streams.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omitted-logs.ts";
 

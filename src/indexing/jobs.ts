@@ -19,10 +19,10 @@ import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import type { Endpoint, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
+import { JobStream } from "./collection-streams.ts";
 import type { CollectionFlags } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { identify } from "./identify.ts";
-import { StreamWriter } from "./stream-writer.ts";
 
 /** Collections in parallel per chain: one large backfill must not delay small ones. */
 const PARALLEL = 4;
@@ -206,7 +206,7 @@ export class IndexingJobs {
     if (parsed.kind !== "nft") return undefined;
     const { address } = parsed;
     const head = await log.head(stream);
-    const writer = new StreamWriter(log, head);
+    const writer = new JobStream(log, head);
     const stall = new StallWatch(clock, (ms) => this.#stalled(writer, address, ms));
     const moved = () => stall.progressed();
     try {
@@ -237,7 +237,7 @@ export class IndexingJobs {
   }
 
   /** Reports the step of a job without progress: in the process's log, and to subscribers through the event log. */
-  #stalled(writer: StreamWriter, address: Address, ms: number): void {
+  #stalled(writer: JobStream, address: Address, ms: number): void {
     const { chain, logger, reader } = this.#options;
     const { state } = writer;
     const doing = state.status === "requested" ? "identifying the contract" : `reading from block ${nextBlock(state)}`;
@@ -257,7 +257,7 @@ export class IndexingJobs {
    * the final block if the history must be read up to it.
    */
   async #identify(
-    writer: StreamWriter,
+    writer: JobStream,
     address: Address,
     lane: Lane,
     signal: AbortSignal,
@@ -296,13 +296,13 @@ export class IndexingJobs {
    * Registers the collection with the follower, which reads on while the last append of the history is still running.
    * @param seen the newest block known since the request; without it the follower polls first
    */
-  #handOver(writer: StreamWriter, address: Address, seen?: number): void {
+  #handOver(writer: JobStream, address: Address, seen?: number): void {
     this.#options.collections.offerPending(address, writer.state, writer.settled());
     this.#options.follower.readied(seen);
   }
 
   async #backfill(
-    writer: StreamWriter,
+    writer: JobStream,
     address: Address,
     final: FinalBlock,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },

@@ -18,7 +18,7 @@ import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../rpc/port.ts";
-import type { Followed, FollowedStreams } from "./followed-streams.ts";
+import type { Followed, FollowedStreams } from "./collection-streams.ts";
 
 // Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
 // requests only the headers that are missing here.

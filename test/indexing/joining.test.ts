@@ -7,7 +7,7 @@ import { AppError } from "../../src/core/errors.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type BlockRef, chainStream, nftStream } from "../../src/events/types.ts";
-import { type Followed, FollowedStreams } from "../../src/indexing/followed-streams.ts";
+import { type Followed, FollowedStreams } from "../../src/indexing/collection-streams.ts";
 import { JoiningCollections } from "../../src/indexing/joining.ts";
 import type { StreamHead } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";

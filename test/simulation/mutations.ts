@@ -47,7 +47,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "let a follower write after it lost its lease in a pause",
-    file: "src/indexing/followed-streams.ts",
+    file: "src/indexing/collection-streams.ts",
     find: "return { stream: this.chainStream, version: this.chainVersion };",
     replace: "return undefined as never;",
   },

@@ -1,6 +1,6 @@
 /**
- * Writes the streams of a chain's collections for the follower. Each append expects the stream's version, and is
- * guarded by the chain stream's version: it fails once another process has taken the chain over.
+ * Writes the streams of a chain's collections, for the follower and for jobs. Each append expects the stream's version.
+ * The follower's appends are also guarded by the chain stream's version: they fail once another process has taken over.
  */
 import type { FollowedChain, IndexingObserver } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
@@ -14,7 +14,7 @@ import {
   type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
-import type { Append, EventLog } from "../log/event-log.ts";
+import type { Append, EventLog, StreamHead } from "../log/event-log.ts";
 import { isConflict } from "../log/stream-writer.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
@@ -144,4 +144,58 @@ export class FollowedStreams {
 function throwInterrupted(error: unknown): never {
   if (error instanceof ConcurrencyError) throw error;
   throw new AppError("writing a collection was interrupted", { code: "write_interrupted", cause: error });
+}
+
+/** The stream of a collection, as its job writes it: one append at a time, in the background, while the job reads on. */
+export class JobStream {
+  readonly #log: EventLog;
+  readonly #stream: StreamName;
+  #version: number;
+  #state: IndexState;
+  #appended: Promise<StreamHead>;
+  /** True if no append is running. */
+  isIdle = true;
+
+  constructor(log: EventLog, head: StreamHead) {
+    this.#log = log;
+    this.#stream = head.stream;
+    this.#version = head.version;
+    this.#state = fromHeadline(head.headline);
+    this.#appended = Promise.resolve(head);
+  }
+
+  /** The state after the running append. If the append fails, the state before it. */
+  get state(): IndexState {
+    return this.#state;
+  }
+
+  /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
+  append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
+    const before = this.#state;
+    this.#state = { ...before, ...change };
+    this.isIdle = false;
+    this.#appended = this.#write(events, before, onAppended).finally(() => {
+      this.isIdle = true;
+    });
+    // `settled` reports the error. Without this handler it would be unhandled until then.
+    this.#appended.catch(() => undefined);
+  }
+
+  async #write(events: readonly NftEvent[], before: IndexState, onAppended?: () => void): Promise<StreamHead> {
+    const stream = this.#stream;
+    const headline = toHeadline(this.#state);
+    try {
+      this.#version = await this.#log.append({ stream, events, expectedVersion: this.#version, headline });
+    } catch (error) {
+      this.#state = before;
+      throw error;
+    }
+    onAppended?.();
+    return { stream, version: this.#version, headline };
+  }
+
+  /** Resolves with the stream's head after the running append. @throws the append's error */
+  settled(): Promise<StreamHead> {
+    return this.#appended;
+  }
 }

@@ -1,11 +1,11 @@
 /**
- * Composition root: the one file that knows how the parts connect.
+ * Composition root: the one file that knows how the rooms connect.
  *
- *   request ─► http/app ─► nfts/pages ◄─ nfts/projections ◄─ log ◄─ indexer/jobs ◄─ rpc ◄─ endpoints
- *                  │                          │                ▲          │ joins
- *                  │                          └─► push/channel └── indexer/follower (one a chain)
- *                  ├──────► prices/service ◄── rpc, log, the follower's blocks
- *                  └──────► metadata/service ◄── rpc, log, the hosts that token URIs name
+ *   request ─► http/app ─► listings/plan ◄─ collections/hot-collections ◄─ log ◄─ indexing/jobs ◄─ rpc ◄─ endpoints
+ *                  │                                 │                     ▲          │ joins
+ *                  │                                 └─► push/channel      └── chain/follower (one per chain)
+ *                  ├──────► prices/price-service ◄── rpc, log, the follower's blocks
+ *                  └──────► metadata/metadata ◄── rpc, log, the hosts of token URIs
  *
  * `chain-runtime.ts` wires what belongs to one chain. A chain's follower and jobs run in the process that holds their
  * leases. Every process folds the log and serves.

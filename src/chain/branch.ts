@@ -1,4 +1,7 @@
-/** Checks that blocks, logs and headers from a node lie on the followed branch. Pure. */
+/**
+ * Checks that blocks, logs and headers from a node lie on the followed branch, and finds the common ancestor of a fork.
+ * Reads headers only; the follower decides the consequences.
+ */
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";

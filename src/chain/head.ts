@@ -1,7 +1,6 @@
 /**
- * Finds the newest block to follow, and the time of the next poll. Asks one endpoint. If its head is not above the
- * followed head although blocks are due, it may be behind: then asks all endpoints and benches those that are behind.
- * Else the quickest endpoint, once stuck, would be asked for ever.
+ * The head of the chain: when to poll for it, and which block to believe. Asks one endpoint, and all of them if that one
+ * may be behind.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";

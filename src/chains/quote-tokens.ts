@@ -170,7 +170,7 @@ export const CONNECTORS: Readonly<Partial<Record<ChainName, readonly ConnectorRo
   ],
 };
 
-// The tokens that may be the quote side of a pool, by chain. Their data is in `chains.ts` and `connectors.ts`.
+// The tokens that may be the quote side of a pool, by chain.
 
 const BY_CHAIN = new Map<ChainName, readonly ChainToken[]>(
   Object.entries(CONNECTORS).map(([chain, rows]) => [

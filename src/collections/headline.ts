@@ -1,6 +1,6 @@
 /**
- * The headline of an NFT stream: the state that a worker needs to go on. Derived from the stream's events and kept on
- * its row, so that a start with thousands of collections reads one row per collection and replays no events.
+ * The headline of an NFT stream: the facts a worker needs to continue, derived from the stream's events and stored on its
+ * row. Also the events that request indexing, and the schedule after a failure.
  */
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";

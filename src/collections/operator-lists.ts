@@ -1,7 +1,6 @@
 /**
- * Reads the operator's lists from their files, and re-reads changed files. An unusable file stops the start; later it
- * causes one warning, and the previous list stays in force. Does not apply the lists: `CollectionFlags` sets the flags,
- * and names are looked up when a page is written.
+ * The operator's lists: spam, verified collections, and names for contracts without one. Parses them, reads their files,
+ * and reads them again when they change. A file that can't be used stops the start.
  */
 import { readFile, stat } from "node:fs/promises";
 import { CHAINS, parseChain } from "../chains/chains.ts";

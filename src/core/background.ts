@@ -1,4 +1,6 @@
-/** Keeps background work from delaying requests: lowers the priority of threads, and yields this thread's turns. */
+/**
+ * Keeps background work from delaying requests: thread priorities, yielding to the event loop, and a semaphore.
+ */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 

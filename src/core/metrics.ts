@@ -2,8 +2,8 @@
 import { Counter, Gauge, Histogram, type Metric, type MetricValueWithName, Registry } from "prom-client";
 
 // A histogram of durations for a path that runs a hundred thousand times per second. prom-client checks each label and
-// walks all buckets per observation, which costs more than many an answer. This counts in plain arrays; the registry
-// reads it like any other metric.
+// walks all buckets per observation, which costs more than many answers do. This one counts in plain arrays; the
+// registry reads it like any other metric.
 
 interface Series {
   readonly labels: { readonly route: string; readonly status: string };

@@ -1,6 +1,6 @@
 /**
- * The one retry loop. Reads one flag (`retryable`), waits with exponential backoff and jitter, and reports each failed
- * attempt to its caller for metrics and logs.
+ * The one retry loop, with exponential backoff and jitter, and waiting with a timeout. The loop reads one flag of an
+ * error, `retryable`.
  */
 import type { Clock } from "./clock.ts";
 import { isRetryable } from "./errors.ts";

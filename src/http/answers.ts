@@ -1,7 +1,6 @@
 /**
- * The response cache: bytes, headers and compressed forms by raw path and query, valid while the same request gets the
- * same response. A cache hit costs a lookup and a `Response`: no parsing, routing, validation or serialising. In: a
- * route's response with a check that it is still current. Out: a response on the wire.
+ * HTTP responses: the target of a request, JSON and errors, and the cache of finished responses by raw path and query. A
+ * cached response is given again while the versions that it was made of stand.
  */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";

@@ -1,7 +1,6 @@
 /**
- * The rules behind `possible_spam` and `verified_collection`. Pure functions; each rule has an id that the event log
- * stores. In: name and symbol of a contract, the result of the airdrop check, and the operator's lists. Out: the flags
- * and the rules that matched. Without a rule no flag is set.
+ * Spam and verification flags: the rules (pure, each with an id that the event log stores), the shape of an airdrop, and
+ * the `FlagsChanged` events for the stream's current writer, so that no two processes write them.
  */
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";
@@ -173,7 +172,7 @@ export function judge({ chainId, address, wordRule, shapeRule }: FlagFacts, list
 
 // Spam and verification flags of one chain's collections, as facts of their streams. In: the rules and the operator's
 // lists. Out: `FlagsChanged` events for the stream's current writer (the indexing job, later the follower), so that no
-// two processes write them. The rules themselves are in `nfts/flags`.
+// two processes write them.
 
 /** The history's shape is judged again after this many transfers, and after a tenth of the previous count. */
 const RESHAPE_AFTER = 100;

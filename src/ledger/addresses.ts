@@ -6,8 +6,8 @@ import type { ByteWriter } from "../core/byte-text.ts";
 import { HashIndex, homeIn } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type StateCodec, WordTable } from "./tables.ts";
 
-// Hashes addresses and finds them in a collection's address table. A file of its own because nearly every transfer of a
-// replay brings two addresses to look up: no closures, no objects, signed words only.
+// Hashes addresses and finds them. Nearly every transfer of a replay looks up two addresses: no closures, no objects,
+// signed words only.
 
 type Words = Int32Array;
 

@@ -1,10 +1,6 @@
 /**
- * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
- * two lists, its sender's and its receiver's. Each list links back through all transfers of that holding. The balance
- * after an entry is the sum of the amounts on the way back; where the way is long, an entry stores its balance.
- *
- * A holding is a pair (slot, owner), identified by the transfer that created it. Entry 2t belongs to the sender of
- * transfer t, entry 2t + 1 to the receiver.
+ * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in two
+ * lists, its sender's and its receiver's. Also amounts, which are numbers up to 2^53 and bigints above.
  */
 import {
   CHUNK_BITS,

@@ -1,6 +1,6 @@
 /**
- * Finds the slots of a whole batch of transfers before its fold. A file of its own, in passes, because a token look-up
- * mostly waits for memory: independent reads overlap, dependent reads of one transfer after the other do not.
+ * The fast path of a batch of transfers: finds the slots of all its tokens, then folds the plain transfers. Works in
+ * passes, because a look-up mostly waits for memory and independent reads overlap.
  */
 import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
@@ -120,9 +120,8 @@ function touch(links: readonly Int32Array[], slots: Int32Array): void {
 }
 
 // The fast path of the fold: a mint of a new id, or a transfer of a single-owner token by its owner. Nearly all
-// transfers are plain. A file of its own because a replay of millions of transfers is this loop: it uses numbers and
-// typed arrays only, and no call for a token whose id came in order. The ledger folds burns, anomalies and everything
-// else.
+// transfers are plain, and a replay of millions of transfers is this loop: it uses numbers and typed arrays only, and
+// no call for a token whose id came in order. The ledger folds burns, anomalies and everything else.
 
 interface PlainParts {
   readonly tokens: TokenTable;

@@ -1,6 +1,6 @@
 /**
  * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
- * its token, so the owner at a block is found by a walk back from the tail. See `trails.ts` for long walks.
+ * its token, so the owner at a block is found by walking back. Also each token's current state, and late first mints.
  */
 import { CHUNK_BITS, CHUNK_MASK, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { PAUSED, STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";

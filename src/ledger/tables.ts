@@ -1,16 +1,13 @@
 /**
- * Rows of a few 32-bit words, in chunks of a fixed number of rows. Growth copies at most one chunk, slack is less than
- * one chunk, and a row costs one cache miss because its words are adjacent. Hot loops read `chunks` directly; other
- * code uses `get` and `set`. Words are signed, because the engine makes an unsigned one above 2^31 a double, and each
- * bit operation on a double costs a call.
+ * Tables of a few 32-bit words per row, in chunks of a fixed number of rows: growth copies at most one chunk, slack is less
+ * than one chunk, and a row costs one cache miss. Also bitmaps over rows, and the codec that saves and restores a ledger.
  */
 import { InvariantError } from "../core/errors.ts";
 
 // Saves a ledger as arrays and facts, and restores it. Each part of the ledger has one method that passes all its state
-// to a keeper, in a fixed order. `Writer` records what it gets; `Reader` returns the recorded value in its place. One
-// method serves both directions, so both miss the same state if it is incomplete, and a test of one tests both.
-// Word tables are passed as they are. Other structures are converted to word tables and back, in slices; their method
-// is the generator `keeping`.
+// to a codec, in a fixed order. `StateWriter` records the values; `StateReader` returns the recorded ones. One method
+// serves both directions, so a test of one tests both. Word tables are passed as they are. Other structures are
+// converted to word tables and back, in slices, by their generator `coding`.
 
 export interface StateCodec {
   /**

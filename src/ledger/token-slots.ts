@@ -1,7 +1,6 @@
 /**
- * The tokens of a collection: one slot per (kind, id) that has a history of its own. Ids that fit 64 bits cost 8 bytes;
- * larger ones are in a side table. Slots of ids that came in order are computed (see `runs.ts`); a hash index has the
- * rest.
+ * The tokens of a collection: one slot per (kind, id) with a history of its own. Ids that fit 64 bits cost 8 bytes; larger
+ * ones are in a side table. Consecutive ids are found by arithmetic, all others by a hash index.
  */
 import { mix } from "../core/hash-seed.ts";
 import type { TransferKind, WordColumn } from "../events/columns.ts";
@@ -112,8 +111,7 @@ function isAfter(run: Run, kind: number, low: number, high: number): boolean {
   return run.high === high ? run.low > low : run.high > high;
 }
 
-// Hashes token ids and finds them in a collection's tables. A file of its own because every transfer calls it: no
-// closures, no objects, signed words only.
+// Hashes token ids and finds them. Every transfer calls it: no closures, no objects, signed words only.
 
 /** The tables of a `TokenTable` that are searched. */
 interface Stored {

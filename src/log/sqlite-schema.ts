@@ -1,6 +1,6 @@
 /**
- * The SQLite schema as numbered migrations. A released one never changes. `streams.seq` rises with each append, so that
- * finding the streams that grew is one range scan of its index.
+ * The SQLite schema as numbered migrations, and the reading of pages. A released migration never changes. `streams.seq`
+ * rises with each append, so that finding the streams that grew is one range scan of its index.
  */
 import type { Database } from "bun:sqlite";
 import type { Recorded, StreamName } from "../events/types.ts";

@@ -1,6 +1,6 @@
 /**
- * A throttle per key: runs the first call at once, then at most one per interval, and always the last one. Calls in
- * between are dropped.
+ * Paces messages: a throttle per key, which always runs the last call, and broadcasts in slices per event-loop turn, so
+ * that ten thousand subscribers don't delay HTTP requests.
  */
 import type { Clock } from "../core/clock.ts";
 

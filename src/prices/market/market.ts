@@ -1,7 +1,6 @@
 /**
- * One block of a chain's market as a value: the relevant pools with their states, and the decimals of their tokens.
- * `dollar.ts` and `ranking.ts` are pure functions of it. A price is therefore the same whether the states came from the
- * node, from the followed log or from history.
+ * One block of a chain's market as a value: the relevant pools with their states, and the decimals of their tokens. Also
+ * the chain's dollar at that block: the trusted stablecoins, and the native coin's price. Pure.
  */
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address, Hash } from "../../core/hex.ts";

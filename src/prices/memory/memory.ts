@@ -1,7 +1,6 @@
 /**
- * Builds and updates books from the log: tokens that another process priced, or this one before a restart. A pool
- * counts as followed only while its stream's headline says so. Only pools with a reference token count, since logs of
- * earlier releases hold other pools as well.
+ * Books and the log: records reads of the node, builds books from streams, and keeps them current with the events of other
+ * processes. A pool counts as followed only while its stream's headline says so.
  */
 import type { Chain } from "../../chains/chains.ts";
 import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";

@@ -1,7 +1,6 @@
 /**
- * Finds the last block at or before a moment by interpolation search over header timestamps. Block times are irregular,
- * so each round asks for a few headers around the guess and for the middle one, which at least halves the rest.
- * Answers about final blocks never expire (bounded LRU cache), and their headers narrow the next search.
+ * Figures of a price that need a past block: the block at a moment, the change over 24 hours, and the 30-minute average.
+ * Work at past blocks goes through a bounded queue, because without archive state it searches logs for minutes.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";

@@ -3,7 +3,8 @@
  * development chain was rolled back below its final block, or restarted from genesis, and following halts. Stop every
  * service on the log first: the script refuses while one follows the chain. Other chains and keys stay.
  *
- * bun scripts/forget-chain.ts <chain> [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
+ * bun scripts/forget-chain.ts <chain> [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else
+ * sqlite://./data/events.db)
  */
 import { Database } from "bun:sqlite";
 import { randomUUID } from "node:crypto";

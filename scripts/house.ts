@@ -1,6 +1,6 @@
 /**
- * Measures the sources: files, lines, comment lines, exported names, names exported twice, import circles (of values and
- * of types), the longest function and the files that one other file imports. Prints a table.
+ * Measures the sources: files, lines, comment lines, exported names, names exported twice, import circles (of values
+ * and of types), the longest function and the files that one other file imports. Prints a table.
  *
  * bun scripts/house.ts [--source <checkout>] [--files]
  */

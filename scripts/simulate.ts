@@ -1,7 +1,8 @@
 /**
  * Runs the simulation until it breaks. `--seeds N [--from S] [--jobs J]`: N worlds, spread over J processes; prints how
- * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays it.
- * `--seed S` runs one, `--list S,S,…` some. `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
+ * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays
+ * it. `--seed S` runs one, `--list S,S,…` some. `--mutate` breaks the real code in named ways, each of which 500 seeds
+ * at most must find.
  */
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";

@@ -1,9 +1,9 @@
 /**
  * Hours of everybody's use in some minutes, to see what grows: a chain with ten blocks a second, which forks every 40,
- * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that come,
- * subscribe and go. Several replicas share a log in PostgreSQL; one has its own in SQLite. Prints what was done and what
- * the services take. Exits with 1 on any answer that is a service's fault (5xx), when they do not agree in the end on who
- * owns what, or do not end well.
+ * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that
+ * come, subscribe and go. Several replicas share a log in PostgreSQL; one has its own in SQLite. Prints what was done
+ * and what the services take. Exits with 1 on any answer that is a service's fault (5xx), when they do not agree in the
+ * end on who owns what, or do not end well.
  *
  * bun scripts/soak.ts [--minutes 5] [--replicas 1] [--only blocks,pages,strangers,prices,past,unpriced,sockets]
  */

@@ -1,8 +1,9 @@
 /**
  * Walks an event log and proves it: every checksum, every version, every fold and its invariants, the headline that a
- * collection's stream is taken up by, and the blobs that metadata names. Prints a line for each stream with a hash of all its records (two copies of a log can be compared by it) and, for a collection, one of its
- * listing (two services that indexed it apart can be compared by that). Exits with 1 when anything is wrong; damage in
- * one stream does not hide the others.
+ * collection's stream is taken up by, and the blobs that metadata names. Prints a line for each stream with a hash of
+ * all its records (two copies of a log can be compared by it) and, for a collection, one of its listing (two services
+ * that indexed it apart can be compared by that). Exits with 1 when anything is wrong; damage in one stream does not
+ * hide the others.
  *
  * bun scripts/verify.ts [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
  */
@@ -133,8 +134,8 @@ async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: U
 }
 
 /**
- * Every (id, owner) with its amount and blocks, in the listing's order. Of an id range that is longer than a page the range,
- * and what became of the ids that moved: one event may stand for more ids than anybody can walk.
+ * Every (id, owner) with its amount and blocks, in the listing's order. Of an id range that is longer than a page the
+ * range, and what became of the ids that moved: one event may stand for more ids than anybody can walk.
  */
 function listingHash({ ledger, end }: Collection): string {
   if (end === undefined) return "none";
@@ -160,7 +161,9 @@ function listingHash({ ledger, end }: Collection): string {
 
 const isLong = (range: { readonly count: number } | undefined): boolean => range !== undefined && range.count > PAGE;
 
-/** The long range that an entry stands in a listing by, or -1. With holders that is only who the range was minted to. */
+/**
+ * The long range that an entry stands in a listing by, or -1. With holders that is only who the range was minted to.
+ */
 function longRangeOf({ rows }: Ledger, { kind, id, owner }: Entry, holders: boolean): number {
   const range = kind === TransferKind.erc721 ? rows.rangeOf(BigInt(id)) : -1;
   return isLong(rows.ranges[range]) && (!holders || rows.ranges[range]?.to === owner) ? range : -1;

@@ -1,6 +1,7 @@
 /**
  * The environment as one frozen, validated value. Reports all bad variables at once, by name and with the allowed
- * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its arithmetic.
+ * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its
+ * arithmetic.
  */
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";

@@ -1,7 +1,7 @@
 /**
  * The least that could answer in the service's place: a bare `Bun.serve` that checks the key as the service does (its
- * SHA-256 in constant time) and sends ready bytes. In: the path of a file with `BareAnswer` as JSON, and the environment's
- * KEY. Out: its port on standard output.
+ * SHA-256 in constant time) and sends ready bytes. In: the path of a file with `BareAnswer` as JSON, and the
+ * environment's KEY. Out: its port on standard output.
  */
 import { timingSafeEqual } from "node:crypto";
 

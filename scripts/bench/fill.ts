@@ -1,6 +1,6 @@
 /**
- * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens, one
- * in fifty of them burned on the way. For benches of what is read back.
+ * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens,
+ * one in fifty of them burned on the way. For benches of what is read back.
  */
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -102,7 +102,9 @@ function addressesOf(people: ReadonlyMap<number, number>): Uint8Array {
   return addresses;
 }
 
-/** Appends the history range by range, as a backfill does; resolves with the ms of that, without making up the events. */
+/**
+ * Appends the history range by range, as a backfill does; resolves with the ms of that, without making up the events.
+ */
 export async function fill(log: EventLog, options: FillOptions): Promise<number> {
   const stream = nftStream(options.chainId, options.address);
   let version = 0;
@@ -156,7 +158,9 @@ export async function fillMany(log: EventLog, count: number, options: Omit<FillO
   }
 }
 
-/** The word of a metadata worker that has done all there was to do when the collection's stream stood at `collection`. */
+/**
+ * The word of a metadata worker that has done all there was to do when the collection's stream stood at `collection`.
+ */
 function settledAppend(chainId: number, address: Address, collection: number): Append {
   return {
     stream: metadataStream(chainId, address),

@@ -1,7 +1,7 @@
 /**
- * What resolving metadata costs those who list: 10,000 tokens on 200 hosts, a fifth of the hosts dead (half of them refuse,
- * half accept and stay silent), resolve while pages of another collection and of their own are read. Prints latencies
- * beside those of the same service at rest, in the same run.
+ * What resolving metadata costs those who list: 10,000 tokens on 200 hosts, a fifth of the hosts dead (half of them
+ * refuse, half accept and stay silent), resolve while pages of another collection and of their own are read. Prints
+ * latencies beside those of the same service at rest, in the same run.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * What a price of a token nobody asked about costs: time and sequential round trips, 50 ms from the node. Prints a table.
- * What a known one costs is a row of `bun run bench`.
+ * What a price of a token nobody asked about costs: time and sequential round trips, 50 ms from the node. Prints a
+ * table. What a known one costs is a row of `bun run bench`.
  */
 import { pricesOf } from "../../test/prices/support/anvil.ts";
 import { latentProxy } from "../../test/support/latency.ts";

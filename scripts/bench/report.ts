@@ -1,6 +1,6 @@
 /**
- * The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost; of a quick
- * or a full run to a folder of its own in there.
+ * The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost; of a
+ * quick or a full run to a folder of its own in there.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -7,7 +7,9 @@ export interface Row {
   /** What the floor came to, and the service, in words with a unit. */
   readonly floor: string;
   readonly ours: string;
-  /** The service as a part of the floor, 1 where both are equal, more where it is the better; undefined without a floor. */
+  /**
+   * The service as a part of the floor, 1 where both are equal, more where it is the better; undefined without a floor.
+   */
   readonly ratio: number | undefined;
   /** What has to be reached, in words. */
   readonly reach: string;

@@ -1,6 +1,6 @@
 /**
- * A service as it is after its first hour: what reads, keeps and serves histories has run before. The engine compiles what
- * runs often, and a fresh process is measured to be half as fast as it stays.
+ * A service as it is after its first hour: what reads, keeps and serves histories has run before. The engine compiles
+ * what runs often, and a fresh process is measured to be half as fast as it stays.
  */
 import type { CollectionOptions } from "./chain/options.ts";
 import { type BenchService, startBenchService, untilIndexed } from "./service.ts";

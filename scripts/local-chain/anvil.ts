@@ -39,7 +39,9 @@ export interface Anvil {
   stop(): Promise<void>;
 }
 
-/** Gas for each transaction: a twentieth of a block, so twenty always fit whatever they use, and far more usually do. */
+/**
+ * Gas for each transaction: a twentieth of a block, so twenty always fit whatever they use, and far more usually do.
+ */
 export const TRANSACTION_GAS = 500_000_000;
 
 /** The node refused a call. */
@@ -129,9 +131,9 @@ export interface ReplacementTransaction {
 
 /**
  * Replaces the last `depth` blocks by as many others, so that the height stays. Anvil drops the transactions of the
- * replaced blocks for good (state and nonces roll back, nothing returns to the pool); the new blocks hold `replacements`
- * and nothing else. The new blocks get another fee recipient, because anvil rebuilds an empty block with the same time
- * to the very same hash, which would be no reorg at all.
+ * replaced blocks for good (state and nonces roll back, nothing returns to the pool); the new blocks hold
+ * `replacements` and nothing else. The new blocks get another fee recipient, because anvil rebuilds an empty block with
+ * the same time to the very same hash, which would be no reorg at all.
  */
 export async function reorg(
   anvil: Anvil,
@@ -192,7 +194,8 @@ function anvilArguments(chainId: number, options: AnvilOptions): string[] {
 }
 
 /**
- * The platform package's own binary. The `anvil` of `.bin` is a wrapper script: killing it would leave the node running.
+ * The platform package's own binary. The `anvil` of `.bin` is a wrapper script: killing it would leave the node
+ * running.
  */
 function anvilBinary(): string {
   const arch = process.arch === "x64" ? "amd64" : process.arch;

@@ -108,7 +108,9 @@ function collect(output: CompilerOutput, members: readonly string[], artifacts: 
   }
 }
 
-/** The standard JSON input of some of our files, with everything they import, so that the input alone is the cache key. */
+/**
+ * The standard JSON input of some of our files, with everything they import, so that the input alone is the cache key.
+ */
 async function compilerInput(files: readonly string[], evmVersion: string) {
   const sources: Record<string, { content: string }> = {};
   const pending = files.map((file) => `${CONTRACTS}/${file}`);

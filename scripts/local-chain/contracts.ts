@@ -1,6 +1,7 @@
 /**
- * Deploys contracts on a local chain, sends transactions to them and reads from them, through anvil's unlocked accounts.
- * In: an artifact of compile.ts or of a package. Out: an address and an ethers `Contract` that reads over the same node.
+ * Deploys contracts on a local chain, sends transactions to them and reads from them, through anvil's unlocked
+ * accounts. In: an artifact of compile.ts or of a package. Out: an address and an ethers `Contract` that reads over the
+ * same node.
  */
 import { Contract, type ContractRunner, Interface, type InterfaceAbi, type TransactionRequest } from "ethers";
 import { type Anvil, AnvilError, quantity, TRANSACTION_GAS } from "./anvil.ts";

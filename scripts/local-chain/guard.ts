@@ -17,8 +17,8 @@ interface GuardOptions {
   removeAfterwards?: string;
 }
 
-// The guard ignores the signals that a terminal sends to the whole process group: it has to outlive us. It waits only so
-// long for the guarded process to vanish, since a dead one whose parent is gone may stay in the table unreaped.
+// The guard ignores the signals that a terminal sends to the whole process group: it has to outlive us. It waits only
+// so long for the guarded process to vanish, since a dead one whose parent is gone may stay in the table unreaped.
 const SCRIPT = `trap '' INT TERM HUP
 read _
 kill -"$2" "$1" 2>/dev/null

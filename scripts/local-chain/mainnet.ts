@@ -1,7 +1,7 @@
 /**
- * Makes a local chain with id 1 look like Ethereum mainnet where it matters to prices: the well-known tokens, Multicall3
- * and the factories of the exchanges, as real bytecode at their real addresses. Out: `MAINNET`, the addresses, and
- * `placeMainnet`. Pools are made by pools.ts.
+ * Makes a local chain with id 1 look like Ethereum mainnet where it matters to prices: the well-known tokens,
+ * Multicall3 and the factories of the exchanges, as real bytecode at their real addresses. Out: `MAINNET`, the
+ * addresses, and `placeMainnet`. Pools are made by pools.ts.
  */
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import weth9 from "@uniswap/v2-periphery/build/WETH9.json";

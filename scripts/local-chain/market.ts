@@ -37,8 +37,8 @@ const USD_PER_ETHER = 3_000n;
 const DEMO_PER_ETHER = 1_500n; // so DEMO starts at two dollars
 
 /**
- * Makes the pools and swaps every two hours, starting at the chain's latest timestamp and moving it on by `hours`. To end
- * in the present, start the chain with a `genesisTimestamp` that lies as far back. Takes two to three seconds.
+ * Makes the pools and swaps every two hours, starting at the chain's latest timestamp and moving it on by `hours`. To
+ * end in the present, start the chain with a `genesisTimestamp` that lies as far back. Takes two to three seconds.
  */
 export async function seedMarket(anvil: Anvil, { seed = 1, hours = 27 }: MarketOptions = {}): Promise<Market> {
   const demo = await deploy(anvil, await contractArtifact("TestToken"), ["Demo Token", "DEMO", 18]);

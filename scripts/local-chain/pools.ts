@@ -1,6 +1,6 @@
 /**
- * Makes and uses pools of Uniswap v2 (and its forks) and v3 on a chain prepared by `placeMainnet`. Tokens are minted, or
- * wrapped, as needed. Everything resolves once mined. All amounts are raw integers of the token's smallest unit.
+ * Makes and uses pools of Uniswap v2 (and its forks) and v3 on a chain prepared by `placeMainnet`. Tokens are minted,
+ * or wrapped, as needed. Everything resolves once mined. All amounts are raw integers of the token's smallest unit.
  */
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Pair from "@uniswap/v2-core/build/UniswapV2Pair.json";

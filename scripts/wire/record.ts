@@ -1,7 +1,7 @@
 /**
  * Records what one service answers: every route with good, bad and odd parameters, over HTTP and over the socket. The
- * service is a process that knows only its environment, so that any version of the sources can be recorded. What differs
- * from run to run (hashes, cursors, request ids, times of the clock) is replaced by a numbered mask.
+ * service is a process that knows only its environment, so that any version of the sources can be recorded. What
+ * differs from run to run (hashes, cursors, request ids, times of the clock) is replaced by a numbered mask.
  */
 import { join } from "node:path";
 import WebSocket from "ws";

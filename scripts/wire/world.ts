@@ -74,7 +74,9 @@ export async function startWorld(): Promise<World> {
   };
 }
 
-/** Contracts older than the standards, a contract with odd names, and one that holds neither code of an NFT nor a log. */
+/**
+ * Contracts older than the standards, a contract with odd names, and one that holds neither code of an NFT nor a log.
+ */
 async function seedOdd(anvil: Anvil): Promise<Record<string, string>> {
   const [alice, bob] = [anvil.accounts[1]!, anvil.accounts[2]!];
   const make = async (name: string, args: readonly unknown[] = []): Promise<Deployed> =>

@@ -1,6 +1,6 @@
 /**
- * The head of the chain: when to poll for it, and which block to believe. Asks one endpoint, and all of them if that one
- * may be behind.
+ * The head of the chain: when to poll for it, and which block to believe. Asks one endpoint, and all of them if that
+ * one may be behind.
  */
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";

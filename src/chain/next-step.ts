@@ -1,6 +1,6 @@
 /**
- * Decides the follower's next step from the recorded chain and the node's newest and final blocks. Pure: reading headers
- * and writing events is the follower's work.
+ * Decides the follower's next step from the recorded chain and the node's newest and final blocks. Pure: reading
+ * headers and writing events is the follower's work.
  */
 import type { BlockRef } from "../events/types.ts";
 import type { Tips, Verify } from "../rpc/port.ts";

@@ -1,7 +1,7 @@
 /**
  * The twelve values of the `exchange` parameter and where each is deployed. The contract's neutral stand-ins map one to
- * one to real names (the hosted service's parameter list of May 2023). Factories and init code hashes come from packages;
- * those with a pool in `test/fixtures` were verified by CREATE2.
+ * one to real names (the hosted service's parameter list of May 2023). Factories and init code hashes come from
+ * packages; those with a pool in `test/fixtures` were verified by CREATE2.
  */
 import { type Address, type Hash, parseAddress, toAddress, toHash } from "../core/hex.ts";
 import type { Chain, ChainName } from "./chains.ts";

@@ -1,5 +1,5 @@
 /**
- * The projection of one collection: a pure fold over its stream. `initialPriceState` and `evolve` are its whole interface.
+ * The projection of one collection: a pure fold over its stream. `initialState` and `evolve` are its whole interface.
  * It reads no clock, node or log, so a replay gives the same state everywhere.
  */
 import { InvariantError, invariant } from "../core/errors.ts";

@@ -1,6 +1,6 @@
 /**
- * The headline of an NFT stream: the facts a worker needs to continue, derived from the stream's events and stored on its
- * row. Also the events that request indexing, and the schedule after a failure.
+ * The headline of an NFT stream: the facts a worker needs to continue, derived from the stream's events and stored on
+ * its row. Also the events that request indexing, and the schedule after a failure.
  */
 import type { Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";

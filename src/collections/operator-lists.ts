@@ -1,6 +1,6 @@
 /**
- * The operator's lists: spam, verified collections, and names for contracts without one. Parses them, reads their files,
- * and reads them again when they change. A file that can't be used stops the start.
+ * The operator's lists: spam, verified collections, and names for contracts without one. Parses them, reads their
+ * files, and reads them again when they change. A file that can't be used stops the start.
  */
 import { readFile, stat } from "node:fs/promises";
 import { CHAINS, parseChain } from "../chains/chains.ts";

@@ -1,7 +1,7 @@
 /**
- * Events to bytes and back. A record is: u8 codec (1) · u8 schema of its type · u32 length of the JSON · the JSON of all
- * fields except the attachment · the attachment (columns, for types that have them). A CRC-32 over the record's place
- * in the log and its bytes is stored beside it and verified at each read.
+ * Events to bytes and back. A record is: u8 codec (1) · u8 schema of its type · u32 length of the JSON · the JSON of
+ * all fields except the attachment · the attachment (columns, for types that have them). A CRC-32 over the record's
+ * place in the log and its bytes is stored beside it and verified at each read.
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { DomainEvent, StreamName } from "./types.ts";

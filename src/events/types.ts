@@ -44,8 +44,8 @@ interface IndexingRequested {
 }
 
 /**
- * Identification has ended. `kind` is `nft` if `forms` tells how to read the contract's transfers; `not_nft` if there is
- * code but no NFT standard and no NFT log up to `block`; `not_a_contract` if there is neither code nor an NFT log.
+ * Identification has ended. `kind` is `nft` if `forms` tells how to read the contract's transfers; `not_nft` if there
+ * is code but no NFT standard and no NFT log up to `block`; `not_a_contract` if there is neither code nor an NFT log.
  */
 export interface ContractIdentified {
   readonly type: "ContractIdentified";
@@ -69,8 +69,8 @@ export interface TransfersCommitted {
   readonly toBlock: number;
   readonly toHash: Hash;
   /**
-   * Version of the chain's stream that the writer knew. A reader shows these blocks only once it has folded the chain up
-   * to that version; earlier it could confuse blocks of two branches. Absent for blocks that can't be reverted.
+   * Version of the chain's stream that the writer knew. A reader shows these blocks only once it has folded the chain
+   * up to that version; earlier it could confuse blocks of two branches. Absent for blocks that can't be reverted.
    */
   readonly chainVersion?: number;
   readonly count: number;
@@ -200,10 +200,10 @@ export type MetadataReason =
   | "not_an_object";
 
 /**
- * Metadata of tokens was fetched. Each token's hash names a blob `{uri, body | image}` with the contract's answer and the
- * hash of the fetched body. `since` is the stream's version when the contract was asked, so that an announcement made
- * in between still counts. `bytes` is an upper bound for the size of new blobs, because tokens may share them. `tokens`:
- * see `events/tokens.ts`.
+ * Metadata of tokens was fetched. Each token's hash names a blob `{uri, body | image}` with the contract's answer and
+ * the hash of the fetched body. `since` is the stream's version when the contract was asked, so that an announcement
+ * made in between still counts. `bytes` is an upper bound for the size of new blobs, because tokens may share them.
+ * `tokens`: see `events/tokens.ts`.
  */
 export interface MetadataResolved {
   readonly type: "MetadataResolved";

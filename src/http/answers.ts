@@ -1,6 +1,6 @@
 /**
- * HTTP responses: the target of a request, JSON and errors, and the cache of finished responses by raw path and query. A
- * cached response is given again while the versions that it was made of stand.
+ * HTTP responses: the target of a request, JSON and errors, and the cache of finished responses by raw path and query.
+ * A cached response is given again while the versions that it was made of stand.
  */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";

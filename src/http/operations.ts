@@ -1,6 +1,6 @@
 /**
- * The routes of the API's two operations and of previews: parameters in, a response out. A request for an unknown contract
- * requests its indexing. The listing reads no chain data itself.
+ * The routes of the API's two operations and of previews: parameters in, a response out. A request for an unknown
+ * contract requests its indexing. The listing reads no chain data itself.
  */
 import type { Chain } from "../chains/chains.ts";
 import { currentCollection, type ShownChain } from "../collections/current.ts";

@@ -147,7 +147,8 @@ async function hashOfRange({ reader, final }: BackfillTask, endpoint: Endpoint, 
 
 /**
  * Returns the blocks that an endpoint must show so that its logs up to `toBlock` count: that block, and near the final
- * block also the final one. Further below no orphaned branch survives, and `assertHasFinalBlock` has checked the final block.
+ * block also the final one. Further below no orphaned branch survives, and `assertHasFinalBlock` has checked the final
+ * block.
  */
 function numbersToShow(final: BlockRef, toBlock: number): number[] {
   const isNear = toBlock < final.number && toBlock > final.number - NEAR_FINAL;

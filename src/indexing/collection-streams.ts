@@ -140,13 +140,17 @@ export class FollowedStreams {
   }
 }
 
-/** An append may have succeeded although its answer was lost. The follower must reload from the log before it goes on. */
+/**
+ * An append may have succeeded although its answer was lost. The follower must reload from the log before it goes on.
+ */
 function throwInterrupted(error: unknown): never {
   if (error instanceof ConcurrencyError) throw error;
   throw new AppError("writing a collection was interrupted", { code: "write_interrupted", cause: error });
 }
 
-/** The stream of a collection, as its job writes it: one append at a time, in the background, while the job reads on. */
+/**
+ * The stream of a collection, as its job writes it: one append at a time, in the background, while the job reads on.
+ */
 export class JobStream {
   readonly #log: EventLog;
   readonly #stream: StreamName;

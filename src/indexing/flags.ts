@@ -1,6 +1,6 @@
 /**
- * Spam and verification flags: the rules (pure, each with an id that the event log stores), the shape of an airdrop, and
- * the `FlagsChanged` events for the stream's current writer, so that no two processes write them.
+ * Spam and verification flags: the rules (pure, each with an id that the event log stores), the shape of an airdrop,
+ * and the `FlagsChanged` events for the stream's current writer, so that no two processes write them.
  */
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";

@@ -144,10 +144,10 @@ export class AddressTable {
     out.hexWords(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS, WORDS);
   }
 
-  /** Saves all addresses through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    this.#table.keep(keeper);
-    this.#index.keep(keeper);
+  /** Saves all addresses through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    this.#table.code(codec);
+    this.#index.code(codec);
   }
 
   /** Releases unused capacity. */

@@ -1,6 +1,6 @@
 /**
- * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in two
- * lists, its sender's and its receiver's. Also amounts, which are numbers up to 2^53 and bigints above.
+ * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
+ * two lists, its sender's and its receiver's. Also amounts, which are numbers up to 2^53 and bigints above.
  */
 import {
   CHUNK_BITS,
@@ -120,14 +120,14 @@ export class AmountColumn {
     if ((this.#high[row >>> CHUNK_BITS]?.[row & CHUNK_MASK] ?? 0) >>> 0 === IN_TABLE) this.#table.pop();
   }
 
-  /** Saves all amounts through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
-    this.#low.keep(keeper);
-    const high = codeList(keeper, this.#high);
+  /** Saves all amounts through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
+    this.#low.code(codec);
+    const high = codeList(codec, this.#high);
     this.#high.splice(0, this.#high.length, ...high);
     this.#highBytes = high.reduce((sum, chunk) => sum + (chunk?.byteLength ?? 0), 0);
     const table = new WordTable(WORDS);
-    if (!keeper.isReading) {
+    if (!codec.isReading) {
       for (const amount of this.#table) {
         const row = table.add();
         for (let word = 0; word < WORDS; word++) {
@@ -136,8 +136,8 @@ export class AmountColumn {
         if (row % VALUES_PER_SLICE === 0) yield;
       }
     }
-    table.keep(keeper);
-    for (let row = 0; keeper.isReading && row < table.count; row++) {
+    table.code(codec);
+    for (let row = 0; codec.isReading && row < table.count; row++) {
       let amount = 0n;
       for (let word = WORDS - 1; word >= 0; word--) amount = (amount << 32n) | BigInt(table.get(row, word) >>> 0);
       this.#table.push(amount);
@@ -354,10 +354,10 @@ export class EntryLists {
     this.#table.count--;
   }
 
-  /** Saves all entries through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
-    for (const table of [this.#table, this.#keptPrev]) table.keep(keeper);
-    for (const column of [this.#amounts, this.#kept]) yield* column.keeping(keeper);
+  /** Saves all entries through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
+    for (const table of [this.#table, this.#keptPrev]) table.code(codec);
+    for (const column of [this.#amounts, this.#kept]) yield* column.coding(codec);
   }
 
   /** Releases unused capacity. */

@@ -1,7 +1,7 @@
 /**
- * Histories of ERC-1155 balances: the lists of `balance-entries.ts`, an index from each holding to its newest entry, and
- * the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower it.
- * So supply has a history like any balance.
+ * Histories of ERC-1155 balances: the lists of `balance-entries.ts`, an index from each holding to its newest entry,
+ * and the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower
+ * it. So supply has a history like any balance.
  */
 import { mix } from "../core/hash-seed.ts";
 import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
@@ -326,11 +326,11 @@ export class BalanceHistory {
     return this.#lists.countAt(block);
   }
 
-  /** Saves all balances through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
-    yield* this.#lists.keeping(keeper);
-    for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.keep(keeper);
-    const { liveTokens, liveHoldings } = keeper.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
+  /** Saves all balances through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
+    yield* this.#lists.coding(codec);
+    for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.code(codec);
+    const { liveTokens, liveHoldings } = codec.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
     this.liveTokens = liveTokens;
     this.liveHoldings = liveHoldings;
   }

@@ -44,15 +44,15 @@ export class RowGaps {
     return changes + this.#history.bytes + this.#all.bytes;
   }
 
-  /** Saves all changes through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
-    for (const table of [this.#history, this.#all]) table.keep(keeper);
+  /** Saves all changes through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
+    for (const table of [this.#history, this.#all]) table.code(codec);
     // By chunk: its number in two words, its number of changes, and the index of the chunk at this place in row order.
     const chunks = new WordTable(4);
     const changes = new WordTable(WIDTH);
-    if (!keeper.isReading) yield* this.#putInto(chunks, changes);
-    for (const table of [chunks, changes]) table.keep(keeper);
-    if (keeper.isReading) yield* this.#takeFrom(chunks, changes);
+    if (!codec.isReading) yield* this.#putInto(chunks, changes);
+    for (const table of [chunks, changes]) table.code(codec);
+    if (codec.isReading) yield* this.#takeFrom(chunks, changes);
   }
 
   *#putInto(chunks: WordTable, changes: WordTable): Generator<void> {

@@ -43,12 +43,12 @@ export class HashIndex {
     return this.#bytes;
   }
 
-  /** Saves all places through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
+  /** Saves all places through the codec, or restores them. */
+  code(codec: StateCodec): void {
     const facts = { mask: this.mask, bits: this.bits, seed: this.seed, count: this.#count };
-    const { mask, bits, seed, count } = keeper.facts(facts);
-    this.shards = codeList(keeper, this.shards) as Int32Array<ArrayBuffer>[];
-    this.#counts = keeper.words(this.#counts);
+    const { mask, bits, seed, count } = codec.facts(facts);
+    this.shards = codeList(codec, this.shards) as Int32Array<ArrayBuffer>[];
+    this.#counts = codec.words(this.#counts);
     this.mask = mask;
     this.bits = bits;
     this.seed = seed;

@@ -364,18 +364,18 @@ export class Ledger {
   }
 
   /**
-   * Saves the ledger through a keeper, or restores it from one, in slices. The ledger must not change between slices;
+   * Saves the ledger through a codec, or restores it from one, in slices. The ledger must not change between slices;
    * the caller compares `changes`.
    */
-  *coding(keeper: StateCodec): Generator<void> {
+  *coding(codec: StateCodec): Generator<void> {
     const { addresses, tokens, links, owners, balances, rows, gaps } = this;
-    for (const part of [addresses, tokens, links, owners, this.#expansions, this.#searches]) part.keep(keeper);
+    for (const part of [addresses, tokens, links, owners, this.#expansions, this.#searches]) part.code(codec);
     for (const part of [balances, rows, gaps, this.#lateMints]) {
       yield;
-      yield* part.keeping(keeper);
+      yield* part.coding(codec);
     }
     const { liveSingles, anomalies } = this;
-    const facts = keeper.facts({ liveSingles, anomalies, newestBlock: this.#newestBlock });
+    const facts = codec.facts({ liveSingles, anomalies, newestBlock: this.#newestBlock });
     this.liveSingles = facts.liveSingles;
     this.anomalies = facts.anomalies;
     this.#newestBlock = facts.newestBlock;

@@ -62,9 +62,9 @@ export class TokenLinks {
     this.table.count = count;
   }
 
-  /** Saves all rows through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    this.table.keep(keeper);
+  /** Saves all rows through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    this.table.code(codec);
   }
 
   trim(): void {
@@ -157,9 +157,9 @@ export class OwnerHistory {
     return this.table.upperBound(0, block);
   }
 
-  /** Saves all rows through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    this.table.keep(keeper);
+  /** Saves all rows through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    this.table.code(codec);
   }
 
   trim(): void {
@@ -186,10 +186,10 @@ export class LateMints {
     return this.#count * ENTRY_BYTES;
   }
 
-  /** Saves all mints through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
+  /** Saves all mints through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
     const table = new WordTable(2);
-    for (const chunk of keeper.isReading ? [] : this.#chunks) {
+    for (const chunk of codec.isReading ? [] : this.#chunks) {
       for (const [slot, entry] of chunk ?? []) {
         const row = table.add();
         table.set(row, 0, slot);
@@ -197,8 +197,8 @@ export class LateMints {
         if (row % VALUES_PER_SLICE === 0) yield;
       }
     }
-    table.keep(keeper);
-    for (let row = 0; keeper.isReading && row < table.count; row++) {
+    table.code(codec);
+    for (let row = 0; codec.isReading && row < table.count; row++) {
       this.#set(table.get(row, 0), table.get(row, 1));
       if (row % VALUES_PER_SLICE === 0) yield;
     }

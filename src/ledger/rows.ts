@@ -46,8 +46,8 @@ export class RangeBudget {
     this.#taken.count = this.#taken.upperBound(BLOCK, block);
   }
 
-  keep(keeper: StateCodec): void {
-    this.#taken.keep(keeper);
+  code(codec: StateCodec): void {
+    this.#taken.code(codec);
   }
 }
 
@@ -88,15 +88,15 @@ export class RowOrder {
     return (this.#segments.length + this.ranges.length) * 96;
   }
 
-  /** Saves all rows through the keeper, or restores them. */
-  *keeping(keeper: StateCodec): Generator<void> {
+  /** Saves all rows through the codec, or restores them. */
+  *coding(codec: StateCodec): Generator<void> {
     const ranges = new WordTable(RANGE_WORDS);
     // By segment: its first slot, or ~range; its number of rows, in two words.
     const segments = new WordTable(3);
     const byId = new WordTable(1);
-    if (!keeper.isReading) yield* this.#putInto(ranges, segments, byId);
-    for (const table of [ranges, segments, byId]) table.keep(keeper);
-    if (keeper.isReading) yield* this.#takeFrom(ranges, segments, byId);
+    if (!codec.isReading) yield* this.#putInto(ranges, segments, byId);
+    for (const table of [ranges, segments, byId]) table.code(codec);
+    if (codec.isReading) yield* this.#takeFrom(ranges, segments, byId);
   }
 
   *#putInto(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {

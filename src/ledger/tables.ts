@@ -1,6 +1,7 @@
 /**
- * Tables of a few 32-bit words per row, in chunks of a fixed number of rows: growth copies at most one chunk, slack is less
- * than one chunk, and a row costs one cache miss. Also bitmaps over rows, and the codec that saves and restores a ledger.
+ * Tables of a few 32-bit words per row, in chunks of a fixed number of rows: growth copies at most one chunk, slack is
+ * less than one chunk, and a row costs one cache miss. Also bitmaps over rows, and the codec that saves and restores a
+ * ledger.
  */
 import { InvariantError } from "../core/errors.ts";
 
@@ -11,7 +12,7 @@ import { InvariantError } from "../core/errors.ts";
 
 export interface StateCodec {
   /**
-   * True if the keeper restores parts. If false it saves them, and they must not change until the last one is saved.
+   * True if the codec restores parts. If false it saves them, and they must not change until the last one is saved.
    */
   readonly isReading: boolean;
   /** Passes an array. The caller must continue with the returned one. */
@@ -72,11 +73,11 @@ export class StateReader implements StateCodec {
 
 /** Passes a list of arrays with holes. */
 export function codeList(
-  keeper: StateCodec,
+  codec: StateCodec,
   list: (Int32Array<ArrayBuffer> | undefined)[],
 ): (Int32Array<ArrayBuffer> | undefined)[] {
-  const there = keeper.facts(list.map((array) => array !== undefined));
-  return there.map((isThere, i) => (isThere ? keeper.words(list[i] ?? EMPTY) : undefined));
+  const there = codec.facts(list.map((array) => array !== undefined));
+  return there.map((isThere, i) => (isThere ? codec.words(list[i] ?? EMPTY) : undefined));
 }
 
 const EMPTY = new Int32Array(0);
@@ -144,10 +145,10 @@ export class WordTable {
     return low;
   }
 
-  /** Saves all rows and the spare capacity through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    this.count = keeper.facts(this.count);
-    const kept = codeList(keeper, this.chunks) as Int32Array<ArrayBuffer>[];
+  /** Saves all rows and the spare capacity through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    this.count = codec.facts(this.count);
+    const kept = codeList(codec, this.chunks) as Int32Array<ArrayBuffer>[];
     this.chunks.splice(0, this.chunks.length, ...kept);
     this.#bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
@@ -208,10 +209,10 @@ export class RowMarks {
     return this.#count;
   }
 
-  /** Saves all marks through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    this.#count = keeper.facts(this.#count);
-    this.#words.keep(keeper);
+  /** Saves all marks through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    this.#count = codec.facts(this.#count);
+    this.#words.code(codec);
   }
 
   trim(): void {

@@ -1,6 +1,6 @@
 /**
- * The tokens of a collection: one slot per (kind, id) with a history of its own. Ids that fit 64 bits cost 8 bytes; larger
- * ones are in a side table. Consecutive ids are found by arithmetic, all others by a hash index.
+ * The tokens of a collection: one slot per (kind, id) with a history of its own. Ids that fit 64 bits cost 8 bytes;
+ * larger ones are in a side table. Consecutive ids are found by arithmetic, all others by a hash index.
  */
 import { mix } from "../core/hash-seed.ts";
 import type { TransferKind, WordColumn } from "../events/columns.ts";
@@ -46,9 +46,9 @@ class IdRuns {
     return this.#runs.at(-1);
   }
 
-  /** Saves all runs through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    const { runs, next, streak } = keeper.facts({ runs: this.#runs, next: this.#next, streak: this.#streak });
+  /** Saves all runs through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    const { runs, next, streak } = codec.facts({ runs: this.#runs, next: this.#next, streak: this.#streak });
     this.#runs = runs;
     this.#byId = [...runs].sort(inOrderOfId);
     this.#next = next;
@@ -323,9 +323,9 @@ export class TokenTable {
     this.kinds.count = (count + 7) >>> 3;
   }
 
-  /** Saves all tokens through the keeper, or restores them. */
-  keep(keeper: StateCodec): void {
-    for (const part of [this.ids, this.kinds, this.runs, this.index, this.#large]) part.keep(keeper);
+  /** Saves all tokens through the codec, or restores them. */
+  code(codec: StateCodec): void {
+    for (const part of [this.ids, this.kinds, this.runs, this.index, this.#large]) part.code(codec);
   }
 
   /** Releases unused capacity. */

@@ -54,7 +54,9 @@ export class PostgresConnections {
   #sql: SQL;
   /** Replaced connections that are still open, because one of their queries may still be answered. */
   readonly #former = new Set<SQL>();
-  /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
+  /**
+   * A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server.
+   */
   readonly #slots = new Semaphore(MAX_CONNECTIONS);
   #cancelListening: () => void = () => undefined;
   #closed = false;

@@ -1,6 +1,6 @@
 /**
- * The event log on PostgreSQL, for many replicas. An append is one conditional statement: it moves the stream's row from
- * the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
+ * The event log on PostgreSQL, for many replicas. An append is one conditional statement: it moves the stream's row
+ * from the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
  * `streams.seq` each second makes up for lost notifications and for servers without LISTEN.
  */
 import { Semaphore } from "../core/background.ts";
@@ -35,8 +35,8 @@ const CHANNEL = "event_log";
 /** Key of the lock held while migrating, so that replicas that start together don't both create tables. */
 const MIGRATION_LOCK = 7_310_881;
 /**
- * How far the poll looks back. Sequence numbers are assigned before the commit, so a lower one may become visible after a
- * higher one. No pool of connections has more appends in flight than this.
+ * How far the poll looks back. Sequence numbers are assigned before the commit, so a lower one may become visible after
+ * a higher one. No pool of connections has more appends in flight than this.
  */
 const SEQ_OVERLAP = 512;
 /** Appends of one `appendAll` in flight at once. More would delay the renewal of a lease behind all of them. */

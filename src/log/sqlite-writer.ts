@@ -97,8 +97,9 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
 }
 
 /**
- * Takes or renews a lease by the machine's clock, which may be set back. A lease that ends later than twice the ttl from
- * now was taken before such a step, by a process that then crashed, and doesn't count. A small step revokes no lease.
+ * Takes or renews a lease by the machine's clock, which may be set back. A lease that ends later than twice the ttl
+ * from now was taken before such a step, by a process that then crashed, and doesn't count. A small step revokes no
+ * lease.
  */
 function lease(db: Database, name: string, holder: string, ttlMs: number): boolean {
   const now = Date.now();

@@ -1,4 +1,6 @@
-/** Contract calls on a synthetic chain: what identification, metadata and the self-audit ask, alone or by Multicall3. */
+/**
+ * Contract calls on a synthetic chain: what identification, metadata and the self-audit ask, alone or by Multicall3.
+ */
 import { Interface } from "ethers";
 import type { History } from "./history.ts";
 import { MULTICALL3 } from "./options.ts";

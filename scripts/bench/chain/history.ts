@@ -1,7 +1,7 @@
 /**
  * The whole history of one synthetic collection as the bytes of its logs: each log is as long as any other, so that the
- * answer for a range is a copy of neighbouring bytes. Mints come first and thin out, most transfers are among a few busy
- * holders, one in fifty burns.
+ * answer for a range is a copy of neighbouring bytes. Mints come first and thin out, most transfers are among a few
+ * busy holders, one in fifty burns.
  */
 import { id } from "ethers";
 import { createRandom } from "../../local-chain/random.ts";

@@ -1,8 +1,8 @@
 /**
  * A node over synthetic collections, a process of its own: JSON-RPC by http, answers put together from prepared bytes.
- * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside JSON-RPC:
- * `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02&seed=1`, which makes that share of the answers 429, 500, cut off or a dropped
- * connection from then on.
+ * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside
+ * JSON-RPC: `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02&seed=1`, which makes that
+ * share of the answers 429, 500, cut off or a dropped connection from then on.
  */
 import { createRandom, type Random } from "../../local-chain/random.ts";
 import { Calls } from "./calls.ts";

@@ -1,7 +1,7 @@
 /**
- * How long a block takes from the node's announcement to a subscriber of ours. A client of both sockets, a process of its
- * own. In: the node's WebSocket URL, the service's port, the key, the collection, the number of blocks. Out: the ms of each
- * block as JSON. Between two blocks it waits for the message.
+ * How long a block takes from the node's announcement to a subscriber of ours. A client of both sockets, a process of
+ * its own. In: the node's WebSocket URL, the service's port, the key, the collection, the number of blocks. Out: the ms
+ * of each block as JSON. Between two blocks it waits for the message.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

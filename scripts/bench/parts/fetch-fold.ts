@@ -1,7 +1,7 @@
 /**
- * What reading a history costs at least: the ranges are fetched, parsed as JSON and folded into who owns what; nothing is
- * checked, stored or served. A process of its own, as the service is. In: node, address, topics and ranges as JSON on the
- * first argument's path. Out: what was folded and the ms it took, as JSON.
+ * What reading a history costs at least: the ranges are fetched, parsed as JSON and folded into who owns what; nothing
+ * is checked, stored or served. A process of its own, as the service is. In: node, address, topics and ranges as JSON
+ * on the first argument's path. Out: what was folded and the ms it took, as JSON.
  */
 import { quantity } from "../chain/hex.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Hydrations of a cold collection, from the snapshot that a service keeps beside its log and from the log alone, a process
- * of its own, by turns with a bare loop that decodes the bytes of the same transfers, ready in memory, into typed arrays.
- * In: the number of NFTs and of turns. Out: ms and counts as JSON.
+ * Hydrations of a cold collection, from the snapshot that a service keeps beside its log and from the log alone, a
+ * process of its own, by turns with a bare loop that decodes the bytes of the same transfers, ready in memory, into
+ * typed arrays. In: the number of NFTs and of turns. Out: ms and counts as JSON.
  */
 import { decodeTransfers } from "../../../src/events/columns.ts";
 import { type NftEvent, nftStream, type Recorded } from "../../../src/events/types.ts";

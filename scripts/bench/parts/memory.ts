@@ -1,6 +1,6 @@
 /**
- * What a hot collection takes, a process of its own. In: the kind of its tokens and their number. Out: bytes by what they
- * are for, and by how much the process grew, as JSON.
+ * What a hot collection takes, a process of its own. In: the kind of its tokens and their number. Out: bytes by what
+ * they are for, and by how much the process grew, as JSON.
  */
 import { TransferKind } from "../../../src/events/columns.ts";
 import { filledLog } from "../filled-log.ts";

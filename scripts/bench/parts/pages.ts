@@ -1,7 +1,7 @@
 /**
- * Pages of a collection of one size, each for the first time, from the middle of its listing on: what a client waits for
- * one over one connection, and what making one takes without a server. A process of its own. In: NFTs, moves of each. Out:
- * `PagesResult` as JSON.
+ * Pages of a collection of one size, each for the first time, from the middle of its listing on: what a client waits
+ * for one over one connection, and what making one takes without a server. A process of its own. In: NFTs, moves of
+ * each. Out: `PagesResult` as JSON.
  */
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
 import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";

@@ -1,7 +1,7 @@
 /**
  * A walk of a whole listing, a process of its own: each page is made once, by the cursor of the one before. After each
- * stretch of pages their records, ready as objects, are serialised with `JSON.stringify`. In: the number of NFTs. Out: the
- * ms of both for each stretch, as JSON.
+ * stretch of pages their records, ready as objects, are serialised with `JSON.stringify`. In: the number of NFTs. Out:
+ * the ms of both for each stretch, as JSON.
  */
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
 import { after, first, keep, LIMIT, page, stillChain } from "../listing-page.ts";

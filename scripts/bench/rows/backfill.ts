@@ -1,7 +1,7 @@
 /**
- * Backfills of a synthetic chain by the service, from the subscription that makes a collection known to `indexed`, beside
- * a bare loop that fetches, parses and folds the very ranges that the service was given answers for. Both have read
- * something else before.
+ * Backfills of a synthetic chain by the service, from the subscription that makes a collection known to `indexed`,
+ * beside a bare loop that fetches, parses and folds the very ranges that the service was given answers for. Both have
+ * read something else before.
  */
 import { NFT_TOPICS } from "../../../src/rpc/decode/topics.ts";
 import { startPostgres } from "../../../test/support/postgres.ts";

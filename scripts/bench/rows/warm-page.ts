@@ -51,7 +51,10 @@ async function warmPage(scale: Scale, connections: number): Promise<Row> {
 export const warmPage1: Bench = { name: "page-1", measure: (scale) => warmPage(scale, 1) };
 export const warmPage64: Bench = { name: "page-64", measure: (scale) => warmPage(scale, 64) };
 
-/** The same while some service on this machine backfills, which is stopped then; and whether it was done before the load. */
+/**
+ * The same while some service on this machine backfills, which is stopped then; and whether it was done before the
+ * load.
+ */
 async function steadyBeside(server: Pick<BenchService, "port">, reading: BenchService, ms: number) {
   let isOver = false;
   const backfill = untilIndexed(reading, BENCH_ADDRESS).then(

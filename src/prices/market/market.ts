@@ -1,6 +1,6 @@
 /**
- * One block of a chain's market as a value: the relevant pools with their states, and the decimals of their tokens. Also
- * the chain's dollar at that block: the trusted stablecoins, and the native coin's price. Pure.
+ * One block of a chain's market as a value: the relevant pools with their states, and the decimals of their tokens.
+ * Also the chain's dollar at that block: the trusted stablecoins, and the native coin's price. Pure.
  */
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address, Hash } from "../../core/hex.ts";

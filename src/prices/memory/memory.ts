@@ -1,6 +1,6 @@
 /**
- * Books and the log: records reads of the node, builds books from streams, and keeps them current with the events of other
- * processes. A pool counts as followed only while its stream's headline says so.
+ * Books and the log: records reads of the node, builds books from streams, and keeps them current with the events of
+ * other processes. A pool counts as followed only while its stream's headline says so.
  */
 import type { Chain } from "../../chains/chains.ts";
 import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";

@@ -1,6 +1,6 @@
 /**
- * The projection of a price stream: a pure fold over its events into the token's facts, its pools, and each pool's recent
- * states in block order; and its headline, which says from which block on a process follows the pools.
+ * The projection of a price stream: a pure fold over its events into the token's facts, its pools, and each pool's
+ * recent states in block order; and its headline, which says from which block on a process follows the pools.
  */
 import type { Address } from "../../core/hex.ts";
 import type { PoolDiscovered, PriceEvent, PriceObserved, TokenIdentified } from "../../events/types.ts";

@@ -1,6 +1,7 @@
 /**
- * Figures of a price that need a past block: the block at a moment, the change over 24 hours, and the 30-minute average.
- * Work at past blocks goes through a bounded queue, because without archive state it searches logs for minutes.
+ * Figures of a price that need a past block: the block at a moment, the change over 24 hours, and the 30-minute
+ * average. Work at past blocks goes through a bounded queue, because without archive state it searches logs for
+ * minutes.
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";

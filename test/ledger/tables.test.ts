@@ -158,9 +158,9 @@ describe("ids and addresses that were chosen to collide", () => {
     index.seed = 1;
     const hashOf = (row: number) => hashId(index.seed, KIND, row, 0);
     for (let row = 0; row < 100; row++) index.add(hashOf(row), row, hashOf);
-    index.keep(writer);
+    index.code(writer);
     const again = new HashIndex();
-    again.keep(new StateReader(writer.arrays, writer.said));
+    again.code(new StateReader(writer.arrays, writer.said));
     expect(again.seed).toBe(1);
   });
 });

@@ -4,8 +4,9 @@ import type { PageChain } from "../../src/collections/current.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
 import { openCursor } from "../../src/listings/cursor.ts";
-import { type FirstPage, finishPage, planPage } from "../../src/listings/pages.ts";
+import { finishPage, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
+import type { FirstPage, PageFrom } from "../../src/listings/walk.ts";
 
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";
@@ -26,18 +27,18 @@ export function page(
   collection: Collection,
   address: Address,
   chain: PageChain,
-  from: Parameters<typeof planPage>[2],
+  from: PageFrom,
 ): Uint8Array<ArrayBuffer> {
-  const plan = planPage(collection, chain, from);
+  const plan = planPage({ chainId: 1, address }, collection, chain, from);
   const facts = plan.entries.map(() => NO_METADATA);
-  return finishPage(plan, facts, { chainId: 1, address, native: false, cursorSecret: SECRET }).body;
+  return finishPage(plan, facts, { native: false, cursorSecret: SECRET }).body;
 }
 
 /** A body as it is kept and sent: a copy. */
 export const keep = (body: Uint8Array<ArrayBuffer>): Blob => new Blob([body]);
 
 /** Where the page after this one starts, as its reader asks for it; undefined after the last. */
-export function after(body: Uint8Array): Parameters<typeof planPage>[2] | undefined {
+export function after(body: Uint8Array): PageFrom | undefined {
   const start = decoder.decode(body.subarray(0, HEAD_BYTES));
   const text = /"cursor":(?:null|"([^"]+)")/.exec(start)?.[1];
   if (text === undefined) return undefined;

@@ -14,7 +14,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { openCursor } from "../../src/listings/cursor.ts";
-import type { FirstPage, planPage } from "../../src/listings/pages.ts";
+import type { FirstPage, PageFrom } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
 import { BURNED_ONE_IN, fill } from "./fill.ts";
 import { first, LIMIT, page, SECRET, stillChain } from "./listing-page.ts";
@@ -43,7 +43,7 @@ function measure(name: string, collection: Collection): void {
   // All are minted by then, and half of the moves are made.
   const past = Math.floor((end.number * (1 + MOVES / 2)) / (1 + MOVES));
   const early = Math.floor(end.number / (1 + MOVES) / 2);
-  const pages: [string, Parameters<typeof planPage>[2]][] = [
+  const pages: [string, PageFrom][] = [
     ["first page", first()],
     ["deep page", deep(collection, chain, {})],
     ["first page as of the middle", first({ asOfBlock: past })],

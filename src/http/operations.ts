@@ -15,8 +15,9 @@ import { withTimeout } from "../core/retry.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/listing.ts";
 import { openCursor } from "../listings/cursor.ts";
-import { finishPage, type Walk } from "../listings/pages.ts";
+import { finishPage } from "../listings/pages.ts";
 import { currentPlan } from "../listings/plan.ts";
+import type { Walk } from "../listings/walk.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-query.ts";
 import type { Prices } from "../prices/price-service.ts";
@@ -93,8 +94,12 @@ function notEnabled(chain: Chain): ApiError {
   });
 }
 
-/** Returns hash and time of a walk's block. Asks the node only if the hash is unknown, not for a time alone. */
-async function blockOf({ block, hash, time }: Walk, { view, headerOf }: NftChain): Promise<Omit<AsOf, "finalized">> {
+/** Returns the block of a walk with hash and time. Asks the node only if the hash is unknown, not for a time alone. */
+async function asOfBlock(
+  { block, hash, time }: Walk,
+  { view, headerOf }: NftChain,
+): Promise<Omit<AsOf, "finalized"> | undefined> {
+  if (block === undefined) return undefined;
   const header = hash === "" ? await headerOf(block) : view.header(block);
   const isSame = header !== undefined && (hash === "" || header.hash === hash);
   return {
@@ -142,18 +147,19 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const metadataVersion = runtime.metadataVersion(address);
     const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
     const { walk, finalized } = plan;
-    const asOf = walk === undefined ? undefined : { ...(await blockOf(walk, runtime)), finalized };
+    const at = await asOfBlock(walk, runtime);
+    const asOf = at && { ...at, finalized };
     const native = deps.wireTypes === "native";
     // No await from here to the copy of the page's bytes, which it shares with the next page.
     const names = deps.namesOf(chainId, address);
-    const page = finishPage(plan, known.facts, { chainId, address, native, cursorSecret, names, time: asOf?.time });
+    const page = finishPage(plan, known.facts, { native, cursorSecret, names, time: asOf?.time });
     const answer = cachedResponse(page.body, 200, jsonHeaders(responseHeaders(asOf, runtime.isHalted())));
     if (asOf === undefined || asOf.hash === "") return { answer };
     const stream = nftStream(chainId, address);
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
     const isCurrent = (): boolean =>
-      projections.peek(stream)?.version === plan.version &&
-      runtime.view.version === plan.chainVersion &&
+      projections.peek(stream)?.version === plan.snapshot.version &&
+      runtime.view.version === plan.snapshot.chainVersion &&
       runtime.metadataVersion(address) === metadataVersion &&
       deps.namesOf(chainId, address) === names &&
       clock.monotonic() < until;

@@ -3,7 +3,7 @@ import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.
 import { LIMITS } from "../config.ts";
 import { invalidParameter } from "../core/errors.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
-import type { FirstPage } from "../listings/pages.ts";
+import type { FirstPage } from "../listings/walk.ts";
 
 // Finds query parameters that an operation doesn't know. They are ignored; a response header names the first five.
 

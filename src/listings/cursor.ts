@@ -5,30 +5,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Position } from "../ledger/rows.ts";
-
-/** All facts that a walk fixes. */
-export interface Cursor {
-  readonly chainId: number;
-  readonly address: Address;
-  /** Block of the snapshot. */
-  readonly block: number;
-  /** Hash of the snapshot's block; "" if the block was final and its hash was not known. */
-  readonly hash: Hash | "";
-  /** Time of the snapshot's block, in seconds since the epoch; undefined if its header was not known. */
-  readonly time: number | undefined;
-  /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
-  readonly chainVersion: number;
-  readonly position: Position;
-  /** Number of the page that this cursor requests; the first page is 0. */
-  readonly page: number;
-  readonly limit: number;
-  readonly hex: boolean;
-  readonly holders: boolean;
-  /** Total that each page repeats, or undefined if the client did not ask for it. */
-  readonly total: number | undefined;
-  /** Entries left in the range, or undefined if the walk covers the whole listing. */
-  readonly left: number | undefined;
-}
+import type { Walk } from "./walk.ts";
 
 const FORMAT = 2;
 /** 128 bits of HMAC-SHA-256: far beyond guessing, and half the length. */
@@ -38,10 +15,9 @@ function tag(secret: string, payload: Uint8Array): Buffer {
   return new Bun.CryptoHasher("sha256", secret).update(payload).digest().subarray(0, TAG_BYTES);
 }
 
-/** Encodes the cursor as text: base64url of tag and payload. */
-export function signCursor(cursor: Cursor, secret: string): string {
-  const { chainId, address, block, hash, time, chainVersion, position, page, limit, hex, holders, total, left } =
-    cursor;
+/** Encodes a walk as text: base64url of tag and payload. */
+export function signCursor(walk: Walk, secret: string): string {
+  const { chainId, address, block, hash, time, chainVersion, position, page, limit, hex, holders, total, left } = walk;
   const fields = [
     FORMAT,
     chainId,
@@ -61,8 +37,8 @@ export function signCursor(cursor: Cursor, secret: string): string {
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
 }
 
-/** Decodes the cursor in `text`. Returns undefined unless this service signed exactly this text. */
-export function openCursor(text: string, secret: string): Cursor | undefined {
+/** Decodes the walk in `text`. Returns undefined unless this service signed exactly this text. */
+export function openCursor(text: string, secret: string): (Walk & { readonly block: number }) | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(text)) return undefined;
   const bytes = Buffer.from(text, "base64url");
   // Several texts can decode to the same bytes. Accept only the canonical one.

@@ -12,20 +12,8 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { readInSlices, type Slice } from "../ledger/listing.ts";
 import { buildPairIndexInSlices } from "../ledger/pairs.ts";
 import { areHoldersReady, countEntries, findRowInSlices } from "../ledger/places.ts";
-import {
-  beginningOf,
-  EMPTY_SLICE,
-  type FirstPage,
-  fillPage,
-  isStillTrue,
-  type PageFrom,
-  type PagePlan,
-  type PageStart,
-  planPage,
-  sliceOf,
-  snapshotOf,
-  startPage,
-} from "./pages.ts";
+import { EMPTY_SLICE, fillPage, type PagePlan, type PageStart, planPage, sliceOf, startPage } from "./pages.ts";
+import { beginningOf, type FirstPage, isStillTrue, type PageFrom, snapshotOf } from "./walk.ts";
 
 interface PlanSource {
   readonly projections: HotCollections;
@@ -46,7 +34,7 @@ export function currentPlan(source: PlanSource, collection: Collection, from: Pa
   if (holders) return planInSlices(source, collection, from);
   if (findingRange(source.chain, collection, from)?.next().done === false)
     return planInSlices(source, collection, from);
-  const start = startPage(collection, source.chain, from);
+  const start = startPage(source, collection, source.chain, from);
   const work = readingPage(start);
   const { done, value } = work.next();
   return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
@@ -76,7 +64,7 @@ async function planInSlices(
     }
     collection = await currentCollection({ projections, chain }, { chainId, address }, undefined);
   }
-  return planPage(collection, chain, from);
+  return planPage(source, collection, chain, from);
 }
 
 async function beginPage(source: PlanSource, collection: Collection, from: PageFrom): Promise<Begun | undefined> {
@@ -100,11 +88,12 @@ function findingRange(chain: ShownChain, collection: Collection, from: PageFrom)
 
 /** The snapshot and the start of the page in it; undefined if the block changed meanwhile. */
 async function startInSlices(
-  { chain }: PlanSource,
+  source: PlanSource,
   collection: Collection,
   from: PageFrom,
 ): Promise<PageStart | undefined> {
-  if ("cursor" in from) return startPage(collection, chain, from);
+  const { chain } = source;
+  if ("cursor" in from) return startPage(source, collection, chain, from);
   const { first } = from;
   const { ledger } = collection;
   const snapshot = snapshotOf(collection, chain, first.asOfBlock);
@@ -115,7 +104,7 @@ async function startInSlices(
       await shownAsFar(collection, chain);
       if (!isStillTrue(snapshot, collection, chain)) return undefined;
     }
-    return startPage(collection, chain, from, snapshot);
+    return startPage(source, collection, chain, from, snapshot);
   }
   const block = snapshot.block?.number;
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
@@ -124,7 +113,7 @@ async function startInSlices(
     if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
       return undefined;
   }
-  return startPage(collection, chain, from, snapshot);
+  return startPage(source, collection, chain, from, snapshot);
 }
 
 function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: FirstPage): boolean {
@@ -132,15 +121,16 @@ function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: Fir
 }
 
 function* readingPage(start: PageStart): Generator<void, Slice> {
-  const options = sliceOf(start);
-  if (start.walk === undefined || options === undefined) return EMPTY_SLICE;
+  const options = sliceOf(start.walk);
+  if (options === undefined) return EMPTY_SLICE;
   return yield* readInSlices(start.collection.ledger, { ...options, holders: start.walk.holders });
 }
 
 /** Reads the page's entries in slices; undefined if the block changed meanwhile. */
 async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
-  const { collection, walk, status } = start;
-  const block = walk && { number: walk.block, hash: walk.hash as Hash };
+  const { collection, walk, snapshot } = start;
+  const { status } = snapshot;
+  const block = walk.block === undefined ? undefined : { number: walk.block, hash: walk.hash as Hash };
   for (;;) {
     await shownAsFar(collection, chain);
     if (!isStillTrue({ block, status }, collection, chain)) return undefined;

@@ -66,8 +66,8 @@ test("marks a page of a joining collection as final only up to the chain's final
   const collection = initialState();
   const finality = (event: NftEvent) => {
     evolve(collection, event, collection.version + 1, 0);
-    const { walk, finalized } = planPage(collection, chain, { first });
-    return [collection.status, walk?.block, finalized];
+    const { walk, finalized } = planPage(OF, collection, chain, { first });
+    return [collection.status, walk.block, finalized];
   };
   evolve(collection, identified, 1, 0);
   // Blocks read by a backfill are final, even if the chain is not followed that far yet.

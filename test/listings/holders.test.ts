@@ -17,9 +17,9 @@ import { createNftRoute, type NftChain } from "../../src/http/operations.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries, positionAfter } from "../../src/ledger/places.ts";
-import type { FirstPage } from "../../src/listings/pages.ts";
 import { currentPlan } from "../../src/listings/plan.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
+import type { FirstPage } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
 import { hash, identified } from "../ledger/histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
@@ -279,7 +279,7 @@ describe.each(Object.keys(shapes))("a listing of %s", (what) => {
     expect(turns).toBeGreaterThan(5);
     const plan = await asked;
     const truth = modelListing(transfers, BLOCK, true);
-    expect(plan.walk?.total).toBe(truth.length);
+    expect(plan.walk.total).toBe(truth.length);
     const begin = Math.floor((2 * truth.length) / 3);
     expect(readable(collection, plan.entries)).toEqual(truth.slice(begin, begin + 100));
     // Every position in the index, read from the present history.
@@ -308,10 +308,10 @@ describe.each(Object.keys(shapes))("a listing of %s", (what) => {
       append({ type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } });
       append(committed(fresh, ancestor + 1, BLOCKS, 1));
     });
-    const { walk, entries, version } = await asked;
+    const { walk, entries, snapshot } = await asked;
     const truth = modelListing([...transfers.filter(({ block }) => block <= ancestor), ...fresh], BLOCKS - 1, true);
     expect(walk).toMatchObject({ block: BLOCKS - 1, hash: forked(BLOCKS - 1, 1), total: truth.length });
-    expect(version).toBe(collection.version);
+    expect(snapshot.version).toBe(collection.version);
     expect(readable(collection, entries)).toEqual(truth.slice(0, Math.min(100, Math.floor(truth.length / 2))));
   });
 });
@@ -374,7 +374,7 @@ describe("a page after many holdings that were given away", () => {
     });
     const after = modelListing([...gone.filter(({ block }) => block <= ancestor), ...fresh], BLOCKS, true);
     const plan = await asked;
-    expect(plan.walk?.hash).toBe(forked(BLOCKS, 1));
+    expect(plan.walk.hash).toBe(forked(BLOCKS, 1));
     expect(readable(collection, plan.entries)).toEqual(after.slice(0, 100));
   });
 
@@ -558,7 +558,7 @@ describe("during a count", () => {
         0,
       );
     });
-    expect((await asked).version).toBe(before);
+    expect((await asked).snapshot.version).toBe(before);
     expect(collection.version).toBe(before + 1);
   });
 });

@@ -125,7 +125,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "continue a walk at an orphaned block",
-    file: "src/listings/pages.ts",
+    file: "src/listings/walk.ts",
     find: '(hash !== "" && !chain.isCanonical({ number: block, hash }))',
     replace: "false",
   },

@@ -10,8 +10,9 @@ import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { ChainIndexing } from "../../src/indexing/indexing.ts";
 import { openCursor } from "../../src/listings/cursor.ts";
-import { type FirstPage, finishPage, type Page, planPage } from "../../src/listings/pages.ts";
+import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
+import type { FirstPage, PageFrom } from "../../src/listings/walk.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
@@ -155,16 +156,10 @@ export class SimProcess {
     const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;
     const source = { projections: this.projections, chain: view };
     const collection = await currentCollection(source, { chainId: CHAIN_ID, address }, cursor);
-    const options = {
-      chainId: CHAIN_ID,
-      address,
-      native: false,
-      cursorSecret: SECRET,
-    };
-    const read = (from: Parameters<typeof planPage>[2]) => {
-      const plan = planPage(collection, view, from);
+    const read = (from: PageFrom) => {
+      const plan = planPage({ chainId: CHAIN_ID, address }, collection, view, from);
       const facts = plan.entries.map(() => NO_METADATA);
-      const page = finishPage(plan, facts, options);
+      const page = finishPage(plan, facts, { native: false, cursorSecret: SECRET });
       return { ...page, body: page.body.slice() };
     };
     if (cursor !== undefined) return read({ cursor });

@@ -1,0 +1,160 @@
+/**
+ * A walk through a listing: the block that all its pages are valid for, and the place of the next page. Resolved once
+ * per page, from a cursor or from the parameters of a first page. Reads memory only.
+ */
+import type { Collection } from "../collections/collection.ts";
+import { currentBlock, isBehind, type PageChain } from "../collections/current.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { BlockRef } from "../events/types.ts";
+import { countEntries, positionAfter } from "../ledger/places.ts";
+import { type Position, START } from "../ledger/rows.ts";
+
+/** Everything that a walk fixes, and the place of its next page. A cursor is a walk that was signed. */
+export interface Walk {
+  readonly chainId: number;
+  readonly address: Address;
+  /** Block of the snapshot; undefined if there is nothing to list, now or ever. */
+  readonly block: number | undefined;
+  /** Hash of the snapshot's block; "" if the block was final and its hash was not known. */
+  readonly hash: Hash | "";
+  /** Time of the snapshot's block, in seconds since the epoch, if an earlier page of the walk knew it. */
+  readonly time: number | undefined;
+  /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
+  readonly chainVersion: number;
+  /** Start of the next page; undefined if the page is empty. */
+  readonly position: Position | undefined;
+  /** Number of the next page; the first page is 0. */
+  readonly page: number;
+  readonly limit: number;
+  readonly hex: boolean;
+  readonly holders: boolean;
+  /** Total that each page repeats, or undefined if the client did not ask for it. */
+  readonly total: number | undefined;
+  /** Entries left in the range, or undefined if the walk covers the whole listing. */
+  readonly left: number | undefined;
+}
+
+/** A first page, as the request's parameters ask for it. */
+export interface FirstPage {
+  readonly limit: number;
+  readonly hex: boolean;
+  readonly holders: boolean;
+  readonly withTotal: boolean;
+  readonly asOfBlock: number | undefined;
+  readonly part: { readonly range: number; readonly totalRanges: number } | undefined;
+}
+
+/** The origin of a page: the walk of a cursor, or the parameters of a first page. */
+export type PageFrom = { readonly cursor: Walk } | { readonly first: FirstPage };
+
+/** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
+export interface Snapshot {
+  /** Undefined if there is nothing to list, now or ever. */
+  readonly block: BlockRef | undefined;
+  readonly status: Collection["status"];
+  readonly version: number;
+  readonly chainVersion: number;
+}
+
+/** @throws ApiError 400 above the head, 409 above what is indexed */
+export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): Snapshot {
+  const { status, version } = collection;
+  return { block: blockOf(collection, chain, asOfBlock), status, version, chainVersion: chain.version };
+}
+
+/**
+ * True if the same snapshot could be decided now: its block is on the visible chain, the collection has indexed it, and
+ * the collection depends on no later chain version than the visible one.
+ */
+export function isStillTrue(
+  { block, status }: Pick<Snapshot, "block" | "status">,
+  collection: Collection,
+  chain: PageChain,
+): boolean {
+  if (collection.status !== status || chain.version < collection.chainVersion) return false;
+  return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
+}
+
+/**
+ * Resolves the walk of a page.
+ * @param snapshot of a first page
+ * @throws ApiError 410 if the cursor's block left the canonical chain, 409 if the collection has not reached it
+ */
+export function resolveWalk(
+  { chainId, address }: Pick<Walk, "chainId" | "address">,
+  collection: Collection,
+  chain: PageChain,
+  from: PageFrom,
+  snapshot: Snapshot,
+): Walk {
+  if ("cursor" in from) return resume(from.cursor, collection, chain);
+  return { chainId, address, ...begin(collection, snapshot, from.first) };
+}
+
+/** Number of entries before a range, of `count` in all. */
+export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
+  Math.floor((range * count) / totalRanges);
+
+function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, first: FirstPage) {
+  const { holders, limit, hex, part, withTotal } = first;
+  const common = { hash: at?.hash ?? ("" as const), time: undefined, chainVersion, page: 0, limit, hex, holders };
+  if (at === undefined) {
+    const nothing = { block: undefined, position: undefined, left: undefined };
+    return { ...common, ...nothing, total: withTotal ? 0 : undefined };
+  }
+  const block = at.number;
+  const count = withTotal || part !== undefined ? countEntries(ledger, block, holders) : undefined;
+  const total = withTotal ? count : undefined;
+  if (part === undefined || count === undefined) return { ...common, block, total, position: START, left: undefined };
+  const from = beginningOf(part, count);
+  const to = beginningOf({ ...part, range: part.range + 1 }, count);
+  const position = to > from ? positionAfter(ledger, block, holders, from) : undefined;
+  return { ...common, block, total, position, left: to - from };
+}
+
+function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
+  const { block, hash } = cursor;
+  if (block === undefined) return cursor;
+  if (hasLeft(collection, chain, { number: block, hash })) {
+    throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
+      details: { block, hash },
+    });
+  }
+  if (isBehind(collection, block)) {
+    const text =
+      "cursor: the collection is being indexed again and has not reached the cursor's block; ask again later";
+    throw new ApiError(409, "not_indexed_yet", text);
+  }
+  return cursor;
+}
+
+function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): BlockRef | undefined {
+  const current = currentBlock(collection, chain);
+  if (asOfBlock === undefined) return current;
+  const { end, status } = collection;
+  // A backfill may be ahead of the followed head.
+  const head = Math.max(chain.head()?.number ?? -1, current?.number ?? -1);
+  const isHeadKnown = chain.head() !== undefined || status === "synced";
+  if (isHeadKnown && head >= 0 && asOfBlock > head) {
+    throw invalidParameter("as_of_block", `must not be above the chain's head, ${head}`);
+  }
+  // A contract that is not an NFT has an empty listing at every block.
+  if (status === "not_nft") return undefined;
+  if (current === undefined || asOfBlock > current.number) {
+    const at = current === undefined ? "nothing yet" : `block ${current.number}`;
+    throw new ApiError(409, "not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
+  }
+  // The followed headers lack the blocks of a backfill, which are final and may be ahead of the followed head.
+  const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
+  return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
+}
+
+/** True if the block of an earlier page left the canonical chain. */
+function hasLeft({ status }: Collection, chain: PageChain, at: { number: number; hash: Hash | "" }): boolean {
+  const { number: block, hash } = at;
+  const head = chain.head();
+  // A block that an earlier page showed but is above the head now was reverted, however long ago.
+  const isAbove = status === "synced" && head !== undefined && block > head.number;
+  return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
+}

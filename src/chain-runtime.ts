@@ -27,7 +27,7 @@ import {
 } from "./indexing/audit.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
-import type { KnownTokens } from "./indexing/unexplained.ts";
+import type { KnownTokens } from "./indexing/omissions.ts";
 import type { Entry } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";

@@ -1,12 +1,11 @@
 /** Pages of a listing as the route makes them, metadata aside, in this process. */
 import type { Collection } from "../../src/collections/collection.ts";
-import type { PageChain } from "../../src/collections/current.ts";
+import type { PageChain } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
-import { openCursor } from "../../src/listings/cursor.ts";
 import { finishPage, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
-import type { FirstPage, PageFrom } from "../../src/listings/walk.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/walk.ts";
 
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";

@@ -23,7 +23,7 @@ export interface Goal {
   readonly final: BlockRef;
 }
 
-export type Step =
+type Step =
   | { readonly type: "begin" }
   | { readonly type: "wait" }
   /** The fork lies at or below block `from`. */

@@ -3,9 +3,8 @@
  * contract requests its indexing. The listing reads no chain data itself.
  */
 import type { Chain } from "../chains/chains.ts";
-import { currentCollection, type ShownChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
-import type { HotCollections } from "../collections/hot-collections.ts";
+import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
@@ -14,10 +13,9 @@ import type { Address, Hash } from "../core/hex.ts";
 import { withTimeout } from "../core/retry.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/listing.ts";
-import { openCursor } from "../listings/cursor.ts";
 import { finishPage } from "../listings/pages.ts";
 import { currentPlan } from "../listings/plan.ts";
-import type { Walk } from "../listings/walk.ts";
+import { openCursor, type Walk } from "../listings/walk.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-query.ts";
 import type { Prices } from "../prices/price-service.ts";

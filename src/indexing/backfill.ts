@@ -12,8 +12,7 @@ import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.t
 import type { BlockHeader, ChainLog, Endpoint } from "../rpc/port.ts";
 import type { TransfersAnswer } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
-import { type BackfillTask, compareWithSecond, readChecked } from "./checked-read.ts";
-import { ReadAhead } from "./read-ahead.ts";
+import { type BackfillTask, compareWithSecond, ReadAhead, readChecked } from "./backfill-reads.ts";
 
 /**
  * Ranges read ahead for one collection and kept until they are appended: some megabytes. The pool limits the requests

@@ -18,7 +18,7 @@ import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
 import { type Change, type Followed, FollowedStreams } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
-import { lastCompleteBlock } from "./omitted-logs.ts";
+import { lastCompleteBlock } from "./omissions.ts";
 
 interface CollectionsOptions {
   readonly chain: Chain;

@@ -1,12 +1,176 @@
 /**
  * Counts the entries of a listing after a block and finds its n-th one, without walking the listing. Tokens are counted
- * by the gaps of `gaps.ts`, (token, owner) pairs by the index of `pairs.ts`.
+ * by the gaps of `gaps.ts`. (Token, owner) pairs have no numbers, so one walk per block builds an index of them, in
+ * slices.
  */
+
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
-import { type FoundRow, scanTokens } from "./listing.ts";
-import { hasPairIndex, pairAfter, pairIndexAt } from "./pairs.ts";
-import type { Position } from "./rows.ts";
+import {
+  type EntryVisitor,
+  type FoundRow,
+  HOLDERS_AT_ONCE,
+  initialScanState,
+  OwnerEntryCache,
+  scanHolders,
+  scanTokens,
+} from "./listing.ts";
+import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
+import { type Position, rangeOfCode, START } from "./rows.ts";
+import { PAUSED } from "./trails.ts";
+
+// Counts the (token, owner) pairs at a block and finds the n-th one. Unlike rows, pairs have no numbers, so one walk
+// per block builds an index, in slices while a request waits. Id ranges are counted, not walked: a range may have more
+// ids than a walk can visit.
+
+/** Steps between two marks of an index, and steps per slice. */
+const STRIDE = HOLDERS_AT_ONCE;
+
+const NO_GAPS = new Float64Array(0);
+
+/** The newest block at or before `block` with a transfer. Both blocks have the same pairs. */
+function lastChange({ owners, balances, rows }: Ledger, block: number): number {
+  const single = owners.countAt(block) - 1;
+  const amount = balances.countAt(block) - 1;
+  const range = rows.ranges.findLast((one) => one.block <= block);
+  return Math.max(
+    single < 0 ? -1 : owners.block(single),
+    amount < 0 ? -1 : balances.block(amount),
+    range === undefined ? -1 : range.block,
+  );
+}
+
+/**
+ * By id range, the offsets of the ids that its minter doesn't hold after `block`. Only ids that moved can be among
+ * them, so this walks the tokens with a slot, not the ranges.
+ */
+function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<number, Float64Array>> {
+  const { tokens, links, owners, rows } = ledger;
+  const gaps = new Map<number, number[]>();
+  let steps = 0;
+  for (let slot = 0; rows.ranges.length > 0 && slot < tokens.count; slot++) {
+    if (++steps >= STRIDE) {
+      steps = 0;
+      yield;
+    }
+    const first = links.first(slot);
+    if (first >= -1) continue;
+    const index = rangeOfCode(first);
+    const range = rows.ranges[index];
+    if (range === undefined || range.block > block) continue;
+    const before = ledger.steps.count;
+    let entry = owners.find(links.tail(slot), block);
+    for (; entry === PAUSED; entry = owners.find(links.tail(slot), block)) yield;
+    steps += ledger.steps.count - before;
+    if (ledger.ownerAt(entry) === range.to) continue;
+    const list = gaps.get(index) ?? [];
+    list.push(Number(tokens.id(slot) - range.id));
+    gaps.set(index, list);
+  }
+  return new Map([...gaps].map(([index, list]) => [index, Float64Array.from(list).sort()]));
+}
+
+/** Walks all pairs after `block`. Between slices the ledger may change, except at or below that block. */
+function* buildPairIndex(ledger: Ledger, block: number): PairWork {
+  const gaps = yield* gapsOfRanges(ledger, block);
+  const marks: PairMark[] = [];
+  let count = 0;
+  const visit: EntryVisitor = () => {
+    count++;
+    return true;
+  };
+  const jump = (index: number): number => {
+    const length = ledger.rows.ranges[index]?.count ?? 0;
+    count += length - (gaps.get(index)?.length ?? 0);
+    return length;
+  };
+  const seen = initialScanState(new OwnerEntryCache(ledger.tokens.count));
+  for (let position: Position | undefined = START; position !== undefined; ) {
+    if (marks.length > 0) yield;
+    marks.push({ before: count, position });
+    position = scanHolders(ledger, block, position, visit, { seen, jump, most: STRIDE });
+  }
+  return { block, count, marks, gaps };
+}
+
+/** The index of the pairs after `block`. Builds it in one go if there is none. */
+function pairIndexAt(ledger: Ledger, block: number): PairIndex {
+  const changed = lastChange(ledger, block);
+  const known = ledger.pairIndexes.find(changed);
+  if (known !== undefined) return known;
+  const work = buildPairIndex(ledger, changed);
+  for (;;) {
+    const { done, value } = work.next();
+    if (done !== true) continue;
+    ledger.pairIndexes.add(value);
+    return value;
+  }
+}
+
+/** True if the index exists, or takes about one slice to build. */
+function hasPairIndex(ledger: Ledger, block: number): boolean {
+  const { owners, balances, tokens, pairIndexes } = ledger;
+  if (owners.count + balances.count + tokens.count <= STRIDE) return true;
+  return pairIndexes.find(lastChange(ledger, block)) !== undefined;
+}
+
+/**
+ * Builds the index in slices. Resolves with true once it exists, with false if the block changed first.
+ * @throws ApiError 429 if indexes of too many blocks are being built
+ */
+export function buildPairIndexInSlices(ledger: Ledger, block: number): Promise<boolean> {
+  const changed = lastChange(ledger, block);
+  return ledger.pairIndexes.make(changed, () => buildPairIndex(ledger, changed));
+}
+
+/** The position of the pair with `skip` pairs before it, or undefined. */
+function pairAfter(ledger: Ledger, block: number, skip: number): Position | undefined {
+  const { marks, gaps, count } = pairIndexAt(ledger, block);
+  if (skip >= count) return undefined;
+  const { before, position } = marks[
+    lastAtMost(marks.length, (at) => (marks[at] as PairMark).before <= skip)
+  ] as PairMark;
+  let passed = before;
+  let found: Position | undefined;
+  const jump = (index: number): number => {
+    const length = ledger.rows.ranges[index]?.count ?? 0;
+    const dead = gaps.get(index) ?? NO_GAPS;
+    const live = length - dead.length;
+    if (passed + live <= skip) {
+      passed += live;
+      return length;
+    }
+    const left = skip - passed;
+    passed = skip;
+    // The ids before the gap at index `at` that are held: its offset, minus the `at` gaps before it.
+    return left + 1 + lastAtMost(dead.length, (at) => (dead[at] as number) - at <= left);
+  };
+  const visit: EntryVisitor = (here) => {
+    if (passed === skip) {
+      found = here;
+      return false;
+    }
+    passed++;
+    return true;
+  };
+  const seen = initialScanState();
+  for (let at: Position | undefined = position; at !== undefined; ) {
+    at = scanHolders(ledger, block, at, visit, { seen, jump, most: STRIDE });
+  }
+  return found;
+}
+
+/** The last index of [0, count) at which `isAtMost` holds, or -1. `isAtMost` must hold for all indexes before it. */
+function lastAtMost(count: number, isAtMost: (index: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isAtMost(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
 
 /** Finds the row of the entry with `skip` entries before it. Walks at most one chunk, in slices. */
 export function* findRowInSlices(ledger: Ledger, block: number, skip: number): Generator<void, number | undefined> {

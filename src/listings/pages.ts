@@ -3,15 +3,14 @@
  * the tokens and signs the cursor. Both read memory only.
  */
 import type { Collection } from "../collections/collection.ts";
-import type { PageChain } from "../collections/current.ts";
+import type { PageChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { ByteWriter } from "../core/byte-text.ts";
 import type { Hash } from "../core/hex.ts";
 import { type Entry, readSlice, type Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
-import { signCursor } from "./cursor.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
-import { type PageFrom, resolveWalk, type Snapshot, snapshotOf, type Walk } from "./walk.ts";
+import { type PageFrom, resolveWalk, type Snapshot, signCursor, snapshotOf, type Walk } from "./walk.ts";
 
 interface PageOptions {
   readonly native: boolean;

@@ -4,14 +4,12 @@
  * block changes meanwhile, the planning starts again.
  */
 import type { Collection } from "../collections/collection.ts";
-import { currentCollection, type ShownChain } from "../collections/current.ts";
-import type { HotCollections } from "../collections/hot-collections.ts";
+import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { readInSlices, type Slice } from "../ledger/listing.ts";
-import { buildPairIndexInSlices } from "../ledger/pairs.ts";
-import { areHoldersReady, countEntries, findRowInSlices } from "../ledger/places.ts";
+import { areHoldersReady, buildPairIndexInSlices, countEntries, findRowInSlices } from "../ledger/places.ts";
 import { EMPTY_SLICE, fillPage, type PagePlan, type PageStart, planPage, sliceOf, startPage } from "./pages.ts";
 import { beginningOf, type FirstPage, isStillTrue, type PageFrom, snapshotOf } from "./walk.ts";
 

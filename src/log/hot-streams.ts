@@ -11,7 +11,7 @@ import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
 import type { EventLog } from "./event-log.ts";
 
 /** How one kind of stream becomes a state. `version` of a state is that of the last event folded into it. */
-export interface Projection<S extends { readonly version: number }, E extends DomainEvent> {
+interface Projection<S extends { readonly version: number }, E extends DomainEvent> {
   /** Returns the state before the first event, or a later one from a snapshot. */
   load(stream: StreamName): S | Promise<S>;
   /** Folds one event in place. Yields after about `slice` units of work. */

@@ -1,7 +1,7 @@
 /**
  * Builds the price record of the API: field order, string forms, and the one rounding of each number. Does not price.
  */
-import type { ListedToken } from "../chains/token-list.ts";
+import type { ListedToken } from "../chains/tokens.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import type { Observation, Pool } from "./market/pools.ts";

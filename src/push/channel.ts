@@ -4,9 +4,8 @@
  * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
 import type { Collection } from "../collections/collection.ts";
-import { currentBlock, type PageChain } from "../collections/current.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
-import type { HotCollections } from "../collections/hot-collections.ts";
+import { currentBlock, type HotCollections, type PageChain } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invariant, isAbort } from "../core/errors.ts";

@@ -2,7 +2,7 @@
  * One connection's subscription to one collection. Keeps the order of its messages: each version of the stream once and
  * in sequence, also during a replay. Also holds events back until pages show their blocks.
  */
-import type { PageChain } from "../collections/current.ts";
+import type { PageChain } from "../collections/hot-collections.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { ServerMessage } from "./messages.ts";
 

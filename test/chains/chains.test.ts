@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { CHAINS, chainById, DEFAULT_CHAIN, dollarsAt, envSuffix, parseChain } from "../../src/chains/chains.ts";
-import { isReference, referenceTokens } from "../../src/chains/quote-tokens.ts";
-import { listedToken } from "../../src/chains/token-list.ts";
+import { isReference, listedToken, referenceTokens } from "../../src/chains/tokens.ts";
 
 describe("the chain selector", () => {
   test("accepts the twelve chains by name and by code, in any case", () => {

@@ -11,7 +11,7 @@ import {
   isMoney,
   isReference,
   isReferencePair,
-} from "../../src/chains/quote-tokens.ts";
+} from "../../src/chains/tokens.ts";
 
 /** Symbol and decimals by chain, address and source. */
 type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;

@@ -1,8 +1,7 @@
 /** A walk continues only on a process that knows at least as much of the chain as the one where it began. */
 import { expect, test } from "bun:test";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
-import { currentCollection } from "../../src/collections/current.ts";
-import type { HotCollections } from "../../src/collections/hot-collections.ts";
+import { currentCollection, type HotCollections } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
 import { planPage } from "../../src/listings/pages.ts";

@@ -6,8 +6,7 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
-import type { ShownChain } from "../../src/collections/current.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
+import { HotCollections, type ShownChain } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";

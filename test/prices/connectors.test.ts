@@ -3,7 +3,7 @@
  * price, and their pools are followed like any others.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { connectorsOf } from "../../src/chains/quote-tokens.ts";
+import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";

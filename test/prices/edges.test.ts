@@ -4,7 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
-import { listedToken } from "../../src/chains/token-list.ts";
+import { listedToken } from "../../src/chains/tokens.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { createPrices } from "../../src/prices/price-service.ts";
 import { MemoryLog } from "../support/memory-log.ts";

@@ -10,8 +10,7 @@ import { contractAt, deploy, read, transact } from "../../scripts/local-chain/co
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/quote-tokens.ts";
-import { listedToken } from "../../src/chains/token-list.ts";
+import { connectorsOf, listedToken } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
 import type { Prices } from "../../src/prices/price-service.ts";

@@ -8,7 +8,7 @@ import { contractAt, transact } from "../../scripts/local-chain/contracts.ts";
 import { fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/quote-tokens.ts";
+import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";

@@ -7,7 +7,7 @@ import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { placeCode } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/quote-tokens.ts";
+import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { latentProxy } from "../support/latency.ts";
 import { pricesOf } from "./support/anvil.ts";

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
-import { TOPIC } from "../../src/prices/search/exchange-abi.ts";
+import { TOPIC } from "../../src/prices/search/exchange-events.ts";
 import { addressOf } from "./support/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
 

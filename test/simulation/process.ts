@@ -1,18 +1,16 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
 import { chainById } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
-import { currentCollection } from "../../src/collections/current.ts";
 import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
+import { currentCollection, HotCollections } from "../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { ChainIndexing } from "../../src/indexing/indexing.ts";
-import { openCursor } from "../../src/listings/cursor.ts";
 import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
-import type { FirstPage, PageFrom } from "../../src/listings/walk.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/walk.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";

@@ -2,7 +2,7 @@
  * Turns a market into a quote: the token's route, its price in dollars and in the native coin, or a refusal with the
  * reason. Pure. All refusal codes are decided here.
  */
-import { connectorsOf } from "../../chains/quote-tokens.ts";
+import { connectorsOf } from "../../chains/tokens.ts";
 import { ApiError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { TokenFacts } from "../search/discovery.ts";

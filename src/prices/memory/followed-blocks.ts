@@ -4,13 +4,13 @@
  */
 import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
-import { isReference, isReferencePair } from "../../chains/quote-tokens.ts";
+import { isReference, isReferencePair } from "../../chains/tokens.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { ChainLog } from "../../rpc/port.ts";
 import type { Pool } from "../market/pools.ts";
 import type { Venue } from "../search/discovery.ts";
-import { addressAt, TOPIC } from "../search/exchange-abi.ts";
+import { addressAt, TOPIC } from "../search/exchange-events.ts";
 import type { Books, TokenBook } from "./token-book.ts";
 
 /** Most block hashes kept in addition to the published view. */

@@ -3,7 +3,7 @@
  * other processes. A pool counts as followed only while its stream's headline says so.
  */
 import type { Chain } from "../../chains/chains.ts";
-import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
+import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import {
   type PoolDiscovered,

@@ -3,6 +3,7 @@
  * asking the node, finds new pools by their factory's events, and reverts orphaned blocks. Appends each change to the
  * log before it updates memory, and records which tokens are followed, so that replicas can rely on the log.
  */
+
 import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain } from "../../chain/consumer.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -10,9 +11,8 @@ import { type BlockRef, type HeaderRef, type PriceEvent, priceStream, type Strea
 import type { PricesContext } from "../context.ts";
 import { isBlind, type Observation } from "../market/pools.ts";
 import { type PoolRead, planState, together } from "../search/discovery.ts";
-import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-abi.ts";
+import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.ts";
 import { byAddress, observed } from "../search/history.ts";
-import { replay } from "../search/pool-events.ts";
 import { creationsIn, FollowedBlocks } from "./followed-blocks.ts";
 import {
   adoptBook,
@@ -33,6 +33,7 @@ import {
   hotPool,
   isStanding,
   markNotFollowed,
+  replay,
   resetTo,
   revertBook,
   stateAt,

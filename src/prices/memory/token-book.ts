@@ -4,13 +4,15 @@
  * through the follower of this process or of the process that writes the log. Makes no requests.
  */
 import { LRUCache } from "lru-cache";
-import type { ChainView } from "../../chain/consumer.ts";
+import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { type HeaderRef, priceStream, type StreamName } from "../../events/types.ts";
+import type { ChainLog } from "../../rpc/port.ts";
 import { isBlind, type Observation, type Pool } from "../market/pools.ts";
 import { TWAP_WINDOW } from "../market/quality.ts";
 import type { TokenFacts } from "../search/discovery.ts";
+import { applyLog } from "../search/exchange-events.ts";
 import { insertByBlock } from "./projection.ts";
 
 /** The current session guarantees that the log's list of the book's pools is complete. Below any block number. */
@@ -285,4 +287,32 @@ export function followedFrom(book: TokenBook): number | undefined {
     from = Math.max(from, hot.coveredFrom!);
   }
   return from;
+}
+
+/**
+ * Returns the states that a batch's logs lead to. Up to the block before the batch, or to the pool's base if that is
+ * later, the pool's timeline is authoritative. Later entries in it were read by another process and are ignored.
+ * `timestamps`: Unix seconds by block. A state in a block without one is only an intermediate step; the batch's last
+ * block always has one.
+ */
+export function replay(
+  hot: HotPool,
+  { fromBlock }: AdvancedBlocks,
+  logs: readonly ChainLog[],
+  timestamps: ReadonlyMap<number, number>,
+  view: ChainView,
+): Observation[] {
+  const known = Math.max(fromBlock - 1, hot.base?.number ?? -1);
+  const states: Observation[] = [];
+  let last = stateAt(hot, known, view);
+  for (const log of logs) {
+    if (log.blockNumber <= known) continue;
+    const timestamp = timestamps.get(log.blockNumber);
+    const next = applyLog(last, log, timestamp ?? last?.timestamp ?? 0);
+    if (next === undefined || next === last) continue;
+    if (states.at(-1)?.block === next.block) states.pop();
+    if (timestamp !== undefined) states.push(next);
+    last = next;
+  }
+  return states;
 }

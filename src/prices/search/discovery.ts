@@ -4,12 +4,12 @@
  */
 import type { Chain } from "../../chains/chains.ts";
 import type { Deployment, PoolStyle } from "../../chains/exchanges.ts";
-import { isReferencePair } from "../../chains/quote-tokens.ts";
+import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/abi.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
-import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-abi.ts";
+import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-events.ts";
 
 /** Calls, and the decoder of their results. */
 interface Plan<T> {

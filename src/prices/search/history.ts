@@ -11,8 +11,7 @@ import type { HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Observation, Pool } from "../market/pools.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
-import { STATE_TOPICS } from "./exchange-abi.ts";
-import { applyLog, setsPrice } from "./pool-events.ts";
+import { applyLog, STATE_TOPICS, setsPrice } from "./exchange-events.ts";
 
 // Remembers up to which block a pool is known to have had no state. A pool found through its factory comes without the
 // block of its first event. A search that found nothing back to the chain's first block is not repeated.

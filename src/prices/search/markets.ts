@@ -4,7 +4,7 @@
  * `history.ts`. Records its reads in the log before a response uses them. Does not price.
  */
 import { LRUCache } from "lru-cache";
-import { isMoney, isReferencePair, referenceTokens } from "../../chains/quote-tokens.ts";
+import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";

@@ -18,7 +18,7 @@ import { placeMainnet, placeV3Factory, queueFeeTiers, V3_OPERATOR } from "../../
 import { createV2Pair, createV3Pool, fund, type Pool, sortTokens } from "../../../scripts/local-chain/pools.ts";
 import type { Chain } from "../../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../../src/chains/exchanges.ts";
-import { referenceTokens } from "../../../src/chains/quote-tokens.ts";
+import { referenceTokens } from "../../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 
 /** Factories for which `createV2Pair` places pairs itself, at the addresses that follow from the fork's own code. */

@@ -1,7 +1,7 @@
 /** A small Ethereum with a dollar: WETH, USDC, USDT, DAI and WBTC at their addresses, and prices over it. */
 import { CHAINS } from "../../../src/chains/chains.ts";
 import { exchangesOf } from "../../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../../src/chains/quote-tokens.ts";
+import { connectorsOf } from "../../../src/chains/tokens.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-query.ts";

@@ -122,12 +122,7 @@ export class LogReader {
     }
     const first = sources.get(header.number);
     // This request only adds logs that the bloom confirms, so a benched endpoint may answer it.
-    const second =
-      first === undefined
-        ? undefined
-        : strict
-          ? this.#pool.requiredSecondEndpoint(first)
-          : this.#pool.secondEndpoint(first);
+    const second = first && this.#pool.secondEndpoint(first, strict);
     if (second === undefined && strict) {
       throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
         code: "unverifiable",

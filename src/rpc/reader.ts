@@ -93,7 +93,7 @@ export class RpcChainReader implements ChainReader {
     const header = await this.#run(ask, { meta: { block: number } });
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
     // This endpoint may be behind. Another one may have the block.
-    return (await this.#pool.all(ask)).find(({ value }) => value !== undefined)?.value;
+    return (await this.#pool.askAll(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
   async headers(numbers: readonly number[], isKnown = false): Promise<(BlockHeader | undefined)[]> {
@@ -285,7 +285,7 @@ export class RpcChainReader implements ChainReader {
   async benchLaggards(known: BlockRef): Promise<boolean> {
     if (this.#pool.endpoints.length === 1) return false;
     const shown: { endpoint: Endpoint; head: BlockHeader }[] = [];
-    for (const { endpoint, value } of await this.#pool.all(newestHeaderOf)) shown.push({ endpoint, head: value });
+    for (const { endpoint, value } of await this.#pool.askAll(newestHeaderOf)) shown.push({ endpoint, head: value });
     const behind = laggards(shown, known);
     for (const one of shown) this.#pool.setBehind(one.endpoint, behind.includes(one));
     return behind.length > 0;

@@ -8,8 +8,8 @@ import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter, Verify } from "../rpc/port.ts";
+import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
+import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 

@@ -119,7 +119,7 @@ export async function logsOfReceipts(result: unknown, header: BlockHeader, watch
   const wire = (result as WireReceipt[]).flatMap((receipt) => (Array.isArray(receipt?.logs) ? receipt.logs : []));
   const everything = { addresses: new Set<string>(), topics: new Set<string>() };
   const at = { fromBlock: header.number, toBlock: header.number };
-  const logs = verifyLogs(wire, { ...everything, ...at }) as unknown as ChainLog[];
+  const logs = verifyLogs(wire, { ...everything, ...at });
   if (logs.some((log) => log.blockHash !== header.hash)) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },

@@ -367,7 +367,7 @@ async function logsFrom(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog
   const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
   const { addresses, topics, fromBlock, toBlock } = filter;
   const expected = { addresses: new Set<string>(addresses), topics: new Set<string>(topics), fromBlock, toBlock };
-  return verifyLogs(result, expected) as unknown as ChainLog[];
+  return verifyLogs(result, expected);
 }
 
 /** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
@@ -375,7 +375,7 @@ async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, fi
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
   const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
   const expected = { addresses: new Set<string>(filter.addresses), topics: new Set<string>(filter.topics) };
-  const logs = verifyLogs(result, { ...expected, fromBlock: number, toBlock: number }) as unknown as ChainLog[];
+  const logs = verifyLogs(result, { ...expected, fromBlock: number, toBlock: number });
   if (logs.some((log) => log.blockHash !== hash)) {
     throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
   }

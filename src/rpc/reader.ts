@@ -7,7 +7,6 @@ import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { aggregateCalls, aggregatedResults, selectorOf } from "./abi.ts";
 import { NFT_TOPICS } from "./decode/topics.ts";
-import type { DecodedRange } from "./decode/transfers.ts";
 import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import { Finality, type FinalityOptions, fromAnyNode, headerFrom, laggards, newestHeaderOf } from "./headers.ts";
@@ -21,6 +20,7 @@ import type {
   ChainLog,
   ChainReader,
   CompleteLogsOptions,
+  DecodedRange,
   Endpoint,
   LogFilter,
   MaybeLater,

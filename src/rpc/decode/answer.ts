@@ -3,9 +3,10 @@
  * on the caller's thread where there is no worker.
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
+import type { BatchIds, BatchPart, DecodedRange, DecodeJob } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
-import { type BatchIds, type BatchPart, type DecodedRange, type DecodeJob, decodeTransferLogs } from "./transfers.ts";
+import { decodeTransferLogs } from "./transfers.ts";
 import { verifyLogs } from "./verify.ts";
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };

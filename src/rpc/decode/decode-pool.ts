@@ -5,10 +5,10 @@
 import { lowerCompilerPriority } from "../../core/background.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { HttpTarget } from "../endpoint/http.ts";
+import type { DecodedRange, DecodeJob } from "../port.ts";
 import { classifyRpcError, RpcError } from "../rpc-errors.ts";
 import type { DecodeReply } from "./answer.ts";
 import type { WorkerReply, WorkerRequest } from "./decode-worker.ts";
-import type { DecodedRange, DecodeJob } from "./transfers.ts";
 
 /** A decoded answer and its size. */
 export interface Decoded {

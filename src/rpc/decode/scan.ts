@@ -4,9 +4,9 @@
  * up on everything else, and `decodeAnswer` then parses the JSON. Both ways give the same bytes; a test compares them.
  */
 import { encodeTransfers, TransferKind } from "../../events/columns.ts";
+import type { BatchPart, DecodedRange, DecodeJob } from "../port.ts";
 import { AddressWords, digit, isHex64, isPadding, literal, matches, same64, word } from "./bytes.ts";
 import { TRANSFER, TRANSFER_SINGLE } from "./topics.ts";
-import type { BatchPart, DecodedRange, DecodeJob } from "./transfers.ts";
 
 /** The fields of a log. Each may occur once. */
 const KEYS = [

@@ -2,7 +2,7 @@
  * Stricter reads for the backfill: history checked against headers and receipts, and a range compared with a second
  * endpoint's answer. Never returns an answer in doubt, and benches its endpoint.
  */
-import { firstUnlinked, numbersBetween, presentHeaders } from "../chain/branch.ts";
+import { firstUnlinked, numbersBetween } from "../chain/branch.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
@@ -42,7 +42,7 @@ export async function readChecked(
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
   const last = linkedTo?.number ?? toBlock;
-  const all = await presentHeaders(reader, numbersBetween(fromBlock, last));
+  const all = await reader.presentHeaders(numbersBetween(fromBlock, last));
   const headers = all.slice(0, toBlock - fromBlock + 1);
   if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
@@ -78,7 +78,7 @@ export async function compareWithSecond(
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const logs = await reader.completeLogs(asked, await presentHeaders(reader, blocks), { strict: true });
+  const logs = await reader.completeLogs(asked, await reader.presentHeaders(blocks), { strict: true });
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
   reader.benchLiar(wrong.endpoint);

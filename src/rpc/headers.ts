@@ -43,6 +43,13 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
   }
 }
 
+/** The error of an endpoint that lacks a block below its head: it is behind, or it lost the block. */
+export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
+  return new RpcError("transient", "the endpoint lacks a block below its head", {
+    meta: { ...(endpoint === undefined ? {} : { endpoint: endpoint.label }), block },
+  });
+}
+
 /**
  * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
  * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
@@ -209,8 +216,7 @@ export class Finality {
       }
       return deep;
     });
-    if (header === undefined)
-      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
+    if (header === undefined) throw missingBlock(number);
     return header;
   }
 }

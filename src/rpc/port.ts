@@ -93,11 +93,14 @@ export interface ChainReader {
   /** Returns the canonical block of that number. Undefined above the head of every endpoint. */
   header(number: number): Promise<BlockHeader | undefined>;
 
+  /** Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks. */
+  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
+
   /**
-   * Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks.
-   * @param isKnown true if the blocks were shown before: an endpoint that lacks one is behind, and the read is retried
+   * Reads headers of blocks that were shown before, in the requested order. An endpoint that lacks one is behind, and
+   * the read is retried.
    */
-  headers(numbers: readonly number[], isKnown?: boolean): Promise<(BlockHeader | undefined)[]>;
+  presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]>;
 
   /**
    * True if any endpoint has this block on its branch. Then benches the endpoints that have another block in its place:

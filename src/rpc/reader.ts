@@ -9,7 +9,15 @@ import { aggregateCalls, aggregatedResults, selectorOf } from "./abi.ts";
 import { NFT_TOPICS } from "./decode/topics.ts";
 import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
-import { Finality, type FinalityOptions, fromAnyNode, headerFrom, laggards, newestHeaderOf } from "./headers.ts";
+import {
+  Finality,
+  type FinalityOptions,
+  fromAnyNode,
+  headerFrom,
+  laggards,
+  missingBlock,
+  newestHeaderOf,
+} from "./headers.ts";
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver, logFilterParams } from "./logs.ts";
 import type {
   BlockHeader,
@@ -35,6 +43,8 @@ const ARBITRUM_CHAIN_ID = 42161;
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
+/** Most headers in one round trip. */
+const HEADERS_AT_ONCE = 100;
 /** Most calls in one `aggregate3`. For small getters this is far below the gas cap of an `eth_call`. */
 const MULTICALL_MAX = 500;
 
@@ -96,22 +106,32 @@ export class RpcChainReader implements ChainReader {
     return (await this.#pool.askAll(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
-  async headers(numbers: readonly number[], isKnown = false): Promise<(BlockHeader | undefined)[]> {
+  async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     if (numbers.length === 0) return [];
-    const ask = async (endpoint: Endpoint) => {
-      if (!isKnown) return this.headersOf(endpoint, numbers);
-      let lacking = -1;
-      const headers = await fromAnyNode(async () => {
-        const answer = await this.headersOf(endpoint, numbers);
-        lacking = answer.indexOf(undefined);
-        return lacking < 0 ? answer : undefined;
-      });
-      if (headers !== undefined) return headers;
-      throw new RpcError("transient", "the endpoint lacks a block below its head", {
-        meta: { endpoint: endpoint.label, block: numbers[lacking] },
-      });
-    };
-    return await this.#run(ask, { meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) } });
+    return this.#run((endpoint) => this.headersOf(endpoint, numbers), {
+      meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
+    });
+  }
+
+  async presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]> {
+    const present: BlockHeader[] = [];
+    for (let at = 0; at < numbers.length; at += HEADERS_AT_ONCE) {
+      const some = numbers.slice(at, at + HEADERS_AT_ONCE);
+      const meta = { fromBlock: some[0], toBlock: some.at(-1) };
+      present.push(...(await this.#run((endpoint) => this.#presentHeadersOf(endpoint, some), { meta })));
+    }
+    return present;
+  }
+
+  async #presentHeadersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<BlockHeader[]> {
+    let lacking = -1;
+    const headers = await fromAnyNode(async () => {
+      const answer = await this.headersOf(endpoint, numbers);
+      lacking = answer.indexOf(undefined);
+      return lacking < 0 ? (answer as BlockHeader[]) : undefined;
+    });
+    if (headers === undefined) throw missingBlock(numbers[lacking] as number, endpoint);
+    return headers;
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {

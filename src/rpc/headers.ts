@@ -81,7 +81,17 @@ function bloomIn(field: unknown): string {
   return BLOOM.test(bloom) ? bloom : NO_BLOOM;
 }
 
-// Finds the nodes that are behind, by the newest block that each node shows. Pure.
+/**
+ * Asks all endpoints for their newest block and benches those that are behind the furthest one. True if there are any.
+ * Makes no request if there is only one endpoint.
+ */
+export async function benchLaggards(pool: EndpointPool, known: BlockRef): Promise<boolean> {
+  if (pool.endpoints.length === 1) return false;
+  const shown = (await pool.askAll(newestHeaderOf)).map(({ endpoint, value: head }) => ({ endpoint, head }));
+  const behind = laggards(shown, known);
+  for (const one of shown) pool.setBehind(one.endpoint, behind.includes(one));
+  return behind.length > 0;
+}
 
 /**
  * Returns the nodes whose head is behind that of another node: lower, or equally high with an older timestamp (a block

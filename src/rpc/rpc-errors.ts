@@ -2,7 +2,7 @@
  * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so the
  * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
-import { AppError, type ErrorMeta } from "../core/errors.ts";
+import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
 
 export type RpcErrorKind =
   /** The range or the result is too large: request less. */
@@ -63,6 +63,11 @@ export class RpcError extends AppError {
 export function mayBeTooLarge(error: unknown): boolean {
   if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
   return error.cause.kind === "late" || isUnknownRefusal(error.cause);
+}
+
+/** True if the node lacks a past state for good, so that the caller must find another way. */
+export function isStateUnavailable(error: unknown): boolean {
+  return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
 }
 
 /** True if an endpoint answered with a refusal whose message gives no known reason. */

@@ -167,7 +167,7 @@ test("logs are taken from who has the block that they are to reach, whatever the
   }
   for (const fromBlock of [7, 8]) {
     const reader = readerOf(withLogs(node("eth#1", 7)), withLogs(node("eth#2", 8)));
-    const options = { reaching: known(8), signal: new AbortController().signal };
+    const options = { requiredBlock: known(8), signal: new AbortController().signal };
     const { logs } = await reader.firstLogs({ ...filter, fromBlock, toBlock: 8 }, new SpanController(), options);
     expect(logs).toHaveLength(1);
   }

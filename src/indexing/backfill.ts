@@ -51,7 +51,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const options = {
     fromBlock,
     toBlock: final.number,
-    span: () => (isSampled ? reader.cut() : CHECKED_SPAN),
+    span: () => (isSampled ? reader.nextBulkSpan() : CHECKED_SPAN),
     read: (from: number, to: number) => (isSampled ? readEvent : readVerified)(reading, from, to),
   };
   const history = new ReadAhead(options, FIRST_AHEAD);
@@ -91,7 +91,7 @@ async function readPart(
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
-    reader.answered(answer, answer.toBlock - fromBlock + 1, decoded.logs);
+    reader.recordHistory(answer, answer.toBlock - fromBlock + 1, decoded.logs);
     return { decoded, toHash, endpoint: answer.endpoint };
   };
   const read = async () => {

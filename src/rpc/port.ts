@@ -149,8 +149,6 @@ export interface ChainReader {
   transactionCount(address: Address): Promise<number>;
 }
 
-// One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation.
-
 /** What to decode from an answer: transfers of one contract, in these forms and blocks. */
 export interface DecodeJob {
   readonly address: string;
@@ -200,6 +198,7 @@ export interface RangeFilter {
   readonly filter: object;
 }
 
+/** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */
 export interface Endpoint {
   /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;

@@ -188,7 +188,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Number of blocks for the next bulk request, by the endpoint that is likely to take it. */
-  cut(): number {
+  nextBulkSpan(): number {
     return this.#pool.nextBulkSpan();
   }
 
@@ -222,7 +222,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Records an answer of `logs` logs for `blocks` blocks. The pool derives the size of the next request from it. */
-  answered({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
+  recordHistory({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
     this.#pool.recordHistory(endpoint, blocks, logs, parts);
   }
 
@@ -271,6 +271,6 @@ function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number)
 
 function askTransfers(endpoint: Endpoint, filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {
   const { address, fromBlock, toBlock } = filter;
-  const asked = logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
-  return endpoint.transfers(asked, { ...filter, topics: NFT_TOPICS }, signal);
+  const params = logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
+  return endpoint.transfers(params, { ...filter, topics: NFT_TOPICS }, signal);
 }

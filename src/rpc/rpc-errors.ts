@@ -182,10 +182,10 @@ function hintOf(text: string): RangeHint | undefined {
   return undefined;
 }
 
-function textOf(said: unknown): string {
-  if (typeof said === "string") return said;
+function textOf(field: unknown): string {
+  if (typeof field === "string") return field;
   try {
-    return said === undefined || said === null ? "" : JSON.stringify(said);
+    return field === undefined || field === null ? "" : JSON.stringify(field);
   } catch {
     // Too deeply nested for `JSON.stringify`.
     return "";
@@ -194,8 +194,8 @@ function textOf(said: unknown): string {
 
 /** Classifies a JSON-RPC error `{code, message, data}` of `method`. Gateways send a plain string instead. */
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
-  const said = typeof error === "string" ? { message: error } : error;
-  const fields = (typeof said === "object" && said !== null ? said : {}) as Record<string, unknown>;
+  const refusal = typeof error === "string" ? { message: error } : error;
+  const fields = (typeof refusal === "object" && refusal !== null ? refusal : {}) as Record<string, unknown>;
   const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
   // Revert data of a contract must stay whole. Any other data are matched like the message.
   const data = textOf(fields["data"]);

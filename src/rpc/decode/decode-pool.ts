@@ -85,11 +85,11 @@ export class DecodePool implements Decoder {
   ): Promise<Decoded> {
     signal.throwIfAborted();
     const id = this.#nextId++;
-    const asked = this.#ask({ ...job, id, target, payload }, meta, []);
+    const decoding = this.#ask({ ...job, id, target, payload }, meta, []);
     const abandon = (): void => this.#abandon(id, signal.reason);
     signal.addEventListener("abort", abandon, { once: true });
     try {
-      return await asked;
+      return await decoding;
     } finally {
       signal.removeEventListener("abort", abandon);
     }

@@ -299,9 +299,9 @@ export function scanBatch(
     }
     if (bytes.length - at > MAX_BESIDE) return undefined;
     beside += text.toString("latin1", at);
-    const said: unknown = JSON.parse(beside);
-    if (!Array.isArray(said)) return undefined;
-    const elements = said as readonly ScannedElement[];
+    const parsed: unknown = JSON.parse(beside);
+    if (!Array.isArray(parsed)) return undefined;
+    const elements = parsed as readonly ScannedElement[];
     const lists = elements.filter(({ result }) => Array.isArray(result)).map(({ id }) => id);
     if (lists.length !== parts.length || lists.some((id, i) => id !== parts[i]?.id)) return undefined;
     return { range: rangeOf(scan, text), elements: new Map(elements.map((one) => [one.id, one])) };

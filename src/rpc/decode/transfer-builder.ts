@@ -3,7 +3,7 @@ import { encodeTransfers, type TransferKind } from "../../events/columns.ts";
 import type { ChainLog } from "../port.ts";
 
 /** The zero address, 40 digits without 0x. */
-export const ZERO_ADDRESS = "0".repeat(40);
+export const ZERO_ADDRESS_DIGITS = "0".repeat(40);
 
 /** Growing columns of transfers. Addresses are interned by their 40 hex digits. */
 export class TransferBuilder {

@@ -20,7 +20,7 @@ import {
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "./topics.ts";
-import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS } from "./transfer-builder.ts";
+import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS_DIGITS } from "./transfer-builder.ts";
 
 interface DecodedTransfers {
   /** Columns in the format of `TransfersCommitted`. */
@@ -179,7 +179,7 @@ function destroyed(log: ChainLog, pass: Pass): boolean {
 function catRescued(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
   const id = topics.length === 3 && data === "0x" ? catIdOf(topics[2] as string) : undefined;
-  if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, ZERO_ADDRESS, addressIn(log, 1), id);
+  if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), id);
   return id !== undefined;
 }
 
@@ -198,7 +198,7 @@ function catIdOf(topic: string): string | undefined {
 function assign(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
   if (topics.length !== 2 || data.length !== 66) return false;
-  addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS, addressIn(log, 1), data.slice(2));
+  addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), data.slice(2));
   return true;
 }
 
@@ -218,7 +218,7 @@ function punkBought(log: ChainLog, { builder, punkTransfer: before }: Pass): boo
   if (topics.length !== 4) return false;
   const seller = addressIn(log, 2);
   let buyer = addressIn(log, 3);
-  if (buyer === ZERO_ADDRESS && before?.transactionHash === transactionHash && before.topics.length >= 3) {
+  if (buyer === ZERO_ADDRESS_DIGITS && before?.transactionHash === transactionHash && before.topics.length >= 3) {
     if (addressIn(before, 1) === seller) buyer = addressIn(before, 2);
   }
   addSingle(builder, TransferKind.cryptopunks, log, seller, buyer, (topics[1] as string).slice(2));

@@ -38,8 +38,8 @@ const MAX_NUMBER = 2 ** 32 - 1;
 const MAX_DIGITS = 20;
 
 /** Shortens a value from the endpoint for an error. The value may have any type and length. */
-const textOf = (said: unknown): string =>
-  typeof said === "string" || typeof said === "number" ? String(said).slice(0, MAX_DIGITS) : "";
+const textOf = (value: unknown): string =>
+  typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
 
 function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
   return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {

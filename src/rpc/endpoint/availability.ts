@@ -6,7 +6,7 @@ import { isUnknownRefusal, type RpcError } from "../rpc-errors.ts";
 import { SpanController } from "./span.ts";
 
 /**
- * Why an endpoint rests. The pool prefers the other endpoints meanwhile.
+ * Why an endpoint rests. To bench an endpoint is to start a rest: the pool prefers the other endpoints meanwhile.
  * - `lied`: it gave a wrong answer. Nothing ends this rest early.
  * - `behind`: another endpoint has newer blocks. Ends early when the endpoint has caught up.
  * - `paused`: it sent `Retry-After`, and a request would only prolong the pause. Nothing ends this rest early: a

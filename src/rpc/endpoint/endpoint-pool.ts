@@ -9,7 +9,7 @@ import { retry } from "../../core/retry.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import type { Availability } from "./availability.ts";
-import { type Failover, hedge, isEndpointRefusal, Refusals, Selection } from "./selection.ts";
+import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
@@ -63,14 +63,14 @@ export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
   readonly #options: PoolOptions;
   readonly #clock: Clock;
-  readonly #selection: Selection;
+  readonly #selection: EndpointSelection;
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
     this.#options = options;
     this.endpoints = options.endpoints;
     this.#clock = options.clock;
-    this.#selection = new Selection(options.endpoints, options.clock);
+    this.#selection = new EndpointSelection(options.endpoints, options.clock);
   }
 
   /** The availability of each endpoint, for observers. `until` is a time of the clock's `monotonic`. */

@@ -42,7 +42,7 @@ export function isEndpointRefusal(error: unknown, failover: Failover): error is 
 }
 
 /** The endpoints of a chain with their health. A resting endpoint is selected only if all others rest, too. */
-export class Selection {
+export class EndpointSelection {
   readonly #endpoints: readonly Endpoint[];
   readonly #clock: Clock;
   readonly #health = new Map<Endpoint, Health>();

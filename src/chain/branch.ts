@@ -5,8 +5,7 @@
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../rpc/port.ts";
-import { RpcError } from "../rpc/rpc-errors.ts";
+import type { ChainLog, ChainReader } from "../rpc/port.ts";
 import type { ChainState } from "./state.ts";
 
 /** Returns the followed header of a number, if it is still known. */
@@ -39,29 +38,6 @@ export class ForkedAnswersError extends Error {
     super(`the nodes' answers about block ${block} lie on more than one branch`);
     this.name = "ForkedAnswersError";
   }
-}
-
-// Reads headers of blocks that every node must have: below its head, or final.
-
-/** Headers per request. */
-const BATCH = 100;
-
-/** Returns the headers in the given order. @throws AppError; RpcError `transient` if the node lacks one (is behind) */
-export async function presentHeaders(
-  reader: Pick<ChainReader, "headers">,
-  numbers: readonly number[],
-): Promise<BlockHeader[]> {
-  const present: BlockHeader[] = [];
-  for (let at = 0; at < numbers.length; at += BATCH) {
-    const asked = numbers.slice(at, at + BATCH);
-    for (const [index, header] of (await reader.headers(asked, true)).entries()) {
-      if (header === undefined) {
-        throw new RpcError("transient", "the node lacks a block below its head", { meta: { block: asked[index] } });
-      }
-      present.push(header);
-    }
-  }
-  return present;
 }
 
 /** Returns the numbers from one block to another, both included. Descends if `to` is lower. */
@@ -103,7 +79,7 @@ export async function findCommonAncestor(reader: ChainReader, state: ChainState,
   const finalized = state.finalized as BlockRef;
   for (let high = from, step = FIRST_STEP; ; step *= 2) {
     const low = Math.max(finalized.number, high - step + 1);
-    const theirs = await presentHeaders(reader, numbersBetween(high, low));
+    const theirs = await reader.presentHeaders(numbersBetween(high, low));
     for (const { number, hash } of theirs) {
       const held = state.headers.get(number);
       if (held !== undefined && held.hash === hash) return { ancestor: held };

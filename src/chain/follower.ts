@@ -22,7 +22,6 @@ import {
   firstUnlinked,
   numbersBetween,
   orphanedAbove,
-  presentHeaders,
   ViolationWatch,
 } from "./branch.ts";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, IndexingObserver } from "./consumer.ts";
@@ -248,7 +247,7 @@ export class Follower {
   }
 
   async #headerAt(number: number): Promise<BlockHeader> {
-    const [header] = await presentHeaders(this.#options.reader, [number]);
+    const [header] = await this.#options.reader.presentHeaders([number]);
     return header as BlockHeader;
   }
 
@@ -268,7 +267,7 @@ export class Follower {
 
   async #fetchHeaders(from: number, to: BlockHeader): Promise<BlockHeader[]> {
     const before = from < to.number ? numbersBetween(from, to.number - 1) : [];
-    return [...(await presentHeaders(this.#options.reader, before)), to];
+    return [...(await this.#options.reader.presentHeaders(before)), to];
   }
 
   /**

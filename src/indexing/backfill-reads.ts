@@ -2,14 +2,14 @@
  * Reads for the backfill: a range of blocks in pieces, several in parallel and returned in order; and stricter reads
  * that check history against headers, receipts and a second endpoint. Never returns an answer in doubt.
  */
-import { firstUnlinked, numbersBetween, presentHeaders } from "../chain/branch.ts";
+import { firstUnlinked, numbersBetween } from "../chain/branch.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter, Verify } from "../rpc/port.ts";
+import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
+import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 
@@ -42,7 +42,7 @@ export async function readChecked(
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
   const last = linkedTo?.number ?? toBlock;
-  const all = await presentHeaders(reader, numbersBetween(fromBlock, last));
+  const all = await reader.presentHeaders(numbersBetween(fromBlock, last));
   const headers = all.slice(0, toBlock - fromBlock + 1);
   if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
@@ -78,7 +78,7 @@ export async function compareWithSecond(
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const logs = await reader.completeLogs(asked, await presentHeaders(reader, blocks), { strict: true });
+  const logs = await reader.completeLogs(asked, await reader.presentHeaders(blocks), { strict: true });
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
   reader.benchLiar(wrong.endpoint);

@@ -8,8 +8,8 @@ import type { Hash } from "../core/hex.ts";
 import { retry } from "../core/retry.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import { type DecodedRange, decodeTransferLogs } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, Endpoint } from "../rpc/port.ts";
+import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
+import type { BlockHeader, ChainLog, DecodedRange, Endpoint } from "../rpc/port.ts";
 import type { TransfersAnswer } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, compareWithSecond, ReadAhead, readChecked } from "./backfill-reads.ts";
@@ -50,7 +50,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   const options = {
     fromBlock,
     toBlock: final.number,
-    span: () => (isSampled ? reader.cut() : CHECKED_SPAN),
+    span: () => (isSampled ? reader.nextBulkSpan() : CHECKED_SPAN),
     read: (from: number, to: number) => (isSampled ? readEvent : readVerified)(reading, from, to),
   };
   const history = new ReadAhead(options, FIRST_AHEAD);
@@ -90,7 +90,7 @@ async function readPart(
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });
     }
-    reader.answered(answer, answer.toBlock - fromBlock + 1, decoded.logs);
+    reader.recordHistory(answer, answer.toBlock - fromBlock + 1, decoded.logs);
     return { decoded, toHash, endpoint: answer.endpoint };
   };
   const read = async () => {

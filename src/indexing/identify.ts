@@ -23,7 +23,8 @@ import {
 } from "../rpc/decode/topics.ts";
 import { SpanController } from "../rpc/endpoint/span.ts";
 import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
-import { isStateUnavailable, type RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 
 const ABI = new Interface([
   "function supportsInterface(bytes4) view returns (bool)",
@@ -230,7 +231,7 @@ async function firstLogs(
     signal.throwIfAborted();
     const to = Math.min(toBlock, from + MAX_WINDOW - 1);
     const filter = { addresses: [address], topics: IDENTIFYING_TOPICS, fromBlock: from, toBlock: to };
-    const found = await reader.firstLogs(filter, span, { reaching: to > final ? header : undefined, signal });
+    const found = await reader.firstLogs(filter, span, { requiredBlock: to > final ? header : undefined, signal });
     if (found.logs.length > 0) return found.logs;
     from = found.toBlock + 1;
   }

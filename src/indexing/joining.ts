@@ -2,14 +2,7 @@
  * The collections of one chain whose history is read. Reads each one's missing blocks up to the followed head, declares
  * it complete there, and passes it on to be followed.
  */
-import {
-  assertNoFork,
-  assertOnChain,
-  ForkedAnswersError,
-  firstUnlinked,
-  type HeaderOf,
-  presentHeaders,
-} from "../chain/branch.ts";
+import { assertNoFork, assertOnChain, ForkedAnswersError, firstUnlinked, type HeaderOf } from "../chain/branch.ts";
 import { failureOf, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
@@ -208,7 +201,7 @@ export class JoiningCollections {
     const [logs, known, before] = await Promise.all([
       reader.completeLogs(filter, headers, options),
       headers,
-      isCovered || state.end < 0 ? undefined : presentHeaders(reader, [state.end]),
+      isCovered || state.end < 0 ? undefined : reader.presentHeaders([state.end]),
     ]);
     // The stored history was final when it was read. Never append blocks of a chain that lacks its last block.
     const endHash = before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined);
@@ -254,13 +247,13 @@ export class JoiningCollections {
       if (seen === undefined) unknown.push(number);
       else headers.push(seen);
     }
-    const asked = await presentHeaders(reader, unknown);
-    for (const header of asked) assertNoFork(header, headerOf);
-    headers.push(...asked);
+    const read = await reader.presentHeaders(unknown);
+    for (const header of read) assertNoFork(header, headerOf);
+    headers.push(...read);
     headers.sort((a, b) => a.number - b.number);
     // `headerOf` has no final blocks. Only the link to the head proves their branch.
     if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
-    this.#seen.add(asked);
+    this.#seen.add(read);
     return headers;
   }
 }

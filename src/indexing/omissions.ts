@@ -4,7 +4,7 @@
  */
 
 import { Interface } from "ethers";
-import { numbersBetween, presentHeaders } from "../chain/branch.ts";
+import { numbersBetween } from "../chain/branch.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import { decodeTransfers, type TransferColumns, TransferKind } from "../events/columns.ts";
@@ -48,7 +48,7 @@ export async function lastCompleteBlock(
   { fromBlock, toBlock }: BlocksInDoubt,
 ): Promise<BlockRef | undefined> {
   const first = Math.max(fromBlock, toBlock - MAX_BLOCKS + 1, 1);
-  const [before, ...headers] = await presentHeaders(reader, numbersBetween(first - 1, toBlock));
+  const [before, ...headers] = await reader.presentHeaders(numbersBetween(first - 1, toBlock));
   const filter = { addresses: [address], topics: NFT_TOPICS };
   const spoken = headers.filter((header) => addressesInBloom(header, filter).length > 0);
   if (before === undefined || spoken.length === 0) return undefined;

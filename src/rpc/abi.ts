@@ -45,15 +45,14 @@ export function onlyBytes(data: string): Buffer {
   return Buffer.from(bytesAt(digits, countAt(digits, 0) * 2), "hex");
 }
 
-// Encodes and decodes `aggregate3` of Multicall3: many calls in one; each may fail. (github.com/mds1/multicall3)
-
+/** The function of Multicall3 that runs many calls in one; each of them may fail (github.com/mds1/multicall3). */
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 const TRUE = wordOf(1);
 /** Bytes of a call's tuple before its data: target, allowFailure flag, offset of the data. */
 const HEAD_BYTES = 96;
 const WORD_BYTES = WORD / 2;
 
-/** Returns the call data for Multicall3. */
+/** Encodes a call of `aggregate3`. */
 export function aggregateCalls(calls: readonly Call[]): string {
   const offsets: string[] = [];
   const tuples: string[] = [];
@@ -68,7 +67,7 @@ export function aggregateCalls(calls: readonly Call[]): string {
   return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
 }
 
-/** Decodes the results in the order of the calls. @throws RangeError if the answer has another number of results */
+/** Decodes the results of `aggregate3`, in the calls' order. @throws RangeError if there is another number of them */
 export function aggregatedResults(returned: string, calls: number): CallResult[] {
   const digits = digitsOf(returned);
   const list = countAt(digits, 0) * 2;

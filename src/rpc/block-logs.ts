@@ -1,19 +1,19 @@
 /**
- * Reads the logs of a block from its receipts, and proves that they are complete. The receipts' blooms must cover the
- * header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold more than the header's
- * bloom: on Polygon the bridge's state-sync transaction is in no header.
+ * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
+ * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
  */
 import { keccak256 } from "ethers";
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
+import { AppError } from "../core/errors.ts";
+import { type Address, quantity } from "../core/hex.ts";
 import { verifyLogs } from "./decode/verify.ts";
-import type { BlockHeader, ChainLog } from "./port.ts";
-import { RpcError } from "./rpc-errors.ts";
+import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import { fromAnyNode } from "./headers.ts";
+import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "./port.ts";
+import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
 
-// Checks a header's `logsBloom` against the logs that an endpoint gave. If the bloom names a contract and the endpoint
-// gave no log of it, the block is in doubt. Each address and topic sets three of 2,048 bits (Ethereum Yellow Paper,
-// section 4.3.1).
-
+/** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
 type Bits = readonly [number, number, number];
 
 /**
@@ -111,7 +111,10 @@ const MAX_ASKED = 100;
 const LOGS_AT_ONCE = 32;
 
 /**
- * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Works in slices, with pauses for other work.
+ * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete: the receipts'
+ * blooms must cover the header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold
+ * more than the header's bloom: on Polygon the bridge's state-sync transaction is in no header. Works in slices, with
+ * pauses for other work.
  * @throws RpcError `lie` if receipts and header contradict each other
  */
 export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
@@ -119,7 +122,7 @@ export async function logsOfReceipts(result: unknown, header: BlockHeader, watch
   const wire = (result as WireReceipt[]).flatMap((receipt) => (Array.isArray(receipt?.logs) ? receipt.logs : []));
   const everything = { addresses: new Set<string>(), topics: new Set<string>() };
   const at = { fromBlock: header.number, toBlock: header.number };
-  const logs = verifyLogs(wire, { ...everything, ...at }) as unknown as ChainLog[];
+  const logs = verifyLogs(wire, { ...everything, ...at });
   if (logs.some((log) => log.blockHash !== header.hash)) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },
@@ -172,3 +175,139 @@ function* loweredLogs({ logs }: WireReceipt): Generator<Pick<ChainLog, "address"
 function lie(header: BlockHeader, reason: string): RpcError {
   return new RpcError("lie", `the endpoint's receipts are wrong: ${reason}`, { meta: { block: header.number } });
 }
+
+/** The source by which a block in doubt was settled. */
+export type SettledBy = "receipts" | "another endpoint" | "asking again";
+
+/** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
+const MAX_REFUSALS = 3;
+/** Most addresses in one filter. Providers refuse longer lists. */
+export const MAX_ADDRESSES = 1_000;
+
+/** Reads the logs of single blocks from more than the answer of one endpoint. */
+export class BlockLogs {
+  readonly #pool: EndpointPool;
+  readonly #onSettled: (by: SettledBy) => void;
+  /** Refusals of `eth_getBlockReceipts` in a row per endpoint, with any message. */
+  readonly #refusals = new Map<Endpoint, number>();
+
+  constructor(pool: EndpointPool, onSettled: (by: SettledBy) => void) {
+    this.#pool = pool;
+    this.#onSettled = onSettled;
+  }
+
+  /** Returns a block's logs from its receipts. Undefined if no endpoint has receipts, or they contradict the header. */
+  async byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
+    const ask = async (endpoint: Endpoint): Promise<ChainLog[]> => {
+      const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+      if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+      return logsOfReceipts(result, header, filter);
+    };
+    try {
+      return await this.#pool.run(ask, { meta: { block: header.number } });
+    } catch (error) {
+      // The endpoints that support receipts are down. Don't wait for them.
+      if (error instanceof RpcError && error.kind === "unsupported") return undefined;
+      // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
+      const cause = error instanceof AppError ? error.cause : undefined;
+      if (cause instanceof RpcError && cause.kind === "lie") return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the logs of a block in doubt: 1) from its receipts; 2) without receipts, from a second endpoint and the
+   * first one; 3) without a second endpoint, from two more requests. With `strict`, case 3 is an error.
+   * @param first the endpoint whose logs are in doubt
+   * @throws AppError `unverifiable` in strict mode
+   */
+  async settle(
+    header: BlockHeader,
+    filter: LogFilter,
+    { first, strict }: { first: Endpoint | undefined; strict: boolean },
+  ): Promise<ChainLog[]> {
+    const byReceipts = await this.byReceipts(header, filter);
+    if (byReceipts !== undefined) {
+      this.#onSettled("receipts");
+      return byReceipts;
+    }
+    // This request only adds logs that the bloom confirms, so a resting endpoint may answer it.
+    const second = first && this.#pool.secondEndpoint(first, strict);
+    if (second === undefined && strict) {
+      throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
+        code: "unverifiable",
+        meta: { block: header.number },
+      });
+    }
+    const named = addressesInBloom(header, filter) as Address[];
+    // Filtered by topic alone, one block is still a small answer.
+    const narrow = { ...filter, addresses: named.length > MAX_ADDRESSES ? [] : named };
+    const ask = (endpoint: Endpoint) => logsOfBlock(endpoint, header, narrow);
+    const bySecond = second && (await this.#secondAnswer(second, ask, strict));
+    const one = bySecond ?? (await this.#pool.run(ask));
+    const other = await (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask));
+    this.#onSettled(bySecond === undefined ? "asking again" : "another endpoint");
+    // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
+    const confirmed = new Set<string>(named);
+    const union = new Map([...one, ...other].map((log) => [log.logIndex, log]));
+    return [...union.values()].filter((log) => confirmed.has(log.address)).sort(inChainOrder);
+  }
+
+  /** Returns a second endpoint's answer. Undefined if the endpoint fails and the answer is not required. */
+  async #secondAnswer<T>(
+    second: Endpoint,
+    ask: (of: Endpoint) => Promise<T>,
+    isRequired: boolean,
+  ): Promise<T | undefined> {
+    try {
+      return await this.#pool.runOn(second, ask);
+    } catch (error) {
+      if (isRequired || !(error instanceof AppError)) throw error;
+      return undefined;
+    }
+  }
+
+  #hasReceipts(endpoint: Endpoint): boolean {
+    return (this.#refusals.get(endpoint) ?? 0) < MAX_REFUSALS;
+  }
+
+  /** @throws RpcError `unsupported` without a request, after enough refusals */
+  async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
+    if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no eth_getBlockReceipts");
+    try {
+      const result = await endpoint.request("eth_getBlockReceipts", [quantity(number)]);
+      this.#refusals.set(endpoint, 0);
+      return result;
+    } catch (error) {
+      if (isUnknownRefusal(error)) this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
+      throw error;
+    }
+  }
+}
+
+/** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
+async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
+  const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
+  const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
+  const expected = { addresses: new Set<string>(filter.addresses), topics: new Set<string>(filter.topics) };
+  const logs = verifyLogs(result, { ...expected, fromBlock: number, toBlock: number });
+  if (logs.some((log) => log.blockHash !== hash)) {
+    throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
+  }
+  return logs;
+}
+
+/** The parameter object of `eth_getLogs`. */
+export function logFilterParams(filter: LogFilter): Record<string, unknown> {
+  const { addresses, topics } = filter;
+  return {
+    fromBlock: quantity(filter.fromBlock),
+    toBlock: quantity(filter.toBlock),
+    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
+    ...(topics.length === 0 ? {} : { topics: [topics] }),
+  };
+}
+
+export const inChainOrder = (a: ChainLog, b: ChainLog): number =>
+  a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;

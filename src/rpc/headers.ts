@@ -1,14 +1,12 @@
 /**
- * Finds the newest block and the newest final block. Uses the node's `finalized` tag, or a fixed depth below the head:
- * if the operator set a depth, if the node does not know the tag, or if a development node finalizes its head.
+ * Headers of blocks: reads and checks them, finds the newest and the newest final block, and finds the endpoints that
+ * are behind.
  */
 import { parseQuantity, quantity, toHash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, Tips } from "./port.ts";
 import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
-
-// Requests block headers from one endpoint, and parses and checks them. Does no failover and no retry.
 
 const NO_BLOOM = `0x${"0".repeat(512)}`;
 const BLOOM = /^0x[0-9a-f]{512}$/;
@@ -43,11 +41,18 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
   }
 }
 
+/** The error of an endpoint that lacks a block below its head: it is behind, or it lost the block. */
+export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
+  return new RpcError("transient", "the endpoint lacks a block below its head", {
+    meta: { ...(endpoint === undefined ? {} : { endpoint: endpoint.label }), block },
+  });
+}
+
 /**
  * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
  * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
  */
-export function parseHeader(wire: unknown, asked: number | string, endpoint: string): BlockHeader | undefined {
+export function parseHeader(wire: unknown, requested: number | string, endpoint: string): BlockHeader | undefined {
   if (wire === null || wire === undefined) return undefined;
   const fields = wire as Record<string, unknown>;
   try {
@@ -58,11 +63,11 @@ export function parseHeader(wire: unknown, asked: number | string, endpoint: str
       timestamp: parseQuantity(fields["timestamp"]),
       logsBloom: bloomIn(fields["logsBloom"]),
     };
-    if (typeof asked === "number" && header.number !== asked) throw new TypeError("not the requested block");
+    if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
     return header;
   } catch (error) {
     throw new RpcError("lie", "the endpoint's block header is wrong", {
-      meta: { endpoint, block: asked },
+      meta: { endpoint, block: requested },
       cause: error,
     });
   }
@@ -74,7 +79,17 @@ function bloomIn(field: unknown): string {
   return BLOOM.test(bloom) ? bloom : NO_BLOOM;
 }
 
-// Finds the nodes that are behind, by the newest block that each node shows. Pure.
+/**
+ * Asks all endpoints for their newest block and benches those that are behind the furthest one. True if there are any.
+ * Makes no request if there is only one endpoint.
+ */
+export async function benchLaggards(pool: EndpointPool, known: BlockRef): Promise<boolean> {
+  if (pool.endpoints.length === 1) return false;
+  const shown = (await pool.askAll(newestHeaderOf)).map(({ endpoint, value: head }) => ({ endpoint, head }));
+  const behind = laggards(shown, known);
+  for (const one of shown) pool.setBehind(one.endpoint, behind.includes(one));
+  return behind.length > 0;
+}
 
 /**
  * Returns the nodes whose head is behind that of another node: lower, or equally high with an older timestamp (a block
@@ -90,7 +105,7 @@ export function laggards<T extends { readonly head: HeaderRef }>(shown: readonly
 }
 
 /** Polls without the tag after a refusal. A node that just started has no final block and refuses in the same words. */
-const LOOKS_WITHOUT_TAG = 100;
+const POLLS_WITHOUT_TAG = 100;
 /** After this many refusals of the tag in a row, with any message, a node that shows its newest block lacks the tag. */
 const TAG_REFUSALS = 3;
 /** Client names at the start of a development node's `web3_clientVersion`. */
@@ -105,6 +120,10 @@ export interface FinalityOptions {
   readonly onDevelopmentNode?: (endpoint: string, client: string, depth: number) => void;
 }
 
+/**
+ * Finds the newest final block. Uses the node's `finalized` tag, or a fixed depth below the head: if the operator set a
+ * depth, if the node does not know the tag, or if a development node finalizes its head.
+ */
 export class Finality {
   readonly #options: FinalityOptions;
   readonly #pool: EndpointPool;
@@ -151,10 +170,10 @@ export class Finality {
   #isDevelopmentNode(endpoint: Endpoint): Promise<boolean> {
     const known = this.#developmentNodes.get(endpoint);
     if (known !== undefined) return known;
-    const asked = this.#askClient(endpoint);
-    this.#developmentNodes.set(endpoint, asked);
-    asked.catch(() => this.#developmentNodes.delete(endpoint));
-    return asked;
+    const answer = this.#askClient(endpoint);
+    this.#developmentNodes.set(endpoint, answer);
+    answer.catch(() => this.#developmentNodes.delete(endpoint));
+    return answer;
   }
 
   async #askClient(endpoint: Endpoint): Promise<boolean> {
@@ -191,7 +210,7 @@ export class Finality {
       return await this.#pool.run(ask, { failover: "none" });
     } catch (error) {
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;
-      this.#pollsWithoutTag = LOOKS_WITHOUT_TAG;
+      this.#pollsWithoutTag = POLLS_WITHOUT_TAG;
       return undefined;
     }
   }
@@ -209,8 +228,7 @@ export class Finality {
       }
       return deep;
     });
-    if (header === undefined)
-      throw new RpcError("transient", "the node lacks a block below its head", { meta: { number } });
+    if (header === undefined) throw missingBlock(number);
     return header;
   }
 }

@@ -4,8 +4,7 @@
  * lower case, and belongs to the requested range and addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { DecodedRange, DecodeJob } from "./decode/transfers.ts";
+import type { BlockRef, HeaderRef, TransferForm } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -94,11 +93,14 @@ export interface ChainReader {
   /** Returns the canonical block of that number. Undefined above the head of every endpoint. */
   header(number: number): Promise<BlockHeader | undefined>;
 
+  /** Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks. */
+  headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
+
   /**
-   * Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks.
-   * @param isKnown true if the blocks were shown before: an endpoint that lacks one is behind, and the read is retried
+   * Reads headers of blocks that were shown before, in the requested order. An endpoint that lacks one is behind, and
+   * the read is retried.
    */
-  headers(numbers: readonly number[], isKnown?: boolean): Promise<(BlockHeader | undefined)[]>;
+  presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]>;
 
   /**
    * True if any endpoint has this block on its branch. Then benches the endpoints that have another block in its place:
@@ -147,7 +149,41 @@ export interface ChainReader {
   transactionCount(address: Address): Promise<number>;
 }
 
-// One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation.
+/** What to decode from an answer: transfers of one contract, in these forms and blocks. */
+export interface DecodeJob {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly fromBlock: number;
+  readonly toBlock: number;
+  readonly forms: readonly TransferForm[];
+  /** Set if the answer is that of a batch. */
+  readonly batch?: BatchIds;
+}
+
+/** A range whose logs are requested as one element of a batch. */
+export interface BatchPart {
+  readonly id: number;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+/** Transfers of a range of blocks, in the columns of `TransfersCommitted`. */
+export interface DecodedRange {
+  readonly transfers: Uint8Array;
+  readonly count: number;
+  readonly malformed: number;
+  /** Logs in the answer, including those that are not transfers. */
+  readonly logs: number;
+  /** Number and hash of the newest block that holds a log. */
+  readonly lastBlock: number | undefined;
+  readonly lastHash: string | undefined;
+}
+
+/** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */
+export interface BatchIds {
+  readonly logs: readonly BatchPart[];
+  readonly headers: readonly number[];
+}
 
 /** Decoded logs of consecutive ranges, and the requested headers. A header that the endpoint lacks is undefined. */
 export interface PartsAnswer {
@@ -162,6 +198,7 @@ export interface RangeFilter {
   readonly filter: object;
 }
 
+/** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */
 export interface Endpoint {
   /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;

@@ -2,7 +2,7 @@
  * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so the
  * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
-import { AppError, type ErrorMeta } from "../core/errors.ts";
+import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
 
 export type RpcErrorKind =
   /** The range or the result is too large: request less. */
@@ -63,6 +63,11 @@ export class RpcError extends AppError {
 export function mayBeTooLarge(error: unknown): boolean {
   if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
   return error.cause.kind === "late" || isUnknownRefusal(error.cause);
+}
+
+/** True if the node lacks a past state for good, so that the caller must find another way. */
+export function isStateUnavailable(error: unknown): boolean {
+  return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
 }
 
 /** True if an endpoint answered with a refusal whose message gives no known reason. */
@@ -177,10 +182,10 @@ function hintOf(text: string): RangeHint | undefined {
   return undefined;
 }
 
-function textOf(said: unknown): string {
-  if (typeof said === "string") return said;
+function textOf(field: unknown): string {
+  if (typeof field === "string") return field;
   try {
-    return said === undefined || said === null ? "" : JSON.stringify(said);
+    return field === undefined || field === null ? "" : JSON.stringify(field);
   } catch {
     // Too deeply nested for `JSON.stringify`.
     return "";
@@ -189,8 +194,8 @@ function textOf(said: unknown): string {
 
 /** Classifies a JSON-RPC error `{code, message, data}` of `method`. Gateways send a plain string instead. */
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
-  const said = typeof error === "string" ? { message: error } : error;
-  const fields = (typeof said === "object" && said !== null ? said : {}) as Record<string, unknown>;
+  const refusal = typeof error === "string" ? { message: error } : error;
+  const fields = (typeof refusal === "object" && refusal !== null ? refusal : {}) as Record<string, unknown>;
   const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
   // Revert data of a contract must stay whole. Any other data are matched like the message.
   const data = textOf(fields["data"]);

@@ -92,7 +92,7 @@ test("refuses a late append for a losing branch", async () => {
     reader: {
       tips: async () => ({ head: block(PARTING + 1), finalized: block(PARTING) }) as never,
       header: async (at: number) => block(at),
-      headers: async (numbers: readonly number[]) => numbers.map((at) => block(at)),
+      presentHeaders: async (numbers: readonly number[]) => numbers.map((at) => block(at)),
       completeLogs: async () => (block === winning ? [] : [mint]),
     },
   });

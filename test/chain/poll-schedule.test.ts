@@ -35,7 +35,7 @@ const { follower, collections } = startFollower({
       looks++;
       return { head: headerOf(head), finalized: headerOf(head - 64), shownBy: undefined as never };
     },
-    headers: async (numbers) =>
+    presentHeaders: async (numbers) =>
       numbers.map((number) => (isElsewhere ? { ...headerOf(number), hash: headerOf(7).hash } : headerOf(number))),
     completeLogs: async (_filter, headers) => {
       await headers;

@@ -3,9 +3,8 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { backfill } from "../../src/indexing/backfill.ts";
-import type { DecodedRange } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import type { Endpoint } from "../../src/rpc/port.ts";
+import type { DecodedRange, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 
 const FINAL = 9;

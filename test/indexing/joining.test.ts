@@ -63,7 +63,7 @@ function joining(lies: Lies) {
   const wanted: (BlockRef | undefined)[] = [];
   let now = 0;
   const reader = {
-    headers: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
+    presentHeaders: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
     completeLogs: async ({ addresses }: LogFilter, _headers: unknown, { requiredBlock }: CompleteLogsOptions) => {
       wanted.push(requiredBlock);
       const failure = await lies.failing?.(addresses[0]);

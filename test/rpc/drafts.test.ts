@@ -13,7 +13,7 @@ import {
   TRANSFER_821_SECOND,
 } from "../../src/rpc/decode/topics.ts";
 import { decodeTransferLogs } from "../../src/rpc/decode/transfers.ts";
-import type { VerifiedLog } from "../../src/rpc/decode/verify.ts";
+import type { ChainLog } from "../../src/rpc/port.ts";
 
 const CLAIMED: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 const coder = AbiCoder.defaultAbiCoder();
@@ -24,14 +24,14 @@ const secondDraft = coder.encode(["address", "bytes"], [account(9), "0x"]);
 
 type Said = readonly [topics: readonly string[], data: string, transaction?: number | undefined];
 
-function logsOf(said: readonly Said[]): VerifiedLog[] {
+function logsOf(said: readonly Said[]): ChainLog[] {
   return said.map(([topics, data, transaction = 1], logIndex) => ({
-    address: account(0xc0ffee) as VerifiedLog["address"],
-    topics: topics as VerifiedLog["topics"],
+    address: account(0xc0ffee) as ChainLog["address"],
+    topics: topics as ChainLog["topics"],
     data,
     blockNumber: 5,
-    blockHash: word(5) as VerifiedLog["blockHash"],
-    transactionHash: word(transaction) as VerifiedLog["transactionHash"],
+    blockHash: word(5) as ChainLog["blockHash"],
+    transactionHash: word(transaction) as ChainLog["transactionHash"],
     logIndex,
   }));
 }

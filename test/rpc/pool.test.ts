@@ -113,7 +113,7 @@ describe("failover", () => {
     };
     await settle(Promise.all(Array.from({ length: 16 }, () => pool.run(ask))));
     await settle(clock.sleep(1_000));
-    const everybody = await settle(pool.all(ask));
+    const everybody = await settle(pool.askAll(ask));
     expect(everybody.map(({ value }) => value)).toEqual(["eth#1", "eth#2"]);
   });
 
@@ -157,7 +157,7 @@ describe("failover", () => {
     const [liar] = pool.endpoints as [Endpoint];
     pool.benchLiar(liar);
     const said = await settle(
-      pool.all(async ({ label }) => {
+      pool.askAll(async ({ label }) => {
         await clock.sleep(label === "eth#2" ? 60_000 : 10);
         if (label === "eth#3") throw new RpcError("transient", "down");
         return label;
@@ -177,6 +177,46 @@ describe("failover", () => {
       retryable: true,
       meta: { chain: "eth", attempts: 4, fromBlock: 7 },
     });
+  });
+});
+
+describe("the availability of an endpoint", () => {
+  const availabilityOf = ({ pool }: ReturnType<typeof world>) => pool.availability()[0]?.availability;
+
+  test("names the reason of its rest and the rest's end", async () => {
+    const chain = world(2);
+    const { pool, endpoints, settle, clock } = chain;
+    const [first] = endpoints as [Endpoint];
+    expect(pool.availability()).toEqual([
+      { label: "eth#1", availability: { kind: "available" } },
+      { label: "eth#2", availability: { kind: "available" } },
+    ]);
+    const fail = (error: RpcError) => settle(pool.runOn(first, () => Promise.reject(error))).catch(() => undefined);
+    await fail(new RpcError("transient", "down"));
+    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "failed" });
+    await settle(clock.sleep(60_000));
+    expect(availabilityOf(chain)).toEqual({ kind: "available" });
+    const before = clock.monotonic();
+    await fail(classifyHttpStatus(429, "60", {}));
+    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "paused" });
+    pool.setBehind(first, true);
+    // The rest that ends last is shown.
+    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "paused" });
+    expect((availabilityOf(chain) as { until: number }).until).toBeGreaterThanOrEqual(before + 60_000);
+    pool.benchLiar(first);
+    const until = clock.monotonic() + 300_000;
+    expect(availabilityOf(chain)).toEqual({ kind: "resting", reason: "lied", until });
+  });
+
+  test("is not restored by a newer block after a wrong answer", () => {
+    const chain = world(1);
+    const [only] = chain.endpoints as [Endpoint];
+    chain.pool.setBehind(only, true);
+    expect(availabilityOf(chain)).toMatchObject({ reason: "behind" });
+    chain.pool.benchLiar(only);
+    chain.pool.setBehind(only, true);
+    chain.pool.setBehind(only, false);
+    expect(availabilityOf(chain)).toMatchObject({ reason: "lied" });
   });
 });
 

@@ -170,7 +170,7 @@ test("takes logs only from an endpoint that has the last block of the range", as
   }
   for (const fromBlock of [7, 8]) {
     const reader = readerOf(withLogs(node("eth#1", 7)), withLogs(node("eth#2", 8)));
-    const options = { reaching: known(8), signal: new AbortController().signal };
+    const options = { requiredBlock: known(8), signal: new AbortController().signal };
     const { logs } = await reader.firstLogs({ ...filter, fromBlock, toBlock: 8 }, new SpanController(), options);
     expect(logs).toHaveLength(1);
   }

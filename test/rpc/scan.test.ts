@@ -14,7 +14,7 @@ import {
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "../../src/rpc/decode/topics.ts";
-import type { DecodeJob } from "../../src/rpc/decode/transfers.ts";
+import type { DecodeJob } from "../../src/rpc/port.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;
 const job: DecodeJob = {

@@ -48,7 +48,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   const reader = {
     tips: async () => ({ head: headerOf(head()), finalized: headerOf(head() - 64) }),
     header: async (number: number) => headerOf(number),
-    headers: async (numbers: readonly number[]) => numbers.map(headerOf),
+    presentHeaders: async (numbers: readonly number[]) => numbers.map(headerOf),
     benchLaggards: async () => false,
     ...given,
   } as unknown as RpcChainReader;

@@ -3,9 +3,10 @@
  * on the caller's thread where there is no worker.
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
+import type { BatchIds, BatchPart, DecodedRange, DecodeJob } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
-import { type BatchIds, type BatchPart, type DecodedRange, type DecodeJob, decodeTransferLogs } from "./transfers.ts";
+import { decodeTransferLogs } from "./transfers.ts";
 import { verifyLogs } from "./verify.ts";
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
@@ -59,19 +60,19 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
     const { elements, range } = plain;
     return { id, range, headers: batch.headers.map((one) => elements.get(one)?.result) };
   }
-  let said: unknown;
+  let answers: unknown;
   try {
-    said = JSON.parse(decoder.decode(raw));
+    answers = JSON.parse(decoder.decode(raw));
   } catch {
     return { id, kind: "transient", message: "the answer is not JSON" };
   }
-  if (!Array.isArray(said)) {
-    const { error } = (said ?? {}) as BatchElement;
+  if (!Array.isArray(answers)) {
+    const { error } = (answers ?? {}) as BatchElement;
     return { id, rpcError: error ?? { message: "the answer to a batch is not a batch" }, isOfBatch: true };
   }
-  const elements = new Map((said as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
-  const asked = [...batch.logs.map(({ id: one }) => one), ...batch.headers].map((one) => elements.get(one));
-  const refused = asked.find((one) => one?.error !== undefined && one.error !== null);
+  const elements = new Map((answers as (BatchElement | null)[]).map((one) => [Number(one?.id), one]));
+  const requested = [...batch.logs.map(({ id: one }) => one), ...batch.headers].map((one) => elements.get(one));
+  const refused = requested.find((one) => one?.error !== undefined && one.error !== null);
   if (refused !== undefined) return { id, rpcError: refused?.error };
   const reply = decodeLists(
     request,
@@ -86,9 +87,9 @@ function decodeLists(
   lists: readonly (Omit<BatchPart, "id"> & { readonly result: unknown })[],
 ): DecodeReply {
   try {
-    const asked = { addresses: new Set([address]), topics: new Set(topics) };
+    const expected = { addresses: new Set([address]), topics: new Set(topics) };
     const logs = lists.flatMap(({ result, fromBlock, toBlock }) =>
-      verifyLogs(result, { ...asked, fromBlock, toBlock }),
+      verifyLogs(result, { ...expected, fromBlock, toBlock }),
     );
     const last = logs.at(-1);
     const decoded = decodeTransferLogs(logs, forms);

@@ -72,14 +72,15 @@ export function literal(text: string): DataView {
   return new DataView(new TextEncoder().encode(text).buffer);
 }
 
-// Interns the addresses of one answer directly from their hex digits: five 32-bit words per address in an
-// open-addressing table, without a string per address. Numbers them in order of first appearance.
-
 const WORDS = 5;
 
 const hashOf = (a: number, b: number, c: number, d: number, e: number): number =>
   mix(mix(mix(mix(mix(SEED, a), b), c), d), e);
 
+/**
+ * Interns the addresses of one answer directly from their hex digits: five 32-bit words per address in an
+ * open-addressing table, without a string per address. Numbers them in order of first appearance.
+ */
 export class AddressWords {
   count = 0;
   #words = new Uint32Array(WORDS * 512);

@@ -5,10 +5,10 @@
 import { lowerCompilerPriority } from "../../core/background.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { HttpTarget } from "../endpoint/http.ts";
+import type { DecodedRange, DecodeJob } from "../port.ts";
 import { classifyRpcError, RpcError } from "../rpc-errors.ts";
 import type { DecodeReply } from "./answer.ts";
 import type { WorkerReply, WorkerRequest } from "./decode-worker.ts";
-import type { DecodedRange, DecodeJob } from "./transfers.ts";
 
 /** A decoded answer and its size. */
 export interface Decoded {
@@ -85,11 +85,11 @@ export class DecodePool implements Decoder {
   ): Promise<Decoded> {
     signal.throwIfAborted();
     const id = this.#nextId++;
-    const asked = this.#ask({ ...job, id, target, payload }, meta, []);
+    const decoding = this.#ask({ ...job, id, target, payload }, meta, []);
     const abandon = (): void => this.#abandon(id, signal.reason);
     signal.addEventListener("abort", abandon, { once: true });
     try {
-      return await asked;
+      return await decoding;
     } finally {
       signal.removeEventListener("abort", abandon);
     }

@@ -5,9 +5,9 @@
 import { lowerThreadPriority } from "../../core/background.ts";
 import { messageOf } from "../../core/errors.ts";
 import { type HttpTarget, post } from "../endpoint/http.ts";
+import type { DecodeJob } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
-import type { DecodeJob } from "./transfers.ts";
 
 /** A request to send to a node, and how to decode its answer. */
 type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };

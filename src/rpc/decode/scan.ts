@@ -4,9 +4,9 @@
  * up on everything else, and `decodeAnswer` then parses the JSON. Both ways give the same bytes; a test compares them.
  */
 import { encodeTransfers, TransferKind } from "../../events/columns.ts";
+import type { BatchPart, DecodedRange, DecodeJob } from "../port.ts";
 import { AddressWords, digit, isHex64, isPadding, literal, matches, same64, word } from "./bytes.ts";
 import { TRANSFER, TRANSFER_SINGLE } from "./topics.ts";
-import type { BatchPart, DecodedRange, DecodeJob } from "./transfers.ts";
 
 /** The fields of a log. Each may occur once. */
 const KEYS = [
@@ -299,9 +299,9 @@ export function scanBatch(
     }
     if (bytes.length - at > MAX_BESIDE) return undefined;
     beside += text.toString("latin1", at);
-    const said: unknown = JSON.parse(beside);
-    if (!Array.isArray(said)) return undefined;
-    const elements = said as readonly ScannedElement[];
+    const parsed: unknown = JSON.parse(beside);
+    if (!Array.isArray(parsed)) return undefined;
+    const elements = parsed as readonly ScannedElement[];
     const lists = elements.filter(({ result }) => Array.isArray(result)).map(({ id }) => id);
     if (lists.length !== parts.length || lists.some((id, i) => id !== parts[i]?.id)) return undefined;
     return { range: rangeOf(scan, text), elements: new Map(elements.map((one) => [one.id, one])) };

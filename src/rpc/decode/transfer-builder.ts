@@ -1,9 +1,9 @@
 /** Builds columns of transfers, one decoded log at a time, and encodes them. */
 import { encodeTransfers, type TransferKind } from "../../events/columns.ts";
-import type { VerifiedLog } from "./verify.ts";
+import type { ChainLog } from "../port.ts";
 
 /** The zero address, 40 digits without 0x. */
-export const ZERO_ADDRESS = "0".repeat(40);
+export const ZERO_ADDRESS_DIGITS = "0".repeat(40);
 
 /** Growing columns of transfers. Addresses are interned by their 40 hex digits. */
 export class TransferBuilder {
@@ -34,7 +34,7 @@ export class TransferBuilder {
   }
 
   /** Adds a transfer and returns its index. The caller writes the words of id and amount at that index. */
-  add(kind: TransferKind, log: VerifiedLog, from: string, to: string): number {
+  add(kind: TransferKind, log: ChainLog, from: string, to: string): number {
     if (this.count === this.kinds.length) this.#grow();
     const at = this.count++;
     this.kinds[at] = kind;
@@ -93,7 +93,7 @@ export const addressOfTopic = (topic: string): string => topic.slice(26);
 export function addSingle(
   builder: TransferBuilder,
   kind: TransferKind,
-  log: VerifiedLog,
+  log: ChainLog,
   from: string,
   to: string,
   id: string,

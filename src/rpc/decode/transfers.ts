@@ -4,7 +4,7 @@
  */
 import { TransferKind } from "../../events/columns.ts";
 import type { TransferForm } from "../../events/types.ts";
-import { type Announcement, addCat, createdMove, Echoes, mayEcho } from "./pre-standard.ts";
+import type { ChainLog } from "../port.ts";
 import {
   ASSIGN,
   CAT_ADOPTED,
@@ -20,8 +20,7 @@ import {
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "./topics.ts";
-import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS } from "./transfer-builder.ts";
-import type { VerifiedLog } from "./verify.ts";
+import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS_DIGITS } from "./transfer-builder.ts";
 
 interface DecodedTransfers {
   /** Columns in the format of `TransfersCommitted`. */
@@ -31,8 +30,250 @@ interface DecodedTransfers {
   readonly malformed: number;
 }
 
+/** The state of one pass over the logs of a contract. */
+interface Pass {
+  readonly builder: TransferBuilder;
+  readonly forms: ReadonlySet<TransferForm>;
+  /** Undefined if no log can be an echo. */
+  readonly echoes: Echoes | undefined;
+  /** The last `Transfer` of CryptoPunks. */
+  punkTransfer: ChainLog | undefined;
+}
+
+/** Adds the transfers of a log. Returns false if the log is malformed. */
+type Decode = (log: ChainLog, pass: Pass) => boolean;
+
+/** The decoder of each topic, and the form that it belongs to. `Transfer` belongs to several, told apart by shape. */
+const DECODERS: readonly { readonly topic: string; readonly form?: TransferForm; readonly decode: Decode }[] = [
+  { topic: TRANSFER, decode: transfer },
+  { topic: TRANSFER_SINGLE, form: "erc1155", decode: transferSingle },
+  { topic: TRANSFER_BATCH, form: "erc1155", decode: transferBatch },
+  { topic: CONSECUTIVE_TRANSFER, form: "erc2309", decode: consecutiveTransfer },
+  { topic: TRANSFER_821, form: "erc821", decode: draftTransfer },
+  { topic: TRANSFER_821_SECOND, form: "erc821", decode: draftTransfer },
+  { topic: CREATE_821, form: "erc821-created", decode: created },
+  { topic: DESTROY_821, form: "erc821-created", decode: destroyed },
+  { topic: CAT_RESCUED, form: "mooncats", decode: catRescued },
+  { topic: CAT_ADOPTED, form: "mooncats", decode: catAdopted },
+  { topic: ASSIGN, form: "cryptopunks", decode: assign },
+  { topic: PUNK_TRANSFER, form: "cryptopunks", decode: punkTransfer },
+  { topic: PUNK_BOUGHT, form: "cryptopunks", decode: punkBought },
+];
+
+/** Decodes logs of one contract. Skips logs of forms that are not in `forms`. */
+export function decodeTransferLogs(logs: readonly ChainLog[], forms: readonly TransferForm[]): DecodedTransfers {
+  const accepted = new Set(forms);
+  const decoders = new Map<string, Decode>();
+  for (const { topic, form, decode } of DECODERS) {
+    if (form === undefined || accepted.has(form)) decoders.set(topic, decode);
+  }
+  const builder = new TransferBuilder();
+  // Without a log of ERC-821, no transfer is announced twice.
+  const echoes = accepted.has("erc821") && logs.some(mayEcho) ? new Echoes() : undefined;
+  const pass: Pass = { builder, forms: accepted, echoes, punkTransfer: undefined };
+  let malformed = 0;
+  for (const log of logs) {
+    const decode = decoders.get(log.topics[0] ?? "");
+    if (decode !== undefined && !decode(log, pass)) malformed++;
+  }
+  return { transfers: builder.finish(), count: builder.count, malformed };
+}
+
+/** Reads `Transfer` by the number of its indexed arguments. ERC-721 indexes all three, older contracts two or none. */
+function transfer(log: ChainLog, pass: Pass): boolean {
+  const { topics, data } = log;
+  const { builder, forms } = pass;
+  if (forms.has("cryptopunks")) {
+    pass.punkTransfer = log;
+    return true;
+  }
+  if (topics.length === 4) {
+    const [, from, to, id] = topics as unknown as [string, string, string, string];
+    if (forms.has("erc721")) addUnlessEcho(log, pass, "standard", from, to, id);
+    return true;
+  }
+  if (topics.length === 3 && data.length === 66) {
+    if (forms.has("erc721-id-in-data")) {
+      addSingle(builder, TransferKind.erc721, log, addressIn(log, 1), addressIn(log, 2), data.slice(2));
+    }
+    return true;
+  }
+  if (topics.length !== 1 || data.length !== 194) return false;
+  if (forms.has("erc721-unindexed")) {
+    addSingle(builder, TransferKind.erc721, log, addressAt(data, 2), addressAt(data, 66), data.slice(130));
+  }
+  return true;
+}
+
+function transferSingle(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  if (topics.length !== 4 || data.length !== 130) return false;
+  const at = builder.add(TransferKind.erc1155, log, addressIn(log, 2), addressIn(log, 3));
+  writeWords(data, 2, builder.ids, at);
+  writeWords(data, 66, builder.amounts, at);
+  return true;
+}
+
+function transferBatch(log: ChainLog, { builder }: Pass): boolean {
+  const { data, topics } = log;
+  const idsAt = smallAt(data, 0);
+  const amountsAt = smallAt(data, 32);
+  if (topics.length !== 4 || idsAt < 0 || amountsAt < 0) return false;
+  const length = smallAt(data, idsAt);
+  if (length < 0 || smallAt(data, amountsAt) !== length) return false;
+  const firstId = 2 + (idsAt + 32) * 2;
+  const firstAmount = 2 + (amountsAt + 32) * 2;
+  if (Math.max(firstId, firstAmount) + length * 64 > data.length) return false;
+  const [from, to] = [addressIn(log, 2), addressIn(log, 3)];
+  for (let i = 0; i < length; i++) {
+    const at = builder.add(TransferKind.erc1155, log, from, to);
+    writeWords(data, firstId + i * 64, builder.ids, at);
+    writeWords(data, firstAmount + i * 64, builder.amounts, at);
+  }
+  return true;
+}
+
 /** Longest id range; a longer one is cut to this. No honest collection is larger, and positions stay exact. */
 const MAX_RANGE = 2 ** 40;
+
+/** Adds an ERC-2309 range. Its amount is the number of ids. */
+function consecutiveTransfer(log: ChainLog, { builder }: Pass): boolean {
+  const { data, topics } = log;
+  if (topics.length !== 4 || data.length !== 66) return false;
+  const firstId = topics[1] as string;
+  const [first, last] = [BigInt(firstId), BigInt(data)];
+  if (last < first) return false;
+  const length = last - first + 1n;
+  const at = builder.add(TransferKind.range, log, addressIn(log, 2), addressIn(log, 3));
+  writeWords(firstId, 2, builder.ids, at);
+  builder.amounts.fill(0, at * 8, at * 8 + 8);
+  const kept = length > BigInt(MAX_RANGE) ? MAX_RANGE : Number(length);
+  builder.amounts[at * 8] = kept % 2 ** 32;
+  builder.amounts[at * 8 + 1] = Math.floor(kept / 2 ** 32);
+  return true;
+}
+
+/** Adds a transfer of an ERC-821 draft. Operator and data are not indexed, and not read. */
+function draftTransfer(log: ChainLog, pass: Pass): boolean {
+  const { topics } = log;
+  if (topics.length !== 4) return false;
+  const [, from, to, id] = topics as unknown as [string, string, string, string];
+  addUnlessEcho(log, pass, "draft", from, to, id);
+  return true;
+}
+
+function created(log: ChainLog, pass: Pass): boolean {
+  const { topics } = log;
+  if (topics.length !== 4) return false;
+  addUnlessEcho(log, pass, "created", ZERO_TOPIC, topics[1] as string, topics[2] as string);
+  return true;
+}
+
+function destroyed(log: ChainLog, pass: Pass): boolean {
+  const { topics } = log;
+  if (topics.length !== 4) return false;
+  addUnlessEcho(log, pass, "created", topics[1] as string, ZERO_TOPIC, topics[2] as string);
+  return true;
+}
+
+function catRescued(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  const id = topics.length === 3 && data === "0x" ? catIdOf(topics[2] as string) : undefined;
+  if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), id);
+  return id !== undefined;
+}
+
+function catAdopted(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  const id = topics.length === 4 && data.length === 66 ? catIdOf(topics[1] as string) : undefined;
+  if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, addressIn(log, 2), addressIn(log, 3), id);
+  return id !== undefined;
+}
+
+/** Returns a cat's five-byte id, left-aligned in its topic, as 64 digits. Undefined if the topic holds more bytes. */
+function catIdOf(topic: string): string | undefined {
+  return /^0{54}$/.test(topic.slice(12)) ? topic.slice(2, 12).padStart(64, "0") : undefined;
+}
+
+function assign(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  if (topics.length !== 2 || data.length !== 66) return false;
+  addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), data.slice(2));
+  return true;
+}
+
+function punkTransfer(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  if (topics.length !== 3 || data.length !== 66) return false;
+  addSingle(builder, TransferKind.cryptopunks, log, addressIn(log, 1), addressIn(log, 2), data.slice(2));
+  return true;
+}
+
+/**
+ * Adds a sale of a punk. After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before
+ * it names the buyer.
+ */
+function punkBought(log: ChainLog, { builder, punkTransfer: before }: Pass): boolean {
+  const { topics, transactionHash } = log;
+  if (topics.length !== 4) return false;
+  const seller = addressIn(log, 2);
+  let buyer = addressIn(log, 3);
+  if (buyer === ZERO_ADDRESS_DIGITS && before?.transactionHash === transactionHash && before.topics.length >= 3) {
+    if (addressIn(before, 1) === seller) buyer = addressIn(before, 2);
+  }
+  addSingle(builder, TransferKind.cryptopunks, log, seller, buyer, (topics[1] as string).slice(2));
+  return true;
+}
+
+/** The form in which a contract announces a transfer: ERC-721, an ERC-821 draft, or a creation or destruction. */
+type Announcement = "standard" | "draft" | "created";
+
+/** Adds the transfer of one ERC-721 token, unless an earlier log announced it in another form. */
+function addUnlessEcho(
+  log: ChainLog,
+  { builder, echoes }: Pass,
+  form: Announcement,
+  from: string,
+  to: string,
+  id: string,
+): void {
+  if (echoes?.isEcho(log, form, `${from},${to},${id}`)) return;
+  addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
+}
+
+/**
+ * Finds transfers that a contract announces in several forms: later announcements in a transaction echo the first. Each
+ * logic of LAND announces in one form only, but an upgrade could easily announce in two.
+ */
+class Echoes {
+  #transaction = "";
+  readonly #counts = new Map<string, Record<Announcement, number>>();
+
+  /** True if an earlier log of the transaction announced the same move (topics of from, to and id) in another form. */
+  isEcho({ transactionHash, blockNumber }: ChainLog, form: Announcement, move: string): boolean {
+    const transaction = `${blockNumber} ${transactionHash}`;
+    if (transaction !== this.#transaction) {
+      this.#transaction = transaction;
+      this.#counts.clear();
+    }
+    const counts = this.#counts.get(move) ?? { standard: 0, draft: 0, created: 0 };
+    this.#counts.set(move, counts);
+    const announced = Math.max(counts.standard, counts.draft, counts.created);
+    counts[form]++;
+    return counts[form] <= announced;
+  }
+}
+
+const DRAFT_TOPICS: ReadonlySet<string> = new Set([TRANSFER_821, TRANSFER_821_SECOND, CREATE_821, DESTROY_821]);
+const ZERO_TOPIC = `0x${"0".repeat(64)}`;
+
+/** True if the log may be an echo, or may be echoed. */
+function mayEcho({ topics }: ChainLog): boolean {
+  return DRAFT_TOPICS.has(topics[0] ?? "");
+}
+
+/** The address in the log's topic of that index. */
+const addressIn = ({ topics }: ChainLog, index: number): string => addressOfTopic(topics[index] as string);
 
 /** The address in the 32-byte word at digit `start`: the word's last 40 digits. */
 const addressAt = (hex: string, start: number): string => hex.slice(start + 24, start + 64);
@@ -43,213 +284,4 @@ function smallAt(data: string, at: number): number {
   if (start + 64 > data.length) return -1;
   const value = Number.parseInt(data.slice(start, start + 64), 16);
   return value <= data.length ? value : -1;
-}
-
-/** Adds the id and amount pairs of a `TransferBatch`. Returns false if its ABI data are malformed. */
-function addBatch(builder: TransferBuilder, log: VerifiedLog): boolean {
-  const { data, topics } = log;
-  const idsAt = smallAt(data, 0);
-  const amountsAt = smallAt(data, 32);
-  if (idsAt < 0 || amountsAt < 0) return false;
-  const length = smallAt(data, idsAt);
-  if (length < 0 || smallAt(data, amountsAt) !== length) return false;
-  const firstId = 2 + (idsAt + 32) * 2;
-  const firstAmount = 2 + (amountsAt + 32) * 2;
-  if (Math.max(firstId, firstAmount) + length * 64 > data.length) return false;
-  const from = addressOfTopic(topics[2] as string);
-  const to = addressOfTopic(topics[3] as string);
-  for (let i = 0; i < length; i++) {
-    const at = builder.add(TransferKind.erc1155, log, from, to);
-    writeWords(data, firstId + i * 64, builder.ids, at);
-    writeWords(data, firstAmount + i * 64, builder.amounts, at);
-  }
-  return true;
-}
-
-/** Adds an ERC-2309 range. Returns false if it is malformed. */
-function addRange(builder: TransferBuilder, log: VerifiedLog): boolean {
-  const { data, topics } = log;
-  if (topics.length !== 4 || data.length !== 66) return false;
-  const first = BigInt(topics[1] as string);
-  const last = BigInt(data);
-  if (last < first) return false;
-  const length = last - first + 1n;
-  const at = builder.add(
-    TransferKind.range,
-    log,
-    addressOfTopic(topics[2] as string),
-    addressOfTopic(topics[3] as string),
-  );
-  writeWords(topics[1] as string, 2, builder.ids, at);
-  builder.amounts.fill(0, at * 8, at * 8 + 8);
-  const kept = length > BigInt(MAX_RANGE) ? MAX_RANGE : Number(length);
-  builder.amounts[at * 8] = kept % 2 ** 32;
-  builder.amounts[at * 8 + 1] = Math.floor(kept / 2 ** 32);
-  return true;
-}
-
-/** Decodes logs of one contract. Skips logs of forms that are not in `forms`. */
-export function decodeTransferLogs(logs: readonly VerifiedLog[], forms: readonly TransferForm[]): DecodedTransfers {
-  const builder = new TransferBuilder();
-  const accepts = new Set(forms);
-  const [indexed, idInData, unindexed] = [
-    accepts.has("erc721"),
-    accepts.has("erc721-id-in-data"),
-    accepts.has("erc721-unindexed"),
-  ];
-  const [erc1155, erc2309, punks] = [accepts.has("erc1155"), accepts.has("erc2309"), accepts.has("cryptopunks")];
-  const [erc821, cats] = [accepts.has("erc821"), accepts.has("mooncats")];
-  const created = accepts.has("erc821-created");
-  // Without a log of ERC-821, no transfer is announced twice.
-  const echoes = erc821 && logs.some(mayEcho) ? new Echoes() : undefined;
-  const addUnlessEcho = (log: VerifiedLog, way: Announcement, [from, to, id]: readonly [string, string, string]) => {
-    if (echoes?.isEcho(log, way, [from, to, id])) return;
-    addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), id.slice(2));
-  };
-  let malformed = 0;
-  // After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before it names the buyer.
-  let beside: VerifiedLog | undefined;
-
-  for (const log of logs) {
-    const { topics, data } = log;
-    switch (topics[0]) {
-      case TRANSFER: {
-        if (punks) {
-          beside = log;
-        } else if (topics.length === 4) {
-          if (!indexed) continue;
-          const [, from, to, id] = topics as [string, string, string, string];
-          addUnlessEcho(log, "standard", [from, to, id]);
-        } else if (topics.length === 3 && data.length === 66) {
-          if (!idInData) continue;
-          const [, from, to] = topics as [string, string, string];
-          addSingle(builder, TransferKind.erc721, log, addressOfTopic(from), addressOfTopic(to), data.slice(2));
-        } else if (topics.length === 1 && data.length === 194) {
-          if (!unindexed) continue;
-          const [from, to] = [addressAt(data, 2), addressAt(data, 66)];
-          addSingle(builder, TransferKind.erc721, log, from, to, data.slice(130));
-        } else malformed++;
-        break;
-      }
-      case TRANSFER_821:
-      case TRANSFER_821_SECOND: {
-        if (!erc821) continue;
-        if (topics.length !== 4) {
-          malformed++;
-          continue;
-        }
-        const [, from, to, id] = topics as [string, string, string, string];
-        addUnlessEcho(log, "draft", [from, to, id]);
-        break;
-      }
-      case CREATE_821:
-      case DESTROY_821: {
-        if (!created) continue;
-        if (topics.length !== 4) malformed++;
-        else addUnlessEcho(log, "created", createdMove(log));
-        break;
-      }
-      case CAT_RESCUED:
-      case CAT_ADOPTED: {
-        if (cats && !addCat(builder, log)) malformed++;
-        break;
-      }
-      case TRANSFER_SINGLE: {
-        if (!erc1155) continue;
-        if (topics.length !== 4 || data.length !== 130) {
-          malformed++;
-          continue;
-        }
-        const at = builder.add(
-          TransferKind.erc1155,
-          log,
-          addressOfTopic(topics[2] as string),
-          addressOfTopic(topics[3] as string),
-        );
-        writeWords(data, 2, builder.ids, at);
-        writeWords(data, 66, builder.amounts, at);
-        break;
-      }
-      case TRANSFER_BATCH: {
-        if (!erc1155) continue;
-        if (topics.length !== 4 || !addBatch(builder, log)) malformed++;
-        break;
-      }
-      case CONSECUTIVE_TRANSFER: {
-        if (!erc2309) continue;
-        if (!addRange(builder, log)) malformed++;
-        break;
-      }
-      case ASSIGN: {
-        if (!punks) continue;
-        if (topics.length !== 2 || data.length !== 66) malformed++;
-        else {
-          const to = addressOfTopic(topics[1] as string);
-          addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS, to, data.slice(2));
-        }
-        break;
-      }
-      case PUNK_TRANSFER: {
-        if (!punks) continue;
-        if (topics.length !== 3 || data.length !== 66) malformed++;
-        else {
-          const [, from, to] = topics as [string, string, string];
-          addSingle(builder, TransferKind.cryptopunks, log, addressOfTopic(from), addressOfTopic(to), data.slice(2));
-        }
-        break;
-      }
-      case PUNK_BOUGHT: {
-        if (!punks) continue;
-        if (topics.length !== 4) {
-          malformed++;
-          continue;
-        }
-        const [, index, seller, buyer] = topics as [string, string, string, string];
-        const from = addressOfTopic(seller);
-        let to = addressOfTopic(buyer);
-        if (to === ZERO_ADDRESS && beside?.transactionHash === log.transactionHash && beside.topics.length >= 3) {
-          if (addressOfTopic(beside.topics[1] as string) === from) to = addressOfTopic(beside.topics[2] as string);
-        }
-        addSingle(builder, TransferKind.cryptopunks, log, from, to, index.slice(2));
-        break;
-      }
-      default:
-        break;
-    }
-  }
-  return { transfers: builder.finish(), count: builder.count, malformed };
-}
-
-export interface DecodeJob {
-  readonly address: string;
-  readonly topics: readonly string[];
-  readonly fromBlock: number;
-  readonly toBlock: number;
-  readonly forms: readonly TransferForm[];
-  /** Set if the answer is that of a batch. */
-  readonly batch?: BatchIds;
-}
-
-/** A range whose logs are requested as one element of a batch. */
-export interface BatchPart {
-  readonly id: number;
-  readonly fromBlock: number;
-  readonly toBlock: number;
-}
-
-export interface DecodedRange {
-  readonly transfers: Uint8Array;
-  readonly count: number;
-  readonly malformed: number;
-  /** Logs in the answer, including those that are not transfers. */
-  readonly logs: number;
-  /** Number and hash of the newest block that holds a log. */
-  readonly lastBlock: number | undefined;
-  readonly lastHash: string | undefined;
-}
-
-/** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */
-export interface BatchIds {
-  readonly logs: readonly BatchPart[];
-  readonly headers: readonly number[];
 }

@@ -3,6 +3,8 @@
  * one block must have one hash, and two different logs may not share an index. A log that was sent twice counts once.
  * The result is in chain order and lower case; all other code relies on that. One bad log refuses the whole answer.
  */
+import type { Address, Hash } from "../../core/hex.ts";
+import type { ChainLog } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 
 /** A log as nodes send it. */
@@ -25,17 +27,6 @@ interface Expected {
   readonly toBlock: number;
 }
 
-/** A verified log, with parsed numbers. */
-export interface VerifiedLog {
-  readonly address: string;
-  readonly topics: readonly string[];
-  readonly data: string;
-  readonly blockNumber: number;
-  readonly blockHash: string;
-  readonly transactionHash: string;
-  readonly logIndex: number;
-}
-
 const HEX = /^0x[0-9a-f]*$/;
 const WORD = /^0x[0-9a-f]{64}$/;
 const ADDRESS = /^0x[0-9a-f]{40}$/;
@@ -47,8 +38,8 @@ const MAX_NUMBER = 2 ** 32 - 1;
 const MAX_DIGITS = 20;
 
 /** Shortens a value from the endpoint for an error. The value may have any type and length. */
-const textOf = (said: unknown): string =>
-  typeof said === "string" || typeof said === "number" ? String(said).slice(0, MAX_DIGITS) : "";
+const textOf = (value: unknown): string =>
+  typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
 
 function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
   return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
@@ -65,11 +56,11 @@ function numberOf(value: unknown): number {
 }
 
 /** Verifies the logs of an answer's `result`. @throws RpcError `lie`, or `transient` if there is no list */
-export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
+export function verifyLogs(result: unknown, expected: Expected): ChainLog[] {
   // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw lie("not a list");
-  const logs: VerifiedLog[] = new Array(result.length);
+  const logs: ChainLog[] = new Array(result.length);
   let [sorted, repeated] = [true, false];
   for (let i = 0; i < result.length; i++) {
     const wire = result[i] as WireLog;
@@ -80,7 +71,7 @@ export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
   }
   if (!sorted) logs.sort(compare);
   for (let i = 1; i < logs.length; i++) {
-    const [a, b] = [logs[i - 1] as VerifiedLog, logs[i] as VerifiedLog];
+    const [a, b] = [logs[i - 1] as ChainLog, logs[i] as ChainLog];
     if (a.blockNumber !== b.blockNumber) continue;
     if (a.blockHash !== b.blockHash) throw lie("one block has two hashes", b);
     if (a.logIndex !== b.logIndex) continue;
@@ -88,11 +79,11 @@ export function verifyLogs(result: unknown, expected: Expected): VerifiedLog[] {
     repeated = true;
   }
   // Gateways that merge the answers of several nodes repeat a log once per node.
-  return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as VerifiedLog, log) !== 0) : logs;
+  return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as ChainLog, log) !== 0) : logs;
 }
 
 /** True if two logs of one block and index are the same log. */
-function isCopy(a: VerifiedLog, b: VerifiedLog): boolean {
+function isCopy(a: ChainLog, b: ChainLog): boolean {
   return (
     a.address === b.address &&
     a.transactionHash === b.transactionHash &&
@@ -102,11 +93,11 @@ function isCopy(a: VerifiedLog, b: VerifiedLog): boolean {
   );
 }
 
-function compare(a: VerifiedLog, b: VerifiedLog): number {
+function compare(a: ChainLog, b: ChainLog): number {
   return a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
 }
 
-function readLog(wire: WireLog, expected: Expected): VerifiedLog {
+function readLog(wire: WireLog, expected: Expected): ChainLog {
   if (
     typeof wire !== "object" ||
     wire === null ||
@@ -137,12 +128,12 @@ function readLog(wire: WireLog, expected: Expected): VerifiedLog {
   const data = lower(wire.data);
   if (!HEX.test(data) || data.length % 2 !== 0) throw lie("a log's data is not hex", wire);
   return {
-    address,
-    topics,
+    address: address as Address,
+    topics: topics as Hash[],
     data,
     blockNumber,
-    blockHash,
-    transactionHash: typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "",
+    blockHash: blockHash as Hash,
+    transactionHash: (typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "") as Hash,
     logIndex,
   };
 }

@@ -55,9 +55,9 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
 async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Promise<Uint8Array> {
   const { headers } = response;
   const isOther = headers.has("content-encoding") || headers.has("transfer-encoding");
-  const said = isOther ? null : headers.get("content-length");
-  let length = Number(said ?? 0);
-  if (said !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
+  const declared = isOther ? null : headers.get("content-length");
+  let length = Number(declared ?? 0);
+  if (declared !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
   // `body` is read only here. Access makes the response a stream, which takes a fifth longer for a large answer.
   const { body } = response;
   const chunks: Uint8Array[] = [];

@@ -8,9 +8,8 @@ import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
-import type { DecodedRange, DecodeJob } from "../decode/transfers.ts";
 import { parseHeader } from "../headers.ts";
-import type { Endpoint, PartsAnswer, RangeFilter } from "../port.ts";
+import type { DecodedRange, DecodeJob, Endpoint, PartsAnswer, RangeFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { type Answer, Batches } from "./batches.ts";
 import { PrunedStateDetector } from "./pruned-state.ts";
@@ -40,7 +39,7 @@ interface EndpointOptions {
 }
 
 /** Most characters of an error's message. */
-const MAX_TOLD = 1_000;
+const MAX_ERROR_LENGTH = 1_000;
 /** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -53,7 +52,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #clean: (text: string) => string;
   #nextRawId = FIRST_RAW_ID;
   readonly #batches: Batches;
-  readonly #oldState: PrunedStateDetector;
+  readonly #prunedState: PrunedStateDetector;
   /** True once the node has confirmed its chain id, and the check that is running. */
   #isConfirmed = false;
   #confirming: Promise<void> | undefined;
@@ -71,7 +70,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       send: (payload) => this._send(payload),
       errorOf: (payload, answer) => this.getRpcError(payload, answer),
     });
-    this.#oldState = new PrunedStateDetector({ label, clock, ask: (method, params) => this.#ask(method, params) });
+    this.#prunedState = new PrunedStateDetector({ label, clock, ask: (method, params) => this.#ask(method, params) });
   }
 
   override send(method: string, params: unknown[]): Promise<unknown> {
@@ -83,28 +82,28 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
    * Returns an answer only after the node has confirmed its chain id. Facts of another chain would stay in the
    * append-only log for ever, unnoticed. The first request starts the check.
    */
-  async #afterChainIdCheck<T>(saying: Promise<T>): Promise<T> {
-    if (this.#isConfirmed) return saying;
+  async #afterChainIdCheck<T>(answer: Promise<T>): Promise<T> {
+    if (this.#isConfirmed) return answer;
     this.#confirming ??= this.#assertChainId().finally(() => {
       this.#confirming = undefined;
     });
-    const [said, confirmed] = await Promise.allSettled([saying, this.#confirming]);
-    const isOfAnother = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
-    if (said.status === "rejected" && !isOfAnother) throw said.reason;
+    const [answered, confirmed] = await Promise.allSettled([answer, this.#confirming]);
+    const isOfOtherChain = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
+    if (answered.status === "rejected" && !isOfOtherChain) throw answered.reason;
     if (confirmed.status === "rejected") throw confirmed.reason;
-    return (said as PromiseFulfilledResult<T>).value;
+    return (answered as PromiseFulfilledResult<T>).value;
   }
 
   /** Checks the node's chain id. @throws RpcError `lie` if the node is of another chain */
   async #assertChainId(): Promise<void> {
     try {
-      const said = Number(await this.#batches.request("eth_chainId", []));
+      const claimed = Number(await this.#batches.request("eth_chainId", []));
       const { chainId } = this.#options;
       // `Number` turns null and an empty string into 0.
-      if (!Number.isSafeInteger(said) || said <= 0)
+      if (!Number.isSafeInteger(claimed) || claimed <= 0)
         throw new RpcError("transient", "the endpoint gave no valid chain id", { meta: { endpoint: this.label } });
-      if (said !== chainId) {
-        throw new RpcError("lie", `the endpoint is of chain ${said}, not of chain ${chainId}`, {
+      if (claimed !== chainId) {
+        throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, {
           meta: { endpoint: this.label },
         });
       }
@@ -139,12 +138,12 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   /** Removes the endpoint's secrets from the error's message and shortens it. Returns the same error. */
   #cleaned<T>(error: T): T {
-    if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_TOLD);
+    if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_ERROR_LENGTH);
     return error;
   }
 
   request(method: string, params: unknown[]): Promise<unknown> {
-    return this.#oldState.request(method, params);
+    return this.#prunedState.request(method, params);
   }
 
   async #ask(method: string, params: unknown[]): Promise<unknown> {
@@ -178,8 +177,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     signal: AbortSignal,
   ): Promise<PartsAnswer> {
     const logs = parts.map(({ filter }) => this.#payload("eth_getLogs", [filter]));
-    const asked = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
-    const [first, ...others] = asked;
+    const blocks = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
+    const [first, ...others] = blocks;
     const payloads = [...(first === undefined ? [] : [first]), ...logs, ...others];
     const ids = (list: readonly { id: number }[]) => list.map(({ id }) => id);
     const rangeOf = ({ fromBlock, toBlock }: RangeFilter, i: number) => ({
@@ -187,7 +186,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       fromBlock,
       toBlock,
     });
-    const batch = { logs: parts.map(rangeOf), headers: ids(asked) };
+    const batch = { logs: parts.map(rangeOf), headers: ids(blocks) };
     const text = JSON.stringify(payloads);
     const { range, headers } = await this.#decoded("batch", text, ids(payloads), { job: { ...job, batch }, signal });
     return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
@@ -253,15 +252,15 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override destroy(): void {
     this.#batches.close(this.#closed());
-    this.#oldState.close();
+    this.#prunedState.close();
     this.#transport.close();
     super.destroy();
   }
 }
 
 /** Returns the refusal of a whole batch. Some endpoints send it in a list of one, under the id of the first call. */
-function refusalOfBatch(said: unknown, calls: number): { readonly error?: unknown } | undefined {
-  if (!Array.isArray(said)) return said as { error?: unknown };
-  const [only] = said as readonly ({ error?: unknown } | null)[];
-  return calls > 1 && said.length === 1 && only?.error ? only : undefined;
+function refusalOfBatch(answer: unknown, calls: number): { readonly error?: unknown } | undefined {
+  if (!Array.isArray(answer)) return answer as { error?: unknown };
+  const [only] = answer as readonly ({ error?: unknown } | null)[];
+  return calls > 1 && answer.length === 1 && only?.error ? only : undefined;
 }

@@ -23,7 +23,7 @@ const KNOWN_MS = 300_000;
 /** Every node keeps the state of its newest blocks. A refusal there has another reason, such as a fork. */
 const ALWAYS_KEPT = 32;
 
-interface OldStateOptions {
+interface PrunedStateOptions {
   readonly label: string;
   readonly clock: Clock;
   /** Sends one request to the endpoint. @throws RpcError */
@@ -31,7 +31,7 @@ interface OldStateOptions {
 }
 
 export class PrunedStateDetector {
-  readonly #options: OldStateOptions;
+  readonly #options: PrunedStateOptions;
   /** The newest block whose state is known to be gone, and the time when that expires. */
   #goneTo = -1;
   #knownUntil = 0;
@@ -40,7 +40,7 @@ export class PrunedStateDetector {
   #probing: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
-  constructor(options: OldStateOptions) {
+  constructor(options: PrunedStateOptions) {
     this.#options = options;
   }
 
@@ -86,13 +86,13 @@ export class PrunedStateDetector {
   async #probe(): Promise<void> {
     const { clock } = this.#options;
     // An expired finding needs only one probe to be confirmed.
-    const looks = this.#goneTo >= 0 ? 1 : PROBES;
+    const probes = this.#goneTo >= 0 ? 1 : PROBES;
     // Waits for the other refusals of the same batch, which arrive in the same turn.
     await Promise.resolve();
     const block = this.#refused;
-    for (let look = 1; look <= looks; look++) {
+    for (let probe = 1; probe <= probes; probe++) {
       if (!(await this.#isRefusedAt(block))) return;
-      if (look === looks) break;
+      if (probe === probes) break;
       try {
         await clock.sleep(PROBE_WAIT_MS, this.#closing.signal);
       } catch {
@@ -112,8 +112,8 @@ export class PrunedStateDetector {
       ask("eth_blockNumber", []),
     ]);
     if (then.status !== "rejected" || now.status !== "fulfilled" || head.status !== "fulfilled") return false;
-    const isSaid = then.reason instanceof RpcError && then.reason.kind === "state_unavailable";
-    return (isSaid || isUnknownRefusal(then.reason)) && Number(head.value) - block >= ALWAYS_KEPT;
+    const isClassified = then.reason instanceof RpcError && then.reason.kind === "state_unavailable";
+    return (isClassified || isUnknownRefusal(then.reason)) && Number(head.value) - block >= ALWAYS_KEPT;
   }
 
   close(): void {

@@ -89,8 +89,8 @@ export class SpanController {
     if (this.#refused === Number.POSITIVE_INFINITY) return undefined;
     // The most common limit is answered and its triple is refused: good enough. A later trial finds a higher limit.
     if (this.#answered === MOST_USUAL && this.#refused <= MOST_USUAL * NEAR) return undefined;
-    const left = USUAL_LIMITS.filter((limit) => limit > this.#answered && limit < this.#refused);
-    return left.includes(MOST_USUAL) ? MOST_USUAL : left[left.length >> 1];
+    const untried = USUAL_LIMITS.filter((limit) => limit > this.#answered && limit < this.#refused);
+    return untried.includes(MOST_USUAL) ? MOST_USUAL : untried[untried.length >> 1];
   }
 
   /** Ranges to put into one request: more than one if the block limit keeps answers small. */

@@ -196,8 +196,8 @@ class SocketTransport implements Transport {
   /** Parses the answer to find its id: a batch's answers come in any order, and small answers may format ids freely. */
   #idIn(buffer: Buffer): number | undefined {
     try {
-      const said: unknown = JSON.parse(buffer.toString("utf8"));
-      const answers = [said].flat() as readonly { id?: unknown; error?: unknown }[];
+      const parsed: unknown = JSON.parse(buffer.toString("utf8"));
+      const answers = [parsed].flat() as readonly { id?: unknown; error?: unknown }[];
       const known = answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
       const [only] = answers;
       const isUnnamed = answers.length === 1 && (only?.id ?? null) === null && only?.error;
@@ -238,15 +238,15 @@ function withLogin(url: string): { address: string; headers: Record<string, stri
 
 const idAt = (text: string): number => Number(/"id"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN);
 
-// Removes the secrets of an endpoint's URL from texts. Providers quote them in refusals ("invalid API key …"), and an
-// endpoint's message ends up in logs, in the event log and at subscribers.
-
 /** Shorter parts of a path or a host are words like `v2`. */
 const MIN_LENGTH = 6;
 /** Shorter user names and passwords occur inside ordinary words. */
 const MIN_LOGIN_LENGTH = 3;
 
-/** Returns a function that redacts the host, user, longer path parts and parameters of `url`, in any case. */
+/**
+ * Returns a function that redacts the host, user, longer path parts and parameters of `url`, in any case. Providers
+ * quote them in refusals ("invalid API key …"), and an endpoint's message reaches logs, the event log and subscribers.
+ */
 export function withoutSecrets(url: string): (text: string) => string {
   const { host, hostname, username, password, pathname, searchParams } = new URL(url);
   // A key may be a subdomain of the provider's domain.

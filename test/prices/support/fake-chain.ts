@@ -223,6 +223,10 @@ export class FakeChain implements ChainReader {
     return numbers.map((number) => this.blocks[number]);
   }
 
+  async presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]> {
+    return (await this.headers(numbers)).filter((header) => header !== undefined);
+  }
+
   async anyHolds({ number, hash }: { number: number; hash: string }): Promise<boolean> {
     return this.blocks[number]?.hash === hash;
   }

@@ -96,6 +96,9 @@ export interface Connection {
 
 type Reorged = Extract<ServerMessage, { type: "reorged" }>;
 
+/** A reorg is reported by the chain, and by the stream of a collection that has orphaned blocks, in either order. */
+type ReorgSource = "chain" | "stream";
+
 export class Subscription {
   readonly stream: StreamName;
   readonly peer: Peer;
@@ -110,10 +113,8 @@ export class Subscription {
   #heldReverts: Reorged[] = [];
   /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
-  /** Common ancestor of the chain's last revert sent. The stream's own event with the same one is not sent again. */
-  #revertedTo: string | undefined;
-  /** The same the other way round: the ancestor of the stream's revert, if that was sent first. */
-  #streamRevertedTo: string | undefined;
+  /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
+  #reorg: { readonly hash: string; readonly source: ReorgSource } | undefined;
 
   constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
     this.stream = stream;
@@ -180,35 +181,33 @@ export class Subscription {
       this.#heldReverts.push(message);
       return;
     }
-    const isTold = this.#streamRevertedTo === message.hash;
-    this.#streamRevertedTo = undefined;
-    if (isTold) return;
-    this.#revertedTo = message.hash;
-    this.peer.send(message);
+    this.#sendReorg(message, "chain");
   }
 
   /** Sends the held reverts with a version below `version`. */
   #release(version: number): void {
     for (let next = this.#heldReverts[0]; next !== undefined && next.version < version; next = this.#heldReverts[0]) {
       this.#heldReverts.shift();
-      if (this.#replayed.has(next.hash)) continue;
-      this.#revertedTo = next.hash;
-      this.peer.send(next);
+      if (!this.#replayed.has(next.hash)) this.#sendReorg(next, "chain");
     }
   }
 
   #send(version: number, message: ServerMessage | undefined): void {
     if (version <= this.sentVersion) return;
     this.sentVersion = version;
-    this.#streamRevertedTo = undefined;
-    if (message?.type === "indexed") this.sendIndexed(message);
-    else if (message?.type === "reorged") {
-      if (this.#revertedTo !== message.hash) {
-        this.#streamRevertedTo = message.hash;
-        this.peer.send(message);
-      }
-      this.#revertedTo = undefined;
-    } else if (message !== undefined) this.peer.send(message);
+    if (message?.type === "reorged") this.#sendReorg(message, "stream");
+    else {
+      // The chain reports a reorg before the stream goes on.
+      if (this.#reorg?.source === "stream") this.#reorg = undefined;
+      if (message?.type === "indexed") this.sendIndexed(message);
+      else if (message !== undefined) this.peer.send(message);
+    }
+  }
+
+  #sendReorg(message: Reorged, source: ReorgSource): void {
+    const isRepeated = this.#reorg?.hash === message.hash && this.#reorg.source !== source;
+    this.#reorg = isRepeated ? undefined : { hash: message.hash, source };
+    if (!isRepeated) this.peer.send(message);
   }
 
   /** Sends `indexed` once per connection, even after a new subscription or a reorg. */

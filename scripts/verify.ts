@@ -7,6 +7,7 @@
  *
  * bun scripts/verify.ts [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
  */
+
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { SQL } from "bun";
@@ -23,6 +24,7 @@ import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded, StreamN
 import type { Ledger } from "../src/ledger/ledger.ts";
 import { type Entry, readSlice } from "../src/ledger/listing.ts";
 import { type Position, rangeOfCode, START } from "../src/ledger/rows.ts";
+import type { Slot } from "../src/ledger/tables.ts";
 import type { EventLog, StreamHead } from "../src/log/event-log.ts";
 import { openLog } from "../src/log/open.ts";
 import { MetadataBook } from "../src/metadata/book.ts";
@@ -180,7 +182,7 @@ function* longRanges({ rows, tokens, links, owners, addresses }: Ledger): Genera
   for (const { id, count, to, block } of rows.ranges.filter(isLong)) {
     yield `range ${id} ${count} ${addresses.hex(to)} ${block}`;
   }
-  for (let slot = 0; rows.ranges.length > 0 && slot < tokens.count; slot++) {
+  for (let slot = 0 as Slot; rows.ranges.length > 0 && slot < tokens.count; slot++) {
     const [first, tail] = [links.first(slot), links.tail(slot)];
     if (first >= -1 || !isLong(rows.ranges[rangeOfCode(first)])) continue;
     yield `moved ${tokens.id(slot)} ${addresses.hex(links.owner(slot))} ${owners.block(tail)}`;

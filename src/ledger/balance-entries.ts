@@ -7,6 +7,7 @@ import {
   CHUNK_MASK,
   CHUNK_ROWS,
   codeList,
+  type Slot,
   type StateCodec,
   VALUES_PER_SLICE,
   WordTable,
@@ -233,8 +234,8 @@ export class EntryLists {
     return ~this.#table.get(holding, TO);
   }
 
-  holdingSlot(holding: number): number {
-    return this.#table.get(holding, TO_PREV);
+  holdingSlot(holding: number): Slot {
+    return this.#table.get(holding, TO_PREV) as Slot;
   }
 
   #linkOf(entry: number): number {
@@ -254,7 +255,7 @@ export class EntryLists {
   }
 
   /** A token's newest transfer at or before `block`, by a walk from `tail`; -1 for none, or `PAUSED`. */
-  findTransfer(slot: number, tail: number, block: number): number {
+  findTransfer(slot: Slot, tail: number, block: number): number {
     let transfer = tail;
     let steps = 0;
     for (; transfer >= 0 && this.block(transfer) > block; steps++) {
@@ -326,7 +327,7 @@ export class EntryLists {
   }
 
   /** Records that the transfer creates its receiver's holding. */
-  begin(transfer: number, slot: number, owner: number): void {
+  begin(transfer: number, slot: Slot, owner: number): void {
     this.#table.set(transfer, TO, ~owner);
     this.#table.set(transfer, TO_PREV, slot);
   }

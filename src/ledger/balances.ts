@@ -7,12 +7,12 @@ import { mix } from "../core/hash-seed.ts";
 import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./owners.ts";
-import { RowMarks, type StateCodec, WordTable } from "./tables.ts";
+import { RowMarks, type Slot, type StateCodec, WordTable } from "./tables.ts";
 import { PAUSED, type Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 
-const hashPair = (seed: number, slot: number, owner: number): number => {
+const hashPair = (seed: number, slot: Slot, owner: number): number => {
   const hash = Math.imul(mix(mix(seed, slot), owner), 0x85ebca6b);
   return hash ^ (hash >>> 16);
 };
@@ -69,7 +69,7 @@ export class BalanceHistory {
     return this.#lists.holdingOwner(holding);
   }
 
-  holdingSlot(holding: number): number {
+  holdingSlot(holding: number): Slot {
     return this.#lists.holdingSlot(holding);
   }
 
@@ -79,7 +79,7 @@ export class BalanceHistory {
   };
 
   /** The place of the holding (slot, owner) in the index, or -1. */
-  #find(slot: number, owner: number, hash: number): number {
+  #find(slot: Slot, owner: number, hash: number): number {
     const index = this.#index;
     for (let place = index.home(hash); ; place++) {
       place = index.seek(hash, place);
@@ -90,7 +90,7 @@ export class BalanceHistory {
   }
 
   /** The newest entry of the owner's list, or -1. */
-  #tailOf(slot: number, owner: number): number {
+  #tailOf(slot: Slot, owner: number): number {
     if (owner === ZERO_OWNER) return this.#links.supplyTail(slot);
     const hash = hashPair(this.#index.seed, slot, owner);
     const place = this.#find(slot, owner, hash);
@@ -98,7 +98,7 @@ export class BalanceHistory {
   }
 
   /** The owner's balance at the newest block; for the zero address the token's supply. */
-  balance(slot: number, owner: number): Amount {
+  balance(slot: Slot, owner: number): Amount {
     return this.#lists.balance(this.#tailOf(slot, owner));
   }
 
@@ -108,7 +108,7 @@ export class BalanceHistory {
    * @param after number of single-owner facts the collection has: it orders the two kinds
    */
   push(
-    { block, slot, from, to }: { block: number; slot: number; from: number; to: number },
+    { block, slot, from, to }: { block: number; slot: Slot; from: number; to: number },
     amount: Amount,
     { prev, after }: { prev: number; after: number },
   ): number {
@@ -127,7 +127,7 @@ export class BalanceHistory {
     return transfer;
   }
 
-  #mint(transfer: number, slot: number, amount: Amount): void {
+  #mint(transfer: number, slot: Slot, amount: Amount): void {
     const before = this.#links.supplyTail(slot);
     const supply = this.#lists.balance(before);
     this.#lists.append(2 * transfer, { before, holding: SUPPLY, balance: addAmounts(supply, amount) });
@@ -135,7 +135,7 @@ export class BalanceHistory {
     if (supply === 0) this.liveTokens++;
   }
 
-  #burn(transfer: number, slot: number, amount: Amount): void {
+  #burn(transfer: number, slot: Slot, amount: Amount): void {
     const before = this.#links.supplyTail(slot);
     const left = subtractAmounts(this.#lists.balance(before), amount);
     this.#lists.append(2 * transfer + 1, { before, holding: SUPPLY, balance: left });
@@ -149,13 +149,13 @@ export class BalanceHistory {
   }
 
   /** Adds the owner to the token's word of `#holders`, or removes it. */
-  #toggle(slot: number, owner: number): void {
+  #toggle(slot: Slot, owner: number): void {
     const holders = this.#holders;
     while (holders.count <= slot) holders.set(holders.add(), 0, 0);
     holders.set(slot, 0, holders.get(slot, 0) ^ owner);
   }
 
-  #send(transfer: number, slot: number, from: number, amount: Amount): void {
+  #send(transfer: number, slot: Slot, from: number, amount: Amount): void {
     const hash = hashPair(this.#index.seed, slot, from);
     const place = this.#find(slot, from, hash);
     const before = this.#index.rowAt(hash, place);
@@ -168,7 +168,7 @@ export class BalanceHistory {
   }
 
   /** Returns true if the transfer created the holding. */
-  #receive(transfer: number, slot: number, to: number, amount: Amount): boolean {
+  #receive(transfer: number, slot: Slot, to: number, amount: Amount): boolean {
     const hash = hashPair(this.#index.seed, slot, to);
     const place = this.#find(slot, to, hash);
     if (place < 0) {
@@ -191,7 +191,7 @@ export class BalanceHistory {
   }
 
   /** Undoes the newest transfer. Returns its slot, and the token's transfer before it. */
-  pop(): { slot: number; prev: number } {
+  pop(): { slot: Slot; prev: number } {
     const lists = this.#lists;
     const transfer = this.count - 1;
     const [sent, received] = [2 * transfer, 2 * transfer + 1];
@@ -222,7 +222,7 @@ export class BalanceHistory {
   }
 
   /** Removes the newest entry from its list. */
-  #retract(entry: number, slot: number): void {
+  #retract(entry: number, slot: Slot): void {
     const holding = this.#lists.holdingOf(entry);
     const before = this.#lists.before(entry);
     if (holding === SUPPLY) this.#links.setSupplyTail(slot, before);
@@ -240,7 +240,7 @@ export class BalanceHistory {
   }
 
   /** The token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
-  find(slot: number, tail: number, block: number): number {
+  find(slot: Slot, tail: number, block: number): number {
     return this.#lists.findTransfer(slot, tail, block);
   }
 
@@ -288,7 +288,7 @@ export class BalanceHistory {
   }
 
   /** The token's supply after `block`, or `PAUSED`. */
-  findSupply(slot: number, block: number): Amount {
+  findSupply(slot: Slot, block: number): Amount {
     const entry = this.#lists.find(~slot, this.#links.supplyTail(slot), block);
     return entry === PAUSED ? PAUSED : this.#lists.balance(entry);
   }
@@ -297,7 +297,7 @@ export class BalanceHistory {
    * The only holder of the whole `supply` after `last`, the token's last transfer up to a block, as an address index.
    * -1 if there are several; `PAUSED` if the walk to its balance is not finished.
    */
-  soleHolder(slot: number, last: number, supply: Amount): number {
+  soleHolder(slot: Slot, last: number, supply: Amount): number {
     const lists = this.#lists;
     // The receiver holds something. Either it is the only holder, or there are several.
     const receiver = lists.holdingOf(2 * last + 1);

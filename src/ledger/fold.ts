@@ -5,7 +5,7 @@
 import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
 import type { OwnerHistory, TokenLinks } from "./owners.ts";
-import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, type Slot, type WordTable } from "./tables.ts";
 import { hashId, type Run, type TokenTable } from "./token-slots.ts";
 
 /** A token that is not looked up yet. */
@@ -104,7 +104,7 @@ function verify({ kinds, words, values }: Ids, tokens: TokenTable, slots: Int32A
     const at = (slot & CHUNK_MASK) * 2;
     const low = values[i * words] as number;
     const high = words === 1 ? 0 : (values[i * words + 1] as number);
-    const isRight = chunk[at] === low && chunk[at + 1] === high && tokens.mark(slot) === kinds[i];
+    const isRight = chunk[at] === low && chunk[at + 1] === high && tokens.mark(slot as Slot) === kinds[i];
     slots[i] = isRight ? slot : tokens.findSmall(kinds[i] as TransferKind, low, high);
   }
 }

@@ -13,7 +13,7 @@ import { RowGaps } from "./gaps.ts";
 import { LateMints, OwnerHistory, TokenLinks } from "./owners.ts";
 import { PairIndexes } from "./pair-indexes.ts";
 import { type IdRange, RangeBudget, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
-import type { StateCodec } from "./tables.ts";
+import type { Row, Slot, StateCodec } from "./tables.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./token-slots.ts";
 import type { Steps } from "./trails.ts";
 
@@ -124,7 +124,8 @@ export class Ledger {
       const kind = kinds[i] as TransferKind;
       loadId(ids, i, this.#id);
       if (kind === TransferKind.erc1155) {
-        this.#transferAmount(slots?.[i] ?? -1, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
+        const slot = (slots?.[i] ?? -1) as Slot;
+        this.#transferAmount(slot, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
       } else this.#transferSingle(kind, block, sender, receiver);
     }
   }
@@ -147,7 +148,7 @@ export class Ledger {
     const before = tokens.count;
     const end = foldPlain(batch, start, this);
     const minted = tokens.count - before;
-    if (minted > 0) rows.addSlots(before, minted);
+    if (minted > 0) rows.addSlots(before as Slot, minted);
     this.liveSingles += minted;
     return end;
   }
@@ -180,24 +181,24 @@ export class Ledger {
   }
 
   /** Counts a transfer from an account that, by all earlier transfers, doesn't own the token. */
-  #unexplained(slot: number, block: number): void {
+  #unexplained(slot: Slot, block: number): void {
     this.anomalies++;
     const tail = this.links.tail(slot);
     this.missingTransferRange = { fromBlock: tail < 0 ? 0 : this.#blockOf(slot, tail), toBlock: block };
   }
 
   /** Records a token that entered or left the listing; does nothing if `before` equals `after`. */
-  #changeGaps(slot: number, block: number, before: boolean, after: boolean): void {
+  #changeGaps(slot: Slot, block: number, before: boolean, after: boolean): void {
     if (before !== after) this.gaps.change(this.rowOf(slot), block, after ? -1 : 1);
   }
 
   /** The row of a token. */
-  rowOf(slot: number): number {
+  rowOf(slot: Slot): Row {
     const { tokens, links, rows } = this;
     const first = links.first(slot);
     if (first >= -1) return rows.rowOf(slot);
     const range = rows.ranges[rangeOfCode(first)] as IdRange;
-    return range.firstRow + Number(tokens.id(slot) - range.id);
+    return (range.firstRow + Number(tokens.id(slot) - range.id)) as Row;
   }
 
   /** Number of rows after `block`, gaps included. */
@@ -206,7 +207,7 @@ export class Ledger {
   }
 
   /** Block of an entry (or ERC-1155 transfer) of the slot's history. */
-  #blockOf(slot: number, entry: number): number {
+  #blockOf(slot: Slot, entry: number): number {
     const { tokens, owners, balances } = this;
     return tokens.kind(slot) === TransferKind.erc1155 ? balances.block(entry) : owners.block(entry);
   }
@@ -248,7 +249,7 @@ export class Ledger {
     const { tokens } = this;
     if (tokens.count < count) {
       const end = first + BigInt(count);
-      for (let slot = 0; slot < tokens.count; slot++) {
+      for (let slot = 0 as Slot; slot < tokens.count; slot++) {
         if (slot % RANGE_SLICE === RANGE_SLICE - 1) yield;
         if (tokens.kind(slot) !== TransferKind.erc721) continue;
         const id = tokens.id(slot);
@@ -269,7 +270,7 @@ export class Ledger {
    * Transfers an amount of an ERC-1155 token. Its id is in `#id`; `known` is its slot, or -1 if that is not known.
    * A transfer of amount 0 is ignored.
    */
-  #transferAmount(known: number, block: number, from: number, to: number, amount: Amount): void {
+  #transferAmount(known: Slot, block: number, from: number, to: number, amount: Amount): void {
     if (amount === 0) return;
     if (from === ZERO_OWNER && to === ZERO_OWNER) {
       this.anomalies++;
@@ -293,7 +294,7 @@ export class Ledger {
     this.#pushAmount(block, slot, from, to, amount, from === ZERO_OWNER);
   }
 
-  #pushAmount(block: number, slot: number, from: number, to: number, amount: Amount, minted: boolean): void {
+  #pushAmount(block: number, slot: Slot, from: number, to: number, amount: Amount, minted: boolean): void {
     const { links, balances } = this;
     const after = this.owners.count + this.rows.ranges.length;
     const live = balances.liveTokens;
@@ -340,9 +341,9 @@ export class Ledger {
     // Slots appear in chain order, so the slots without an entry are the newest. A token of a range that stays has
     // none.
     let slots = tokens.count;
-    while (slots > 0 && links.tail(slots - 1) < 0) {
+    while (slots > 0 && links.tail((slots - 1) as Slot) < 0) {
       slots--;
-      this.#lateMints.forget(slots);
+      this.#lateMints.forget(slots as Slot);
     }
     this.gaps.revert(block);
     this.#expansions.revert(block);
@@ -357,7 +358,7 @@ export class Ledger {
    * The token's first mint at or before `block`, as an entry (or transfer) of its history. If the log has no mint, its
    * first transfer.
    */
-  mintOf(slot: number, block: number): number {
+  mintOf(slot: Slot, block: number): number {
     const first = this.links.first(slot);
     const late = this.#lateMints.of(slot);
     return late !== undefined && this.#blockOf(slot, late) <= block ? late : first;

@@ -7,7 +7,7 @@ import type { Amount } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import type { TokenLinks } from "./owners.ts";
 import { type IdRange, type Position, rangeOfCode } from "./rows.ts";
-import { CHUNK_BITS, CHUNK_MASK, type WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, type Row, type Slot, type WordTable } from "./tables.ts";
 import { PAUSED, STEPS_PER_SLICE } from "./trails.ts";
 
 // Prefetches the history entries that a page needs. They are scattered over a long history. If the page read them one
@@ -17,7 +17,7 @@ import { PAUSED, STEPS_PER_SLICE } from "./trails.ts";
 export let seen = 0;
 
 /** Reads the newest entry of each of `count` slots from `slot` on. Skips tails that are not entries of this table. */
-function prefetchTails(links: TokenLinks, entries: WordTable, slot: number, count: number): void {
+function prefetchTails(links: TokenLinks, entries: WordTable, slot: Slot, count: number): void {
   const { chunks: linkChunks } = links.table;
   const { chunks, width, count: known } = entries;
   let found = 0;
@@ -62,7 +62,7 @@ export type EntryVisitor = (position: Position, entry: () => Entry) => boolean;
 /** Called at the start of an id range. Returns how many of its ids to skip. */
 type Jump = (range: number) => number;
 
-function singleEntry(ledger: Ledger, slot: number, at: number, block: number): Entry {
+function singleEntry(ledger: Ledger, slot: Slot, at: number, block: number): Entry {
   const { tokens, owners, rows } = ledger;
   const range = at < -1 ? rows.ranges[rangeOfCode(at)] : undefined;
   const mint = ledger.mintOf(slot, block);
@@ -79,7 +79,7 @@ function singleEntry(ledger: Ledger, slot: number, at: number, block: number): E
 }
 
 /** The slot of a range's id if it ever moved, or -1. */
-function movedSlot({ tokens }: Ledger, id: bigint): number {
+function movedSlot({ tokens }: Ledger, id: bigint): Slot {
   return tokens.findId(TransferKind.erc721, id);
 }
 
@@ -87,9 +87,9 @@ function movedSlot({ tokens }: Ledger, id: bigint): number {
  * A row of a scan, with all that an entry is made from. A scan reuses one object, because it visits thousands of rows.
  */
 export interface FoundRow {
-  row: number;
+  row: Row;
   /** -1: a token of an id range that never moved. */
-  slot: number;
+  slot: Slot;
   /** The token's owner entry, or the code of its id range. */
   at: number;
   range: number;
@@ -141,15 +141,15 @@ export function scanTokens(
   visit: (found: FoundRow) => boolean | undefined,
 ): number | undefined {
   const { tokens, links, owners, balances, rows, gaps, steps } = ledger;
-  const found: FoundRow = { row: 0, slot: 0, at: 0, range: 0, offset: 0, supply: 0 };
+  const found: FoundRow = { row: 0 as Row, slot: 0 as Slot, at: 0, range: 0, offset: 0, supply: 0 };
   const most = steps.count + TOKENS_AT_ONCE;
   let paused: number | undefined;
-  const pause = (row: number): false => {
+  const pause = (row: Row): false => {
     paused = row;
     return false;
   };
-  const show = (row: number): boolean => visit(found) ?? pause(row);
-  const visitRow = (row: number, rowSlot: number, rangeIndex: number, offset: number): boolean => {
+  const show = (row: Row): boolean => visit(found) ?? pause(row);
+  const visitRow = (row: Row, rowSlot: Slot, rangeIndex: number, offset: number): boolean => {
     if (++steps.count > most) return pause(row);
     let slot = rowSlot;
     found.row = row;
@@ -162,7 +162,7 @@ export function scanTokens(
       const id = range.id + BigInt(offset);
       slot = movedSlot(ledger, id);
       if (slot < 0) {
-        found.slot = -1;
+        found.slot = -1 as Slot;
         return show(row);
       }
     }
@@ -197,20 +197,20 @@ export class OwnerEntryCache {
     this.#entries = new Int32Array(count);
   }
 
-  get(slot: number): number | undefined {
+  get(slot: Slot): number | undefined {
     const kept = this.#entries[slot] ?? 0;
     if (kept === 0) return undefined;
     return kept > 0 ? kept - 1 : kept + 1;
   }
 
-  set(slot: number, entry: number): void {
+  set(slot: Slot, entry: number): void {
     this.#entries[slot] = entry >= 0 ? entry + 1 : entry - 1;
   }
 }
 
 /** Results of earlier scans of pairs at the same block. */
 interface ScanState {
-  readonly walked: Pick<Map<number, number>, "get"> & { set(slot: number, entry: number): unknown };
+  readonly walked: Pick<Map<number, number>, "get"> & { set(slot: Slot, entry: number): unknown };
   /** The walk of `isFirstOfPair` for `entry` that paused at `before`. */
   unfinished: { readonly entry: number; readonly before: number } | undefined;
 }
@@ -244,7 +244,7 @@ export function scanHolders(
   const entries = owners.countAt(block);
   let [i, r, offset, h] = from;
   const end = steps.count + most;
-  const entryAt = (slot: number): number => {
+  const entryAt = (slot: Slot): number => {
     const tail = links.tail(slot);
     if (tail < 0 || owners.block(tail) <= block) return tail;
     const known = seen.walked.get(slot);
@@ -335,7 +335,7 @@ export function scanHolders(
 }
 
 /** Reads the entries of a page's single-owner tokens ahead, so that they are in the processor's cache. */
-function prefetchEntries({ rows, tokens, links, owners }: Ledger, row: number, limit: number): void {
+function prefetchEntries({ rows, tokens, links, owners }: Ledger, row: Row, limit: number): void {
   const { slot, count } = rows.slotsAt(row);
   if (count === 0 || tokens.kind(slot) === TransferKind.erc1155) return;
   prefetchTails(links, owners.table, slot, Math.min(count, limit));
@@ -389,9 +389,9 @@ function* readTokensInSlices(ledger: Ledger, { block, from, limit }: SliceOption
     entries.push(entry);
     return true;
   };
-  prefetchEntries(ledger, from[0], limit);
-  for (let row: number | undefined = from[0]; ; ) {
-    row = scanTokens(ledger, block, row, visit);
+  prefetchEntries(ledger, from[0] as Row, limit);
+  for (let row: Row | undefined = from[0] as Row; ; ) {
+    row = scanTokens(ledger, block, row, visit) as Row | undefined;
     if (row === undefined) return { entries, starts, next };
     yield;
   }

@@ -2,7 +2,7 @@
  * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
  * its token, so the owner at a block is found by walking back. Also each token's current state, and late first mints.
  */
-import { CHUNK_BITS, CHUNK_MASK, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { PAUSED, STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
 
 // The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
@@ -17,44 +17,44 @@ export class TokenLinks {
     return this.table.bytes;
   }
 
-  first(slot: number): number {
+  first(slot: Slot): number {
     return this.table.get(slot, 0);
   }
 
-  tail(slot: number): number {
+  tail(slot: Slot): number {
     return this.table.get(slot, 1);
   }
 
-  setFirst(slot: number, first: number): void {
+  setFirst(slot: Slot, first: number): void {
     this.table.set(slot, 0, first);
   }
 
-  setTail(slot: number, tail: number): void {
+  setTail(slot: Slot, tail: number): void {
     this.table.set(slot, 1, tail);
   }
 
-  owner(slot: number): number {
+  owner(slot: Slot): number {
     return this.table.get(slot, 2);
   }
 
-  setOwner(slot: number, owner: number): void {
+  setOwner(slot: Slot, owner: number): void {
     this.table.set(slot, 2, owner);
   }
 
   /** Adds the links of the next slot, which the token table has added. */
   add(link: number, owner: number): void {
     const slot = this.table.add();
-    this.setFirst(slot, link);
-    this.setTail(slot, link);
-    this.setOwner(slot, owner);
+    this.setFirst(slot as Slot, link);
+    this.setTail(slot as Slot, link);
+    this.setOwner(slot as Slot, owner);
   }
 
   /** The newest supply entry of an ERC-1155 token, or -1; it takes the owner's word. */
-  supplyTail(slot: number): number {
+  supplyTail(slot: Slot): number {
     return this.owner(slot);
   }
 
-  setSupplyTail(slot: number, entry: number): void {
+  setSupplyTail(slot: Slot, entry: number): void {
     this.setOwner(slot, entry);
   }
 
@@ -98,8 +98,8 @@ export class OwnerHistory {
     return this.table.get(entry, 0) >>> 0;
   }
 
-  slot(entry: number): number {
-    return this.table.get(entry, 1);
+  slot(entry: number): Slot {
+    return this.table.get(entry, 1) as Slot;
   }
 
   to(entry: number): number {
@@ -111,7 +111,7 @@ export class OwnerHistory {
     return this.table.get(entry, 3);
   }
 
-  push(block: number, slot: number, to: number, prev: number): number {
+  push(block: number, slot: Slot, to: number, prev: number): number {
     const entry = this.table.add();
     const chunk = this.table.chunks[entry >>> CHUNK_BITS] as Int32Array;
     const at = (entry & CHUNK_MASK) * WIDTH;
@@ -199,16 +199,16 @@ export class LateMints {
     }
     table.code(codec);
     for (let row = 0; codec.isReading && row < table.count; row++) {
-      this.#set(table.get(row, 0), table.get(row, 1));
+      this.#set(table.get(row, 0) as Slot, table.get(row, 1));
       if (row % VALUES_PER_SLICE === 0) yield;
     }
   }
 
-  #get(slot: number): number | undefined {
+  #get(slot: Slot): number | undefined {
     return this.#chunks[slot >>> CHUNK_BITS]?.get(slot);
   }
 
-  #set(slot: number, entry: number): void {
+  #set(slot: Slot, entry: number): void {
     const number = slot >>> CHUNK_BITS;
     // Fill the gap: an array with many holes becomes a slow sparse one.
     while (this.#chunks.length <= number) this.#chunks.push(undefined);
@@ -219,25 +219,25 @@ export class LateMints {
   }
 
   /** Records a transfer of a token. Call in chain order. */
-  note(slot: number, entry: number, { isFirst, isMint }: { isFirst: boolean; isMint: boolean }): void {
+  note(slot: Slot, entry: number, { isFirst, isMint }: { isFirst: boolean; isMint: boolean }): void {
     if (isFirst) {
       if (!isMint) this.#set(slot, NO_MINT_YET);
     } else if (isMint && this.#get(slot) === NO_MINT_YET) this.#set(slot, entry);
   }
 
   /** The entry of the token's first mint, if that was not its first transfer. */
-  of(slot: number): number | undefined {
+  of(slot: Slot): number | undefined {
     const entry = this.#get(slot);
     return entry === NO_MINT_YET ? undefined : entry;
   }
 
   /** Undoes a transfer of the token, in a reorg. */
-  retract(slot: number, entry: number): void {
+  retract(slot: Slot, entry: number): void {
     if (this.#get(slot) === entry) this.#set(slot, NO_MINT_YET);
   }
 
   /** Removes the token, in a reorg. */
-  forget(slot: number): void {
+  forget(slot: Slot): void {
     if (this.#chunks[slot >>> CHUNK_BITS]?.delete(slot) === true) this.#count--;
   }
 }

@@ -17,6 +17,7 @@ import {
 } from "./listing.ts";
 import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
 import { type Position, rangeOfCode, START } from "./rows.ts";
+import type { Slot } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 
 // Counts the (token, owner) pairs at a block and finds the n-th one. Unlike rows, pairs have no numbers, so one walk
@@ -48,7 +49,7 @@ function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<numbe
   const { tokens, links, owners, rows } = ledger;
   const gaps = new Map<number, number[]>();
   let steps = 0;
-  for (let slot = 0; rows.ranges.length > 0 && slot < tokens.count; slot++) {
+  for (let slot = 0 as Slot; rows.ranges.length > 0 && slot < tokens.count; slot++) {
     if (++steps >= STRIDE) {
       steps = 0;
       yield;

@@ -4,7 +4,7 @@
  * range.
  */
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
-import { type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { type Row, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { bigIntToId, type IdWords, idToBigInt } from "./token-slots.ts";
 
 // A budget for id ranges that overlap known ids. One event of a few bytes can stand for any number of ids, and a
@@ -64,12 +64,12 @@ export interface IdRange {
   readonly to: number;
   /** Number of owner-history entries when the range appeared: its place among them. */
   readonly entryAt: number;
-  readonly firstRow: number;
+  readonly firstRow: Row;
 }
 
 type Segment =
-  | { readonly kind: "slots"; readonly firstRow: number; readonly firstSlot: number; count: number }
-  | { readonly kind: "range"; readonly firstRow: number; readonly range: number; readonly count: number };
+  | { readonly kind: "slots"; readonly firstRow: Row; readonly firstSlot: Slot; count: number }
+  | { readonly kind: "range"; readonly firstRow: Row; readonly range: number; readonly count: number };
 
 /** The code that a token's history has for "still as range r minted it". */
 export const rangeCode = (range: number): number => -(2 + range);
@@ -124,18 +124,18 @@ export class RowOrder {
 
   *#takeFrom(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
     const words: IdWords = new Uint32Array(ID_WORDS);
-    const word = (row: number, at: number): number => ranges.get(row, ID_WORDS + at);
+    const word = (row: Row, at: number): number => ranges.get(row, ID_WORDS + at);
     for (let row = 0; row < segments.count; row++) {
       const first = segments.get(row, 0);
       const count = (segments.get(row, 1) >>> 0) + segments.get(row, 2) * 2 ** 32;
       const firstRow = this.count;
-      if (first >= 0) this.addSlots(first, count);
+      if (first >= 0) this.addSlots(first as Slot, count);
       else {
         const range = ~first;
         for (let at = 0; at < ID_WORDS; at++) words[at] = ranges.get(range, at);
-        const [block, to, entryAt] = [word(range, 0) >>> 0, word(range, 1), word(range, 2)];
-        this.ranges.push({ id: idToBigInt(words), count, block, to, entryAt, firstRow });
-        this.#segments.push({ kind: "range", firstRow, range, count });
+        const [block, to, entryAt] = [word(range as Row, 0) >>> 0, word(range as Row, 1), word(range as Row, 2)];
+        this.ranges.push({ id: idToBigInt(words), count, block, to, entryAt, firstRow: firstRow as Row });
+        this.#segments.push({ kind: "range", firstRow: firstRow as Row, range, count });
         this.count += count;
       }
       if (row % VALUES_PER_SLICE === 0) yield;
@@ -147,11 +147,11 @@ export class RowOrder {
   }
 
   /** Adds rows for `count` slots from `slot` on. */
-  addSlots(slot: number, count: number): void {
+  addSlots(slot: Slot, count: number): void {
     const last = this.#segments.at(-1);
     if (last?.kind === "slots" && last.firstSlot + last.count === slot) last.count += count;
     else {
-      const run = { kind: "slots" as const, firstRow: this.count, firstSlot: slot, count };
+      const run = { kind: "slots" as const, firstRow: this.count as Row, firstSlot: slot, count };
       this.#segments.push(run);
       this.#runs.push(run);
     }
@@ -159,29 +159,26 @@ export class RowOrder {
   }
 
   /** The row of a slot that was added by `addSlots`. */
-  rowOf(slot: number): number {
-    const after = lowerBound(
-      this.#runs.length,
-      (index) => (this.#runs[index] as { firstSlot: number }).firstSlot > slot,
-    );
+  rowOf(slot: Slot): Row {
+    const after = lowerBound(this.#runs.length, (index) => (this.#runs[index] as { firstSlot: Slot }).firstSlot > slot);
     const run = this.#runs[after - 1];
-    return run === undefined ? -1 : run.firstRow + slot - run.firstSlot;
+    return run === undefined ? (-1 as Row) : ((run.firstRow + slot - run.firstSlot) as Row);
   }
 
   /** Number of rows that had appeared by the end of `block`; rows are in chain order. */
-  countAt(block: number, firstBlockOf: (slot: number) => number): number {
+  countAt(block: number, firstBlockOf: (slot: Slot) => number): number {
     const blockOf = (segment: Segment) =>
       segment.kind === "range" ? (this.ranges[segment.range] as IdRange).block : firstBlockOf(segment.firstSlot);
     const after = lowerBound(this.#segments.length, (index) => blockOf(this.#segments[index] as Segment) > block);
     const last = this.#segments[after - 1];
     if (last === undefined) return 0;
     if (last.kind === "range") return last.firstRow + last.count;
-    return last.firstRow + lowerBound(last.count, (offset) => firstBlockOf(last.firstSlot + offset) > block);
+    return last.firstRow + lowerBound(last.count, (offset) => firstBlockOf((last.firstSlot + offset) as Slot) > block);
   }
 
   addRange(range: Omit<IdRange, "firstRow">): number {
-    const index = this.ranges.push({ ...range, firstRow: this.count }) - 1;
-    this.#segments.push({ kind: "range", firstRow: this.count, range: index, count: range.count });
+    const index = this.ranges.push({ ...range, firstRow: this.count as Row }) - 1;
+    this.#segments.push({ kind: "range", firstRow: this.count as Row, range: index, count: range.count });
     this.count += range.count;
     this.#byId.splice(this.#position(range.id), 0, index);
     return index;
@@ -216,7 +213,7 @@ export class RowOrder {
   }
 
   /** Index of the segment that contains `row`. */
-  #segmentOf(row: number): number {
+  #segmentOf(row: Row): number {
     let low = 0;
     let high = this.#segments.length;
     while (low < high) {
@@ -228,11 +225,11 @@ export class RowOrder {
   }
 
   /** The slot in `row`, and the number of rows from there to the end of its segment. In an id range: -1 and 0. */
-  slotsAt(row: number): { slot: number; count: number } {
+  slotsAt(row: Row): { slot: Slot; count: number } {
     const segment = this.#segments[this.#segmentOf(row)];
-    if (segment?.kind !== "slots") return { slot: -1, count: 0 };
+    if (segment?.kind !== "slots") return { slot: -1 as Slot, count: 0 };
     const offset = row - segment.firstRow;
-    return { slot: segment.firstSlot + offset, count: Math.max(0, segment.count - offset) };
+    return { slot: (segment.firstSlot + offset) as Slot, count: Math.max(0, segment.count - offset) };
   }
 
   /**
@@ -241,21 +238,21 @@ export class RowOrder {
    */
   scan(
     from: number,
-    visit: (row: number, slot: number, range: number, offset: number) => boolean,
-    pass: (row: number) => number,
+    visit: (row: Row, slot: Slot, range: number, offset: number) => boolean,
+    pass: (row: Row) => number,
   ): void {
     let row = from;
-    for (let s = this.#segmentOf(from); s >= 0 && s < this.#segments.length; s++) {
+    for (let s = this.#segmentOf(from as Row); s >= 0 && s < this.#segments.length; s++) {
       const segment = this.#segments[s] as Segment;
       const end = segment.firstRow + segment.count;
       for (; row < end; row++) {
-        if (row % GAP_CHUNK_ROWS === 0) row = pass(row);
+        if (row % GAP_CHUNK_ROWS === 0) row = pass(row as Row);
         if (row >= end) break;
         const offset = row - segment.firstRow;
         const going =
           segment.kind === "slots"
-            ? visit(row, segment.firstSlot + offset, -1, 0)
-            : visit(row, -1, segment.range, offset);
+            ? visit(row as Row, (segment.firstSlot + offset) as Slot, -1, 0)
+            : visit(row as Row, -1 as Slot, segment.range, offset);
         if (!going) return;
       }
     }

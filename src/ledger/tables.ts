@@ -5,6 +5,11 @@
  */
 import { InvariantError } from "../core/errors.ts";
 
+/** A token's place in the token table. Slots are numbered in the order of the tokens' own histories. */
+export type Slot = number & { readonly slot: unique symbol };
+/** A place in the order of a listing. Rows of id ranges have no slot until their token moves. */
+export type Row = number & { readonly row: unique symbol };
+
 // Saves a ledger as arrays and facts, and restores it. Each part of the ledger has one method that passes all its state
 // to a codec, in a fixed order. `StateWriter` records the values; `StateReader` returns the recorded ones. One method
 // serves both directions, so a test of one tests both. Word tables are passed as they are. Other structures are

@@ -6,7 +6,7 @@ import { mix } from "../core/hash-seed.ts";
 import type { TransferKind, WordColumn } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
-import { CHUNK_BITS, CHUNK_MASK, type StateCodec, WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, WordTable } from "./tables.ts";
 
 // Runs of consecutive ids. Most collections mint 1, 2, 3 and so on, so a token's slot is its id minus a constant and
 // needs no hash index. A run begins with a collection's first id, or after `MIN_STREAK` consecutive ids. Ids have
@@ -16,7 +16,7 @@ export interface Run {
   readonly kind: number;
   readonly low: number;
   readonly high: number;
-  readonly firstSlot: number;
+  readonly firstSlot: Slot;
   count: number;
 }
 
@@ -56,7 +56,7 @@ class IdRuns {
   }
 
   /** The slot of an id, or -1 if no run contains it. */
-  find(kind: number, low: number, high: number): number {
+  find(kind: number, low: number, high: number): Slot {
     let least = 0;
     let most = this.#byId.length;
     while (least < most) {
@@ -65,12 +65,12 @@ class IdRuns {
       else least = middle + 1;
     }
     const run = this.#byId[least - 1];
-    if (run === undefined || run.kind !== kind || run.high !== high || low - run.low >= run.count) return -1;
-    return run.firstSlot + low - run.low;
+    if (run === undefined || run.kind !== kind || run.high !== high || low - run.low >= run.count) return -1 as Slot;
+    return (run.firstSlot + low - run.low) as Slot;
   }
 
   /** Adds the id of a new slot if it continues a run or begins one. Returns true if it does. */
-  add(kind: number, low: number, high: number, slot: number): boolean {
+  add(kind: number, low: number, high: number, slot: Slot): boolean {
     const last = this.#runs.at(-1);
     if (last !== undefined && goesOn(last, kind, low, high, slot)) {
       last.count++;
@@ -88,7 +88,7 @@ class IdRuns {
   }
 
   /** Removes the newest slot. Returns true if a run contained it. */
-  remove(slot: number): boolean {
+  remove(slot: Slot): boolean {
     const last = this.#runs.at(-1);
     if (last === undefined || last.firstSlot + last.count - 1 !== slot) return false;
     last.count--;
@@ -101,7 +101,7 @@ class IdRuns {
 
 const inOrderOfId = (a: Run, b: Run): number => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1);
 
-function goesOn(run: Run, kind: number, low: number, high: number, slot: number): boolean {
+function goesOn(run: Run, kind: number, low: number, high: number, slot: Slot): boolean {
   return run.low + run.count === low && run.high === high && run.kind === kind && run.firstSlot + run.count === slot;
 }
 
@@ -133,16 +133,16 @@ export function hashLargeId(seed: number, kind: number, words: Uint32Array): num
 }
 
 /** A slot's kind, with the bit for an id in the side table. */
-const markOf = (kinds: WordTable, slot: number): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
+const markOf = (kinds: WordTable, slot: Slot): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
 
 /** The slot of an id of two words, or -1. */
-function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): number {
-  if (index.count === 0) return -1;
+function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): Slot {
+  if (index.count === 0) return -1 as Slot;
   const hash = hashId(index.seed, kind, low, high);
   for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
-    if (place < 0) return -1;
-    const slot = index.rowAt(hash, place);
+    if (place < 0) return -1 as Slot;
+    const slot = index.rowAt(hash, place) as Slot;
     const chunk = ids.chunks[slot >>> CHUNK_BITS] as Int32Array;
     const at = (slot & CHUNK_MASK) * 2;
     if (chunk[at] === low && chunk[at + 1] === high && markOf(kinds, slot) === kind) return slot;
@@ -156,11 +156,11 @@ function findStoredLarge(
   mark: number,
   words: Uint32Array,
   hash: number,
-): number {
+): Slot {
   for (let place = index.home(hash); ; place++) {
     place = index.seek(hash, place);
-    if (place < 0) return -1;
-    const slot = index.rowAt(hash, place);
+    if (place < 0) return -1 as Slot;
+    const slot = index.rowAt(hash, place) as Slot;
     if (markOf(kinds, slot) === mark && equals(large, ids.get(slot, 0), words)) return slot;
   }
 }
@@ -226,15 +226,15 @@ export class TokenTable {
   }
 
   /** The slot's kind, with the bit `LARGE` if its id is in the side table. */
-  mark(slot: number): number {
+  mark(slot: Slot): number {
     return markOf(this.kinds, slot);
   }
 
-  kind(slot: number): TransferKind {
+  kind(slot: Slot): TransferKind {
     return (this.mark(slot) & ~LARGE) as TransferKind;
   }
 
-  id(slot: number): bigint {
+  id(slot: Slot): bigint {
     const low = this.ids.get(slot, 0) >>> 0;
     if ((this.mark(slot) & LARGE) !== 0) return idToBigInt(this.#loadLarge(low));
     const high = this.ids.get(slot, 1) >>> 0;
@@ -242,7 +242,7 @@ export class TokenTable {
   }
 
   /** The id, as a number if that is exact. */
-  idAmount(slot: number): Amount {
+  idAmount(slot: Slot): Amount {
     const low = this.ids.get(slot, 0) >>> 0;
     const high = this.ids.get(slot, 1) >>> 0;
     if ((this.mark(slot) & LARGE) !== 0 || high >= 0x20_0000) return this.id(slot);
@@ -255,7 +255,8 @@ export class TokenTable {
     return this.#scratch;
   }
 
-  readonly #hashOf = (slot: number): number => {
+  readonly #hashOf = (row: number): number => {
+    const slot = row as Slot;
     const mark = this.mark(slot);
     if ((mark & LARGE) !== 0)
       return hashLargeId(this.index.seed, mark & ~LARGE, this.#loadLarge(this.ids.get(slot, 0)));
@@ -263,26 +264,26 @@ export class TokenTable {
   };
 
   /** The slot of (kind, id), or -1. */
-  find(kind: TransferKind, words: IdWords): number {
+  find(kind: TransferKind, words: IdWords): Slot {
     if (!isLarge(words)) return this.findSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
     return findStoredLarge(this, this.#large, kind | LARGE, words, hashLargeId(this.index.seed, kind, words));
   }
 
   /** Like `find`, for an id from `idAmount` or any other. */
-  findId(kind: TransferKind, id: Amount): number {
+  findId(kind: TransferKind, id: Amount): Slot {
     if (typeof id === "number") return this.findSmall(kind, id | 0, Math.floor(id / 2 ** 32));
     bigIntToId(id, this.#sought);
     return this.find(kind, this.#sought);
   }
 
   /** Like `find`, for an id of two signed words. */
-  findSmall(kind: TransferKind, low: number, high: number): number {
+  findSmall(kind: TransferKind, low: number, high: number): Slot {
     const slot = this.runs.find(kind, low, high);
     return slot >= 0 ? slot : findStored(this, kind, low, high);
   }
 
   /** Adds a slot for (kind, id), which must not have one yet. */
-  add(kind: TransferKind, words: IdWords): number {
+  add(kind: TransferKind, words: IdWords): Slot {
     if (!isLarge(words)) return this.addSmall(kind, (words[0] as number) | 0, (words[1] as number) | 0);
     const row = this.#large.add();
     for (let w = 0; w < WORDS; w++) this.#large.set(row, w, words[w] as number);
@@ -292,7 +293,7 @@ export class TokenTable {
   }
 
   /** Like `add`, for an id of two signed words. */
-  addSmall(kind: TransferKind, low: number, high: number): number {
+  addSmall(kind: TransferKind, low: number, high: number): Slot {
     const slot = this.#add(kind, low, high);
     if (!this.runs.add(kind, low, high, slot)) {
       this.index.add(hashId(this.index.seed, kind, low, high), slot, this.#hashOf);
@@ -300,8 +301,8 @@ export class TokenTable {
     return slot;
   }
 
-  #add(mark: number, low: number, high: number): number {
-    const slot = this.ids.add();
+  #add(mark: number, low: number, high: number): Slot {
+    const slot = this.ids.add() as Slot;
     this.ids.set(slot, 0, low);
     this.ids.set(slot, 1, high);
     const row = slot >>> 3;
@@ -314,7 +315,7 @@ export class TokenTable {
 
   /** Removes the slots from `count` on, after a reorg removed their blocks. */
   truncate(count: number): void {
-    for (let slot = this.count - 1; slot >= count; slot--) {
+    for (let slot = (this.count - 1) as Slot; slot >= count; slot--) {
       const isLargeId = (this.mark(slot) & LARGE) !== 0;
       if (isLargeId || !this.runs.remove(slot)) this.index.remove(slot, this.#hashOf);
       if (isLargeId) this.#large.count--;

@@ -3,10 +3,12 @@
  * and 40 bytes per outcome. Texts and pictures stay in the blob table; the book has their hashes. The outcomes of a
  * token are linked, newest first, so that the state at any past time can be read.
  */
+
 import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH, type TransferKind } from "../events/columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../events/types.ts";
+import type { Slot } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";
 
 // Growable typed columns. A column grows by half, so that slack stays below a third. The caller keeps the number of
@@ -292,7 +294,7 @@ export class MetadataBook {
     const newest = this.#newest[slot] as number;
     const since = newest < 0 ? 0 : (this.#since[this.#batch[newest] as number] as number);
     if (since >= this.outdatedVersion) return false;
-    const id = this.tokens.id(slot);
+    const id = this.tokens.id(slot as Slot);
     return this.#ranges.some(({ from, to, version }) => version > since && id >= from && id <= to);
   }
 }

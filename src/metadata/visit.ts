@@ -2,6 +2,7 @@
  * One visit to a collection: fetches due tokens until none is left, a window of tokens at a time. A slow token blocks
  * only its own place in the window. Outcomes are appended to the log as they arrive.
  */
+
 import type { ChainView } from "../chain/consumer.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
@@ -11,6 +12,7 @@ import type { Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
+import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
@@ -306,8 +308,9 @@ function pickSample(book: MetadataBook, clock: Clock): Token[] {
   const slots = new Set<number>();
   for (let i = 0; i < SAMPLE * 4 && slots.size < Math.min(SAMPLE, tokens.count); i++) {
     const slot = Math.floor(clock.random() * tokens.count);
-    const isOwnFamily = tokens.kind(slot) === TransferKind.cryptopunks || tokens.kind(slot) === TransferKind.mooncats;
+    const isOwnFamily =
+      tokens.kind(slot as Slot) === TransferKind.cryptopunks || tokens.kind(slot as Slot) === TransferKind.mooncats;
     if (!isOwnFamily && book.good(slot) !== undefined) slots.add(slot);
   }
-  return [...slots].map((slot) => ({ kind: tokens.kind(slot), id: tokens.id(slot) }));
+  return [...slots].map((slot) => ({ kind: tokens.kind(slot as Slot), id: tokens.id(slot as Slot) }));
 }

@@ -3,11 +3,13 @@
  * outdated tokens, failed tokens with a finished backoff. Walks the columns in slices and remembers its places. These
  * follow from the log, so losing them costs time only.
  */
+
 import type { Collection } from "../collections/collection.ts";
 import type { Address } from "../core/hex.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
+import type { Slot } from "../ledger/tables.ts";
 import type { MetadataBook } from "./book.ts";
 import { retryAt } from "./outcome.ts";
 
@@ -189,7 +191,7 @@ export class CollectionWork {
     for (let i = 0; i < SLICE && left > 0 && this.#outdatedLeft > 0; i++) {
       const slot = --this.#outdatedLeft;
       if (slot >= book.tokens.count || !book.isOutdated(slot)) continue;
-      take({ kind: book.tokens.kind(slot), id: book.tokens.id(slot) });
+      take({ kind: book.tokens.kind(slot as Slot), id: book.tokens.id(slot as Slot) });
       left--;
       this.#outdatedAsked++;
     }
@@ -215,7 +217,7 @@ export class CollectionWork {
         this.#foundRetry = Math.min(this.#foundRetry, at);
         continue;
       }
-      take({ kind: book.tokens.kind(slot), id: book.tokens.id(slot) });
+      take({ kind: book.tokens.kind(slot as Slot), id: book.tokens.id(slot as Slot) });
       left--;
     }
     if (this.#retryLeft === 0) this.#nextRetry = this.#foundRetry;

@@ -2,6 +2,7 @@
  * The parts of a collection's columns, across the borders of their chunks and shards: tables of words, indexes, runs of
  * ids, amounts of any size, and marks equal naive versions, also after rows were reverted and slack memory was freed.
  */
+
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { mix, SEED } from "../../src/core/hash-seed.ts";
@@ -10,6 +11,7 @@ import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
 import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";
 import { HashIndex } from "../../src/ledger/hash-index.ts";
 import { LateMints } from "../../src/ledger/owners.ts";
+import type { Slot } from "../../src/ledger/tables.ts";
 import { CHUNK_ROWS, RowMarks, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
 import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/token-slots.ts";
 import { addressBytes } from "./model.ts";
@@ -194,19 +196,16 @@ describe("tokens", () => {
             const id = first + i * step.step;
             if (id < 0n || known.some((token) => token.kind === kind && token.id === id)) continue;
             bigIntToId(id, words);
-            expect(table.find(kind, words)).toBe(-1);
-            expect(table.add(kind, words)).toBe(known.push({ kind, id }) - 1);
+            expect(table.find(kind, words)).toBe(-1 as Slot);
+            expect(table.add(kind, words)).toBe((known.push({ kind, id }) - 1) as Slot);
           }
           table.trim();
         }
-        for (const [slot, { kind, id }] of known.entries()) {
+        for (const [index, { kind, id }] of known.entries()) {
+          const slot = index as Slot;
           bigIntToId(id, words);
-          expect([table.find(kind, words), table.kind(slot), table.id(slot), BigInt(table.idAmount(slot))]).toEqual([
-            slot,
-            kind,
-            id,
-            id,
-          ]);
+          const found = [table.find(kind, words), table.kind(slot), table.id(slot), BigInt(table.idAmount(slot))];
+          expect(found).toEqual([slot, kind, id, id]);
         }
         expect(table.count).toBe(known.length);
       }),
@@ -306,7 +305,8 @@ describe("mints that came after other transfers of their token", () => {
     let longest = 0;
     for (let from = 0; from < SLOTS; from += SLICE) {
       const before = process.cpuUsage();
-      for (let slot = from; slot < from + SLICE; slot++) mints.note(slot, slot, { isFirst: true, isMint: false });
+      for (let slot = from; slot < from + SLICE; slot++)
+        mints.note(slot as Slot, slot, { isFirst: true, isMint: false });
       const { user, system } = process.cpuUsage(before);
       longest = Math.max(longest, (user + system) / 1_000);
     }
@@ -322,22 +322,22 @@ describe("mints that came after other transfers of their token", () => {
   test("belong to their tokens over chunks, and can be retracted and recorded again", () => {
     const mints = new LateMints();
     const slots = [0, 1, CHUNK_ROWS - 1, CHUNK_ROWS, 5 * CHUNK_ROWS + 7];
-    for (const slot of slots) mints.note(slot, slot, { isFirst: true, isMint: false });
+    for (const slot of slots) mints.note(slot as Slot, slot, { isFirst: true, isMint: false });
     const { bytes } = mints;
     for (const slot of slots) {
-      expect(mints.of(slot)).toBeUndefined();
-      mints.note(slot, slot + 100, { isFirst: false, isMint: true });
-      mints.note(slot, slot + 200, { isFirst: false, isMint: true });
-      expect(mints.of(slot)).toBe(slot + 100);
-      mints.retract(slot, slot + 200);
-      expect(mints.of(slot)).toBe(slot + 100);
-      mints.retract(slot, slot + 100);
-      expect(mints.of(slot)).toBeUndefined();
+      expect(mints.of(slot as Slot)).toBeUndefined();
+      mints.note(slot as Slot, slot + 100, { isFirst: false, isMint: true });
+      mints.note(slot as Slot, slot + 200, { isFirst: false, isMint: true });
+      expect(mints.of(slot as Slot)).toBe(slot + 100);
+      mints.retract(slot as Slot, slot + 200);
+      expect(mints.of(slot as Slot)).toBe(slot + 100);
+      mints.retract(slot as Slot, slot + 100);
+      expect(mints.of(slot as Slot)).toBeUndefined();
     }
     expect(mints.bytes).toBe(bytes);
-    for (const slot of slots) mints.forget(slot);
-    mints.forget(3);
-    mints.forget(9 * CHUNK_ROWS);
+    for (const slot of slots) mints.forget(slot as Slot);
+    mints.forget(3 as Slot);
+    mints.forget((9 * CHUNK_ROWS) as Slot);
     expect(mints.bytes).toBe(0);
   });
 });

@@ -1,13 +1,13 @@
-/** A bare server of one answer of the service: the same bytes and headers. */
+/** A bare server that sends one answer of the service: the same bytes and headers. */
 import { TEST_KEY } from "../../test/support/service.ts";
 import type { BareAnswer } from "./bare.ts";
 import { startChild } from "./children.ts";
 import { temporaryFolder } from "./service.ts";
 
-/** Set by the server itself, for each connection or each answer. */
+/** Headers that the server sets itself, per connection or per answer. */
 const ITS_OWN = ["content-length", "date", "connection", "keep-alive", "transfer-encoding"];
 
-/** @param answer of the service; read to its end */
+/** @param answer of the service; its body is read to the end */
 export async function startBareServer(
   answer: Response,
 ): Promise<{ port: number; bytes: number; stop(): Promise<void> }> {

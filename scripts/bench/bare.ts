@@ -1,7 +1,7 @@
 /**
- * The least that could answer in the service's place: a bare `Bun.serve` that checks the key as the service does (its
- * SHA-256 in constant time) and sends ready bytes. In: the path of a file with `BareAnswer` as JSON, and the
- * environment's KEY. Out: its port on standard output.
+ * The floor of the service's answers: a bare `Bun.serve` that checks the key like the service (its SHA-256 in constant
+ * time) and sends prepared bytes. In: the path of a file with `BareAnswer` as JSON, and KEY in the environment. Out:
+ * its port on standard output.
  */
 import { timingSafeEqual } from "node:crypto";
 
@@ -13,7 +13,7 @@ export interface BareAnswer {
 const digest = (text: string): Buffer => new Bun.CryptoHasher("sha256").update(text).digest();
 const known = digest(process.env["KEY"] ?? "");
 const { body, headers } = (await Bun.file(process.argv[2] ?? "").json()) as BareAnswer;
-// Bytes and one object of headers: of the ways to answer, the quickest.
+// Bytes and one object of headers are the fastest way to answer.
 const bytes = Buffer.from(body);
 const init = { headers: new Headers(headers) };
 

@@ -1,18 +1,18 @@
-/** Parts of a bench that are processes of their own: started, and dead when this process is. */
+/** Runs parts of a bench as child processes, which end when this process ends. */
 import { join } from "node:path";
 import { guardChild } from "../local-chain/guard.ts";
 
 export interface Child {
   readonly pid: number;
-  /** The first line it wrote. */
+  /** The first line of its output. */
   readonly line: string;
-  /** Resolves with the second one, or with "" when it ends without. */
+  /** Resolves with the second line, or with "" if the child ends without one. */
   readonly next: Promise<string>;
   stop(): Promise<void>;
 }
 
 export interface ChildOptions {
-  /** Below scripts/bench. */
+  /** Path below scripts/bench. */
   readonly script: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ function spawn({ script, args = [], env = {} }: ChildOptions) {
   return { child, guard: guardChild({ pid: child.pid, signal: "KILL" }) };
 }
 
-/** Starts a script and resolves once it has written a line. @throws Error when it ends before */
+/** Starts a script and resolves once it has written a line. @throws Error if it ends before */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const { child, guard } = spawn(options);
   const lines = linesOf(child.stdout);
@@ -55,7 +55,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/** Runs a script to its end; its standard output, parsed. @throws Error when it fails */
+/** Runs a script to its end and returns its parsed standard output. @throws Error if it fails */
 export async function runChild<T>(options: ChildOptions): Promise<T> {
   const { child, guard } = spawn(options);
   const text = await new Response(child.stdout).text();

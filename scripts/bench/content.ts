@@ -1,7 +1,7 @@
 /**
- * A world of content for the metadata bench: one port that answers every path with a token's JSON, one that accepts and
- * never says a word. Listens on all of loopback, so that each of its addresses is a host of its own. Out: both ports on
- * standard output.
+ * Web content for the metadata bench: one port answers every path with a token's JSON, another one accepts and stays
+ * silent. Listens on all loopback addresses, so that each address is a host of its own. Out: both ports on standard
+ * output.
  */
 import net from "node:net";
 

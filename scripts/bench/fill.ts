@@ -1,6 +1,6 @@
 /**
- * Fills a log with a synthetic collection's events, past any node: mints in order of id, then moves of random tokens,
- * one in fifty of them burned on the way. For benches of what is read back.
+ * Fills a log with a synthetic collection's events, without a node: mints in order of id, then moves of random tokens,
+ * of which one in fifty is burned. For benches that read.
  */
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -15,14 +15,14 @@ export interface FillOptions {
   readonly address: Address;
   readonly kind: typeof TransferKind.erc721 | typeof TransferKind.erc1155;
   readonly tokens: number;
-  /** Transfers of a token after its mint, on the average. */
+  /** Average number of transfers per token after its mint. */
   readonly moves: number;
-  /** Holders to a token, on the average. */
+  /** Average number of holders per token. */
   readonly people?: number;
 }
 
 export const BURNED_ONE_IN = 50;
-/** As many as the backfill puts in one: the logs of an answer. */
+/** Transfers per event, as in a backfill: the logs of one answer. */
 const PER_EVENT = 10_000;
 const PER_BLOCK = 50;
 const STREAMS_AT_ONCE = 500;
@@ -32,7 +32,7 @@ const hashOf = (block: number) => `0x${block.toString(16).padStart(64, "0")}` as
 export const transfersOf = ({ tokens, moves }: Pick<FillOptions, "tokens" | "moves">): number =>
   Math.round(tokens * (1 + moves));
 
-/** The collection's events, `PER_EVENT` transfers to a range. */
+/** The collection's events, with `PER_EVENT` transfers per range. */
 function* history(options: FillOptions): Generator<NftEvent> {
   const { tokens, moves, kind, people: share = 0.1 } = options;
   const random = createRandom(1);
@@ -48,7 +48,7 @@ function* history(options: FillOptions): Generator<NftEvent> {
     block: 0,
   };
   const owners = new Uint32Array(tokens);
-  // The square makes a few of them busy, as in the synthetic node's histories.
+  // The square makes a few holders busy, as in the synthetic node's histories.
   const somebody = () => 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
   const total = transfersOf(options);
   let fromBlock = 0;
@@ -92,7 +92,7 @@ function* history(options: FillOptions): Generator<NftEvent> {
   yield { type: "IndexingCompleted", block: fromBlock - 1, hash: hashOf(fromBlock - 1) };
 }
 
-/** The dictionary of an event: nobody's address is all zeros, everybody else's ends on digits of their own. */
+/** The dictionary of an event: the zero address, and addresses that end on their own number. */
 function addressesOf(people: ReadonlyMap<number, number>): Uint8Array {
   const addresses = new Uint8Array(people.size * 20);
   const view = new DataView(addresses.buffer);
@@ -103,7 +103,8 @@ function addressesOf(people: ReadonlyMap<number, number>): Uint8Array {
 }
 
 /**
- * Appends the history range by range, as a backfill does; resolves with the ms of that, without making up the events.
+ * Appends the history range by range, like a backfill. Resolves with the ms of the appends, without building the
+ * events.
  */
 export async function fill(log: EventLog, options: FillOptions): Promise<number> {
   const stream = nftStream(options.chainId, options.address);
@@ -133,12 +134,12 @@ const formsOf = (kind: FillOptions["kind"]) => [
   kind === TransferKind.erc721 ? ("erc721" as const) : ("erc1155" as const),
 ];
 
-/** A time that no run sees. */
+/** A time that no run reaches. */
 const NEVER_DUE = Date.parse("2100-01-01");
 
 /**
- * Many small collections, each with the whole history of `options`, at addresses of their own, whose metadata was all
- * asked for: as a service leaves them that has run for a while.
+ * Writes many small collections, each with the whole history of `options` at its own address, and with settled
+ * metadata: the state of a service that has run for a while.
  */
 export async function fillMany(log: EventLog, count: number, options: Omit<FillOptions, "address">): Promise<void> {
   for (let done = 0; done < count; done += STREAMS_AT_ONCE) {
@@ -159,7 +160,7 @@ export async function fillMany(log: EventLog, count: number, options: Omit<FillO
 }
 
 /**
- * The word of a metadata worker that has done all there was to do when the collection's stream stood at `collection`.
+ * The append of a metadata worker that has finished a collection whose stream is at version `collection`.
  */
 function settledAppend(chainId: number, address: Address, collection: number): Append {
   return {
@@ -170,7 +171,7 @@ function settledAppend(chainId: number, address: Address, collection: number): A
   };
 }
 
-/** What a worker reads of the stream: that nothing is left to do once the last event is in. */
+/** The headline of the stream: after the last event, nothing is left to do. */
 function headlineOf(events: readonly NftEvent[], kind: FillOptions["kind"]): ReturnType<typeof toHeadline> {
   const last = events.at(-1);
   if (last?.type !== "IndexingCompleted") return toHeadline({ ...REQUESTED, status: "backfilling" });

@@ -19,11 +19,11 @@ export interface FilledLog {
   readonly log: EventLog;
   readonly path: string;
   readonly url: string;
-  /** Ms that the appends took. */
+  /** Ms of the appends. */
   readonly appendMs: number;
-  /** The collection in an empty memory, folded anew or from a snapshot, and the ms it took. */
+  /** Loads the collection into an empty memory, from a snapshot or from the log. Returns it with the ms. */
   hydrate(snapshots?: Snapshots): Promise<{ collection: Collection; ms: number }>;
-  /** Writes a snapshot of the collection; resolves with where such are kept. */
+  /** Writes a snapshot of the collection and resolves with its store. */
   snapshot(): Promise<Snapshots>;
   /** Closes the log and resolves; the file stays. */
   close(): Promise<void>;

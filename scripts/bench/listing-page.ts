@@ -1,4 +1,4 @@
-/** Pages of a listing as the route makes them, metadata aside, in this process. */
+/** Makes pages of a listing as the route does, without metadata, in this process. */
 import type { Collection } from "../../src/collections/collection.ts";
 import type { PageChain } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -10,18 +10,18 @@ import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/wa
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";
 
-/** More than a page says before its first record. */
+/** Longer than the envelope before the first record. */
 const HEAD_BYTES = 1_024;
 const decoder = new TextDecoder();
 
-/** A chain whose head is where the collection ends. */
+/** A chain whose head is the collection's last block. */
 export function stillChain({ end }: Collection): { chain: PageChain; end: BlockRef } {
   if (end === undefined) throw new Error("the collection is empty");
   const chain = { version: 0, head: () => end, finalized: () => end, header: () => undefined, isCanonical: () => true };
   return { chain, end };
 }
 
-/** The body of one page, in memory that the next one is written to. */
+/** The body of one page, in memory that the next page overwrites. */
 export function page(
   collection: Collection,
   address: Address,
@@ -33,10 +33,10 @@ export function page(
   return finishPage(plan, facts, { native: false, cursorSecret: SECRET }).body;
 }
 
-/** A body as it is kept and sent: a copy. */
+/** A copy of the body, as it is cached and sent. */
 export const keep = (body: Uint8Array<ArrayBuffer>): Blob => new Blob([body]);
 
-/** Where the page after this one starts, as its reader asks for it; undefined after the last. */
+/** The origin of the next page, as its cursor gives it; undefined after the last page. */
 export function after(body: Uint8Array): PageFrom | undefined {
   const start = decoder.decode(body.subarray(0, HEAD_BYTES));
   const text = /"cursor":(?:null|"([^"]+)")/.exec(start)?.[1];
@@ -46,7 +46,7 @@ export function after(body: Uint8Array): PageFrom | undefined {
   return { cursor };
 }
 
-/** A first page of `LIMIT` records, with some parameters of its own. */
+/** A first page of `LIMIT` records with further parameters. */
 export const first = (fields: Partial<FirstPage> = {}): { first: FirstPage } => ({
   first: {
     limit: LIMIT,

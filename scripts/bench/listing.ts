@@ -1,7 +1,7 @@
 /**
- * What a page of a large collection costs: a million NFTs from synthetic transfers through the real log and projection,
- * then pages at the front, deep inside, of the past and with a total, in turns within one run. Prints a table, and the
- * bytes that a token and a transfer take in memory. `bun scripts/bench/listing.ts [tokens]`
+ * Measures pages of a large collection: a million NFTs from synthetic transfers through the real log and projection,
+ * then pages at the front, deep inside, in the past and with a total, in turns within one run. Prints a table, and the
+ * memory per token and transfer. `bun scripts/bench/listing.ts [tokens]`
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ const address = `0x${"be".repeat(20)}` as Address;
 
 const say = (text = ""): boolean => process.stdout.write(`${text}\n`);
 
-/** The page in the middle of the listing, as a walk comes to it. */
+/** The page in the middle of the listing, reached by a walk. */
 function deep(collection: Collection, chain: PageChain, fields: Partial<FirstPage>) {
   const half = first({ ...fields, part: { range: 1, totalRanges: 2 } });
   const { cursor } = JSON.parse(new TextDecoder().decode(page(collection, address, chain, half))) as { cursor: string };
@@ -38,7 +38,7 @@ function deep(collection: Collection, chain: PageChain, fields: Partial<FirstPag
 
 function measure(name: string, collection: Collection): void {
   const { chain, end } = stillChain(collection);
-  // All are minted by then, and half of the moves are made.
+  // At this block all tokens are minted, and half of the moves are made.
   const past = Math.floor((end.number * (1 + MOVES / 2)) / (1 + MOVES));
   const early = Math.floor(end.number / (1 + MOVES) / 2);
   const pages: [string, PageFrom][] = [

@@ -1,6 +1,6 @@
 /**
- * Load on an HTTP server, for benches: a fixed number of kept-alive connections, each with one GET under way, over bare
- * sockets so that the client costs little beside the server. Out: requests per second and the latencies' percentiles.
+ * Loads an HTTP server: a fixed number of keep-alive connections, each with one GET in flight, over bare sockets so
+ * that the client costs little compared with the server. Out: requests per second and percentiles of the latencies.
  */
 
 export interface LoadOptions {
@@ -18,7 +18,7 @@ export interface LoadResult {
   readonly p99: number;
 }
 
-/** Loads the server for a while. @throws Error on any answer that is not 200 */
+/** Loads the server for a while. @throws Error for any answer that is not 200 */
 export async function load({ port, path, headers, connections, ms }: LoadOptions): Promise<LoadResult> {
   const lines = Object.entries({ host: "127.0.0.1", ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
   const request = Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`);
@@ -30,7 +30,7 @@ export async function load({ port, path, headers, connections, ms }: LoadOptions
   return { perSecond: latencies.length / seconds, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
 }
 
-/** One connection: asks, awaits the whole answer, asks again until `end`. */
+/** One connection: sends a request, awaits the whole answer, and repeats until `end`. */
 async function converse(port: number, request: Buffer, end: number, latencies: number[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let sent = performance.now();
@@ -55,17 +55,17 @@ async function converse(port: number, request: Buffer, end: number, latencies: n
   socket.end();
 }
 
-/** Longer than any head of an answer. */
+/** Longer than the head of any answer. */
 const MAX_HEAD = 4_096;
 
-/** Counts the bytes of one answer after another on a connection; looks at the heads only. */
+/** Counts the bytes of consecutive answers on a connection. Parses the heads only. */
 export class AnswerReader {
   readonly #whole: () => void;
   readonly #failed: (error: Error) => void;
   #head = "";
   #missing = 0;
 
-  /** @param failed hears of any answer that is not 200 */
+  /** @param failed called for any answer that is not 200 */
   constructor(whole: () => void, failed: (error: Error) => void) {
     this.#whole = whole;
     this.#failed = failed;
@@ -77,7 +77,7 @@ export class AnswerReader {
     if (this.#missing <= 0) this.#whole();
   }
 
-  /** False while the head is not whole, and after a failure. */
+  /** False while the head is incomplete, and after a failure. */
   #begin(data: Buffer): boolean {
     const known = this.#head.length;
     this.#head += data.toString("latin1", 0, Math.min(data.length, MAX_HEAD));

@@ -1,4 +1,4 @@
-/** What a log that a service left behind says of a collection: what it holds, and when it came. */
+/** Reads facts about a collection from the log of a stopped service: its listing, and the times of its events. */
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -20,7 +20,7 @@ async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Prom
 
 const PAGE = 1_000;
 
-/** A hash of the listing: of every NFT with its owner and blocks, in the end and half-way there. */
+/** A hash of the listing: every NFT with its owner and blocks, at the end and in the middle of the history. */
 export function listingHash(logUrl: string, address: string): Promise<string> {
   return withLog(logUrl, async (log) => {
     const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 2 ** 34 });
@@ -41,7 +41,7 @@ export function listingHash(logUrl: string, address: string): Promise<string> {
   });
 }
 
-/** When an event of that type was last appended, ms since the epoch. */
+/** Time of the last event of a type, in ms since the epoch. */
 export function timeOf(logUrl: string, address: string, type: string): Promise<number> {
   return withLog(logUrl, (log) => lastTime(log, address, type));
 }
@@ -65,5 +65,5 @@ export function historyTime(logUrl: string, address: string): Promise<number> {
   });
 }
 
-/** Puts what a killed service left beside the file into it. */
+/** Moves the WAL that a killed service left into the file. */
 export const checkpoint = (logUrl: string): Promise<void> => withLog(logUrl, async () => undefined);

@@ -1,4 +1,4 @@
-/** The line every bench prints with its table: what it ran on, how busy that was, and which versions. */
+/** The line that every bench prints with its table: machine, load and versions. */
 import { cpus, loadavg, totalmem } from "node:os";
 import anvil from "@foundry-rs/anvil/package.json";
 
@@ -12,7 +12,7 @@ export function machine(): string {
   ].join("; ");
 }
 
-/** Memory that a process holds at the moment. */
+/** Resident memory of a process. */
 export function residentBytes(pid: number): number {
   const { stdout } = Bun.spawnSync(["ps", "-o", "rss=", "-p", String(pid)]);
   return Number(stdout.toString()) * 1_024;

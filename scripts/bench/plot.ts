@@ -1,8 +1,8 @@
-/** A line over sizes as SVG, drawn by echarts without a browser. */
+/** Draws a line over sizes as SVG, by echarts without a browser. */
 import { init } from "echarts";
 
 export interface Plot {
-  /** The file's name without its ending. */
+  /** File name without its extension. */
   readonly file: string;
   readonly title: string;
   readonly x: string;
@@ -12,14 +12,14 @@ export interface Plot {
 
 const SIZE = { width: 720, height: 400 } as const;
 
-/** The plot as SVG text; sizes are on a logarithmic axis, values start at 0. */
+/** The plot as SVG; sizes on a logarithmic axis, values from 0. */
 export function drawPlot({ title, x, y, series }: Plot): string {
   const chart = init(null, null, { renderer: "svg", ssr: true, ...SIZE });
   chart.setOption({
     animation: false,
     backgroundColor: "#ffffff",
     title: { text: title, left: "center" },
-    // Widths of text are guessed where there is no browser.
+    // Without a browser, widths of text are estimated.
     legend: { bottom: 0, itemGap: 70 },
     grid: { left: 80, right: 30, top: 50, bottom: 75 },
     xAxis: { type: "log", name: x, nameLocation: "middle", nameGap: 28 },

@@ -1,6 +1,6 @@
 /**
- * What a price of a token nobody asked about costs: time and sequential round trips, 50 ms from the node. Prints a
- * table. What a known one costs is a row of `bun run bench`.
+ * Measures the first price of a token: time and sequential round trips, 50 ms from the node. Prints a table. Warm
+ * prices are a row of `bun run bench`.
  */
 import { pricesOf } from "../../test/prices/support/anvil.ts";
 import { latentProxy } from "../../test/support/latency.ts";
@@ -47,7 +47,7 @@ async function cold(anvil: Anvil): Promise<void> {
   }
   await service.stop();
   folder.remove();
-  // Alone, so that nothing of the follower's polls is counted.
+  // Alone, so that no poll of the follower is counted.
   proxy.reset();
   const address = tokens[0]!.toLowerCase() as Parameters<ReturnType<typeof pricesOf>["price"]>[0]["address"];
   await pricesOf(proxy.url).price({ address, percentChange: false, provenance: false });

@@ -1,6 +1,6 @@
 /**
- * The table of a run: printed, and written anew to `results/` with each row, so that what is done is never lost; of a
- * quick or a full run to a folder of its own in there.
+ * Writes the table of a run: prints each row, and rewrites `results/` after it, so that finished rows are never lost.
+ * Quick and full runs have folders of their own.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const RESULTS = join(import.meta.dir, "results");
 interface Written extends Omit<Row, "plot"> {
   readonly bench: string;
   readonly scale: Scale["name"];
-  /** What it was measured on, and how busy that was at its end. */
+  /** The machine and its load at the end. */
   readonly machine: string;
   readonly seconds: number;
   readonly plotFile: string | undefined;
@@ -30,7 +30,7 @@ export class Report {
 
   /**
    * @param order of the benches in the table
-   * @param isWhole whether every bench runs; else the rows of the run before stay where no new one replaces them
+   * @param isWhole true if every bench runs; otherwise rows of the previous run stay unless they are replaced
    */
   constructor(scale: Scale, order: readonly string[], isWhole: boolean) {
     this.#scale = scale;

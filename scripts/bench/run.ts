@@ -1,7 +1,7 @@
 /**
- * All benches, each beside a floor that the same run measures: `bun run bench`, in ten minutes at most. Rows are
- * printed and written to `scripts/bench/results/` as they are done. `--quick` takes a minute with small sizes, `--full`
- * adds the largest ones; `--only backfill,price` runs some.
+ * Runs all benches, each beside a floor that the same run measures: `bun run bench`, in ten minutes at most. Prints
+ * each row and writes it to `scripts/bench/results/`. `--quick` takes a minute with small sizes, `--full` adds the
+ * largest ones, `--only backfill,price` selects some.
  */
 import { BENCHES } from "./benches.ts";
 import { Report } from "./report.ts";

@@ -1,4 +1,4 @@
-/** The sizes of a run: a minute, ten minutes, or as long as it takes. */
+/** The sizes of quick, normal and full runs. */
 import type { Scale } from "./row.ts";
 
 export const SCALES: Readonly<Record<Scale["name"], Scale>> = {

@@ -1,4 +1,4 @@
-/** The service under test, a process of its own on a log of its own, and a client of its socket. */
+/** The service under test, in a process of its own with its own log, and a client of its socket. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { TEST_KEY } from "../../test/support/service.ts";
 
 export const KEY_HEADERS = { "x-api-key": TEST_KEY } as const;
 
-/** Nobody listens there: pages come from memory, whatever the chain does. */
+/** A port without a listener: pages come from memory, whatever the chain does. */
 export const NO_NODE = "http://127.0.0.1:9";
 
 export interface BenchService {
@@ -16,7 +16,7 @@ export interface BenchService {
   readonly pid: number;
   readonly logUrl: string;
   get(path: string): Promise<Response>;
-  /** Ends it; its log stays. */
+  /** Ends the process; its log stays. */
   stop(): Promise<void>;
 }
 
@@ -51,12 +51,12 @@ export async function startBenchService({ rpcUrl, logUrl, env = {} }: BenchServi
 
 export interface TemporaryFolder {
   readonly path: string;
-  /** The URL of a SQLite log in it. */
+  /** URL of a SQLite log in the folder. */
   readonly logUrl: string;
   remove(): void;
 }
 
-/** A folder that is gone with this process at the latest. */
+/** A folder that is removed when this process ends, at the latest. */
 export function temporaryFolder(): TemporaryFolder {
   const path = mkdtempSync(join(tmpdir(), "bench-"));
   const remove = (): void => rmSync(path, { recursive: true, force: true });
@@ -75,11 +75,11 @@ export function temporaryFolder(): TemporaryFolder {
 export interface Indexed {
   readonly block: number;
   readonly total: number;
-  /** From the subscription that made the collection known to the message. */
+  /** Ms from the subscription that requested the collection to the message. */
   readonly ms: number;
 }
 
-/** Subscribes to a collection and resolves when it is told that it is complete. @throws Error when the socket closes */
+/** Subscribes to a collection and resolves with `indexed`. @throws Error if the socket closes */
 export async function untilIndexed(service: BenchService, address: string): Promise<Indexed> {
   const { promise, resolve, reject } = Promise.withResolvers<Indexed>();
   const socket = new WebSocket(`ws://127.0.0.1:${service.port}/api/v2/ws`, {

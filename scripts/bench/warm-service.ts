@@ -1,16 +1,16 @@
 /**
- * A service as it is after its first hour: what reads, keeps and serves histories has run before. The engine compiles
- * what runs often, and a fresh process is measured to be half as fast as it stays.
+ * A service as after its first hour: its code for reading, storing and serving histories has run. The engine compiles
+ * code that runs often, and a fresh process is half as fast.
  */
 import type { CollectionOptions } from "./chain/options.ts";
 import { type BenchService, startBenchService, untilIndexed } from "./service.ts";
 
 export const WARM_UP_ADDRESS = `0x${"aa".repeat(20)}`;
-/** All of its NFTs fit one page, so that its metadata is soon done with. */
+/** All of its NFTs fit one page, so that its metadata is settled soon. */
 const LIMIT = 500;
 const LOOK_MS = 50;
 
-/** A collection of its own to warm up with: a long history of few NFTs. */
+/** A collection for the warm-up: a long history of few NFTs. */
 export const warmUpCollection = (transfers: number): CollectionOptions => ({
   address: WARM_UP_ADDRESS,
   standard: "erc721",
@@ -20,8 +20,8 @@ export const warmUpCollection = (transfers: number): CollectionOptions => ({
 });
 
 /**
- * Resolves once a page is whole and has stayed the same for some looks: nothing is asked of its tokens any more.
- * @param least records of the page
+ * Resolves once a page is complete and has not changed for some reads, so that no request for its tokens is pending.
+ * @param least number of records on the page
  */
 export async function untilSettled(service: BenchService, path: string, least: number, looks: number): Promise<void> {
   let before = "";
@@ -34,7 +34,7 @@ export async function untilSettled(service: BenchService, path: string, least: n
   }
 }
 
-/** Starts a service and has it index the collection to warm up with, which the node must have. */
+/** Starts a service and lets it index the warm-up collection, which the node must have. */
 export async function startWarmService(options: Parameters<typeof startBenchService>[0]): Promise<BenchService> {
   const service = await startBenchService(options);
   await untilIndexed(service, WARM_UP_ADDRESS);

@@ -1,7 +1,7 @@
 /**
- * One warm answer of the service under load, beside a bare server of the same bytes and headers. Many short turns, each
- * compared with its neighbour: where client and server happen to run changes the rate of one connection by three, for a
- * second or so.
+ * One warm answer of the service under load, beside a bare server of the same bytes and headers. Runs many short turns
+ * and compares each with its neighbour: for a second or so, the placement of client and server on cores changes the
+ * rate of one connection by a factor of three.
  */
 import { startBareServer } from "./bare-server.ts";
 import { load, median } from "./load.ts";
@@ -13,11 +13,11 @@ export interface WarmOptions {
   readonly path: string;
   readonly connections: number;
   readonly reach: number;
-  /** How much longer the service's p99 may be than the bare server's; not judged without. */
+  /** Largest ratio of the service's p99 to the bare server's; not checked if undefined. */
   readonly maxP99?: number;
 }
 
-/** Turns are shorter than those of `Scale` by this, and there are more of them. */
+/** Turns are shorter than those of `Scale` by this factor, and there are more of them. */
 const SHORTER = 4;
 
 export async function warmRow(

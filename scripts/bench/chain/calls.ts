@@ -1,5 +1,5 @@
 /**
- * Contract calls on a synthetic chain: what identification, metadata and the self-audit ask, alone or by Multicall3.
+ * Contract calls on a synthetic chain, alone or by Multicall3: those of identification, metadata and the self-audit.
  */
 import { Interface } from "ethers";
 import type { History } from "./history.ts";
@@ -26,7 +26,7 @@ export class Calls {
     this.#head = head;
   }
 
-  /** Return data as hex; undefined when the call reverts. */
+  /** Return data as hex; undefined if the call reverts. */
   answer(to: string, data: string): string | undefined {
     const target = to.toLowerCase();
     const call = ABI.parseTransaction({ data });
@@ -65,7 +65,7 @@ export class Calls {
   }
 }
 
-/** A token's metadata as collections on chain give it. */
+/** A token's metadata, as on-chain collections return it. */
 function metadataUri(token: bigint): string {
   const attributes = ATTRIBUTES.map((trait_type, i) => ({
     trait_type,

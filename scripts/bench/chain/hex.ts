@@ -1,4 +1,4 @@
-/** Hashes that cost next to nothing and look like real ones: a few words stirred out of a number, written as hex. */
+/** Cheap hashes that look like real ones: a few words mixed from a number, written as hex. */
 
 const DIGITS = new Uint8Array(512);
 for (let byte = 0; byte < 256; byte++) DIGITS.set(Buffer.from(byte.toString(16).padStart(2, "0")), byte * 2);
@@ -11,7 +11,7 @@ export function stir(value: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** Salts, so that a block, a transaction and a person of the same number share no digits. */
+/** Salts, so that a block, a transaction and a holder of the same number share no digits. */
 export const Salt = { block: 0x1b873593, transaction: 0x2545f491, person: 0x3c6ef372 } as const;
 
 /** Writes `words` words of the hash of `value` as 8 hex digits each. */

@@ -1,7 +1,7 @@
 /**
- * The whole history of one synthetic collection as the bytes of its logs: each log is as long as any other, so that the
- * answer for a range is a copy of neighbouring bytes. Mints come first and thin out, most transfers are among a few
- * busy holders, one in fifty burns.
+ * The whole history of one synthetic collection as the bytes of its logs. All logs have the same length, so the answer
+ * for a range is a copy of neighbouring bytes. Mints come first and thin out, most transfers are among a few busy
+ * holders, and one in fifty burns.
  */
 import { id } from "ethers";
 import { createRandom } from "../../local-chain/random.ts";
@@ -9,12 +9,12 @@ import { personAddress, Salt, writeDigits, writeHash, writeWord } from "./hex.ts
 import { blocksOf } from "./layout.ts";
 import { type CollectionOptions, FIRST_BLOCK } from "./options.ts";
 
-/** Logs of one piece of memory: about 40 MB. */
+/** Logs per piece of memory: about 40 MB. */
 const PIECE = 65_536;
 const DEFAULT_PER_TOKEN = 3;
 const MINT_SHARE = 0.8;
 const BURN_ONE_IN = 50;
-/** One holder to so many transfers. */
+/** Transfers per holder. */
 const TRANSFERS_PER_PERSON = 8;
 const OPERATOR = "1e0049783f008a0085193e00003d00cd54003c71";
 const MARK = "~";
@@ -24,7 +24,7 @@ const TOPICS = {
   erc1155: id("TransferSingle(address,address,address,uint256,uint256)"),
 } as const;
 
-/** Where in a log's bytes its own digits go. */
+/** Offsets of a log's own digits in its bytes. */
 interface Template {
   readonly bytes: Uint8Array;
   readonly from: number;
@@ -53,7 +53,7 @@ function templateOf({ address, standard }: CollectionOptions, position: number):
     transactionHash: `0x${hole(64)}`,
     transactionIndex: `0x${hole(2)}`,
     blockHash: `0x${hole(64)}`,
-    // Collections may share a block, but no index in it.
+    // Collections may share a block, but not a log index in it.
     logIndex: `0x${(position + 1).toString(16)}${hole(2)}`,
     removed: false,
   };
@@ -80,14 +80,14 @@ export class History {
   readonly count: number;
   readonly firstBlock = FIRST_BLOCK;
   readonly lastBlock: number;
-  /** Tokens that were minted, and whose each is in the end: a person's number by id, 0 for burned. */
+  /** The minted tokens and their last owners: the owner's number by id, 0 for burned tokens. */
   minted = 0;
   readonly #owners: Uint32Array;
   readonly #blocks: Uint32Array;
   readonly #pieces: Uint8Array[] = [];
   readonly #width: number;
 
-  /** @param position of the collection among those of the chain */
+  /** @param position of the collection on the chain */
   constructor(options: CollectionOptions, position: number) {
     const { address, standard, transfers, perToken = DEFAULT_PER_TOKEN, tokenUris = false } = options;
     this.address = address.toLowerCase();
@@ -108,7 +108,7 @@ export class History {
     const random = createRandom(11);
     const people = Math.max(2, Math.ceil(count / TRANSFERS_PER_PERSON));
     const persons = new Map<number, Uint8Array>();
-    // The square makes a few of them busy.
+    // The square makes a few holders busy.
     const somebody = () => {
       const luck = random.below(1_000_000) / 1_000_000;
       return 1 + Math.floor(luck * luck * people);
@@ -148,7 +148,7 @@ export class History {
     }
   }
 
-  /** The next transfer: token, from whom, to whom. */
+  /** The next transfer: token, sender, receiver. */
   #move(random: ReturnType<typeof createRandom>, somebody: () => number): [number, number, number] {
     const owners = this.#owners;
     const isLeft = this.minted + 1 < owners.length;
@@ -170,7 +170,7 @@ export class History {
     return [token, 0, to];
   }
 
-  /** A token that may be burned comes back. */
+  /** Returns a token that may be burned. */
   #again(token: number, to: number): [number, number, number] {
     const from = this.#owners[token] as number;
     this.#owners[token] = to;
@@ -197,7 +197,7 @@ export class History {
     return logs * this.#width;
   }
 
-  /** Copies the logs from `from` up to `to`, each with its comma, to `at` of the target; returns where it ended. */
+  /** Copies the logs from `from` (inclusive) to `to` (exclusive), each with its comma, to `at`. Returns the end. */
   copy(from: number, to: number, target: Uint8Array, at: number): number {
     let end = at;
     for (let i = from; i < to; ) {
@@ -211,7 +211,7 @@ export class History {
     return end;
   }
 
-  /** Who holds an ERC-721 token in the end; undefined where nobody does. */
+  /** The last holder of an ERC-721 token; undefined if it has none. */
   ownerOf(token: bigint): string | undefined {
     const person = token > 0n && token <= BigInt(this.minted) ? (this.#owners[Number(token)] as number) : 0;
     return person === 0 ? undefined : personAddress(person);

@@ -1,20 +1,20 @@
-/** In which block each transfer of a synthetic collection lies. */
+/** Distributes the transfers of a synthetic collection over blocks. */
 import { createRandom } from "../../local-chain/random.ts";
 import type { CollectionOptions } from "./options.ts";
 
-/** Logs of one collection in one block at most: their index stays one width. */
+/** Most logs of one collection per block, so that their index keeps one width. */
 export const MAX_PER_BLOCK = 256;
-/** Share of a sparse history that lies in its first days, and share of the blocks that these are. */
+/** Share of a sparse history in its first days, and share of the blocks in those days. */
 const BURST = 0.4;
 const BURST_BLOCKS = 0.01;
-/** Share in busy spells later on, how many such there are, and their length in blocks. */
+/** Share in later busy spells, number of spells, and their length in blocks. */
 const BUSY = 0.2;
 const SPELLS = 20;
 const SPELL_BLOCKS = 500;
-/** The rest thins out: one e-th after so much of the blocks. */
+/** The rest thins out by a factor of e after this share of the blocks. */
 const DECAY = 0.3;
 
-/** Offsets from the first block, ascending. */
+/** Offsets from the first block, in rising order. */
 export function blocksOf({ transfers, layout }: Pick<CollectionOptions, "transfers" | "layout">): Uint32Array {
   const offsets = new Uint32Array(transfers);
   if ("perBlock" in layout) {
@@ -34,7 +34,7 @@ export function blocksOf({ transfers, layout }: Pick<CollectionOptions, "transfe
       offsets[i] = thinned < overBlocks ? thinned : below(overBlocks);
     }
   }
-  // The history spans what it says.
+  // The last transfer is in the last block, so that the history has the requested span.
   offsets[0] = 0;
   offsets[transfers - 1] = overBlocks - 1;
   offsets.sort();

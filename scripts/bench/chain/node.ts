@@ -1,8 +1,8 @@
 /**
- * A node over synthetic collections, a process of its own: JSON-RPC by http, answers put together from prepared bytes.
- * In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once all is prepared. Beside
+ * A node over synthetic collections, in a process of its own: JSON-RPC over HTTP, with answers built from prepared
+ * bytes. In: `ChainOptions` as JSON, the first argument. Out: its port on standard output once it is ready. Besides
  * JSON-RPC: `/stats`, `/reset`, `/hold` and `/release` of all logs, and `/faults?share=0.02&seed=1`, which makes that
- * share of the answers 429, 500, cut off or a dropped connection from then on.
+ * share of later answers a 429, a 500, a truncated answer or a dropped connection.
  */
 import { createRandom, type Random } from "../../local-chain/random.ts";
 import { Calls } from "./calls.ts";
@@ -71,7 +71,7 @@ function blockOf(tag: unknown): unknown {
 const textOf = (id: unknown, part: { result: unknown } | { error: { code: number; message: string } }): string =>
   JSON.stringify({ jsonrpc: "2.0", id, ...part });
 
-/** The whole answer to `eth_getLogs`: bytes copied between a head and a tail. */
+/** The whole answer to `eth_getLogs`: copied bytes between a head and a tail. */
 function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
   const [from, to] = [numberOf(filter.fromBlock ?? "latest"), Math.min(head, numberOf(filter.toBlock ?? "latest"))];
   const blocks = to - from + 1;
@@ -96,7 +96,7 @@ function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
   bytes.write(start, "latin1");
   let at = start.length;
   for (const { history, start, end } of parts) at = history.copy(start, end, bytes, at);
-  // The last log's comma makes room for the tail.
+  // The tail replaces the last log's comma.
   if (count > 0) at--;
   bytes[at] = 93;
   bytes[at + 1] = 125;
@@ -142,7 +142,7 @@ function body(request: RpcRequest | readonly RpcRequest[]): Uint8Array | string 
   return `[${parts.join(",")}]`;
 }
 
-/** One of the ways in which an endpoint fails, by turns. */
+/** One of the ways in which an endpoint fails, in turn. */
 function faulty(whole: Uint8Array | string): Response {
   const bytes = typeof whole === "string" ? Buffer.from(whole) : whole;
   const half = bytes.subarray(0, bytes.length >> 1);

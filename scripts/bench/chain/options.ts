@@ -1,13 +1,15 @@
-/** What a synthetic chain is made of, and what can be asked of it beside JSON-RPC. */
+/** The options of a synthetic chain, and its answers besides JSON-RPC. */
 
-/** One collection and its history; the same options give the same history on every machine. */
+/** One collection and its history. The same options give the same history on every machine. */
 export interface CollectionOptions {
   readonly address: string;
   readonly standard: "erc721" | "erc1155";
   readonly transfers: number;
-  /** `dense`: so many to each block, one block after the other. `sparse`: over so many blocks, as real ones lie. */
+  /**
+   * `dense`: so many transfers in each consecutive block. `sparse`: over so many blocks, distributed like real ones.
+   */
   readonly layout: { readonly perBlock: number } | { readonly overBlocks: number };
-  /** Transfers to a token, its mint among them; 3 unless told otherwise. */
+  /** Transfers per token, its mint included; 3 by default. */
   readonly perToken?: number;
   /** Tokens answer `tokenURI` with their metadata as a data: URI; otherwise they revert. */
   readonly tokenUris?: boolean;
@@ -15,28 +17,30 @@ export interface CollectionOptions {
 
 export interface ChainOptions {
   readonly collections: readonly CollectionOptions[];
-  /** Every answer is so late. */
+  /** Delay of every answer in ms. */
   readonly latencyMs?: number;
-  /** Blocks in one `eth_getLogs`; more are refused in the words of a provider. */
+  /** Most blocks per `eth_getLogs`. Larger ranges are refused in a provider's words. */
   readonly maxBlocks?: number;
-  /** Whether the refusal of too many blocks says how many would do; it does unless told otherwise. */
+  /** True if the refusal names the limit; true by default. */
   readonly saysLimit?: boolean;
-  /** Logs in one answer; the 10,000 of most providers unless told otherwise. */
+  /** Most logs per answer; 10,000 by default, like most providers. */
   readonly maxLogs?: number;
 }
 
-/** What the node was asked since the last reset. */
+/** The requests that the node got since the last reset. */
 export interface ChainStats {
   readonly requests: Readonly<Record<string, number>>;
-  /** The ranges of `eth_getLogs` that were answered with logs, or with none, in full: pairs of first and last block. */
+  /** The ranges of `eth_getLogs` that were answered in full: pairs of first and last block. */
   readonly ranges: readonly (readonly [number, number])[];
   readonly logs: number;
   readonly faults: number;
-  /** Requests of HTTP; a batch is one. */
+  /** HTTP requests; a batch is one. */
   readonly http: number;
 }
 
-/** Where each collection begins: high enough that all block numbers have as many digits, as on a chain of years. */
+/**
+ * First block of a collection: high enough that all block numbers have the same number of digits, as on a real chain.
+ */
 export const FIRST_BLOCK = 0x1100000;
 /** Blocks above the final one. */
 export const UNFINALISED = 64;

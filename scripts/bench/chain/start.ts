@@ -1,4 +1,4 @@
-/** Starts a synthetic chain and speaks with it beside JSON-RPC. */
+/** Starts a synthetic chain and controls it besides JSON-RPC. */
 import { startChild } from "../children.ts";
 import type { ChainOptions, ChainStats } from "./options.ts";
 
@@ -7,13 +7,13 @@ export interface SyntheticChain {
   readonly head: number;
   readonly final: number;
   readonly firstBlock: number;
-  /** What it was asked since the last reset. */
+  /** The requests since the last reset. */
   stats(): Promise<ChainStats>;
   reset(): Promise<void>;
-  /** Answers no request for logs until `release`. */
+  /** Holds requests for logs until `release`. */
   hold(): Promise<void>;
   release(): Promise<void>;
-  /** From now on that share of the answers is faulty; the seed says which. */
+  /** From now on this share of the answers is faulty, as drawn from the seed. */
   setFaults(share: number, seed: number): Promise<void>;
   stop(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /**
- * How long a block takes from the node's announcement to a subscriber of ours. A client of both sockets, a process of
- * its own. In: the node's WebSocket URL, the service's port, the key, the collection, the number of blocks. Out: the ms
- * of each block as JSON. Between two blocks it waits for the message.
+ * Measures the time from a node's announcement of a block to a subscriber's message. A client of both sockets, in a
+ * process of its own. In: the node's WebSocket URL, the service's port, the key, the collection, the number of blocks.
+ * Out: the ms of each block as JSON. Waits for the message between two blocks.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -45,12 +45,12 @@ ours.send(JSON.stringify({ action: "subscribe", address }));
 await subscribed.promise;
 await sleep(1_000);
 
-/** Blocks before those that count: what runs for the first time is compiled then. */
+/** Blocks before the measured ones, so that the code is compiled. */
 const WARM_UP = 5;
 const ms: number[] = [];
 for (let i = 0; i < Number(blocks) + WARM_UP; i++) {
   [announced, told] = [Promise.withResolvers(), Promise.withResolvers()];
-  // mint(address,uint256): the node makes a block of it at once.
+  // mint(address,uint256): the node mines it at once.
   const id = (1_000_000 + i).toString(16).padStart(64, "0");
   send("eth_sendTransaction", [
     {

@@ -1,7 +1,7 @@
 /**
- * What reading a history costs at least: the ranges are fetched, parsed as JSON and folded into who owns what; nothing
- * is checked, stored or served. A process of its own, as the service is. In: node, address, topics and ranges as JSON
- * on the first argument's path. Out: what was folded and the ms it took, as JSON.
+ * The floor of reading a history: fetches ranges, parses them as JSON and folds them into owners. Verifies, stores and
+ * serves nothing. A process of its own, like the service. In: a file with node, address, topics and ranges as JSON.
+ * Out: counts and ms as JSON.
  */
 import { quantity } from "../chain/hex.ts";
 
@@ -10,11 +10,11 @@ export interface FoldTask {
   readonly address: string;
   readonly topics: readonly string[];
   readonly ranges: readonly (readonly [number, number])[];
-  /** Read and folded before the clock starts. */
+  /** Ranges read and folded before the measured ones. */
   readonly warmUp?: readonly (readonly [number, number])[];
-  /** Requests under way at a time. */
+  /** Requests in flight. */
   readonly inFlight: number;
-  /** Read the bytes and leave it at that: what the node itself can do. */
+  /** True to read the bytes only: the limit of the node itself. */
   readonly unread?: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface FoldResult {
   readonly ms: number;
   readonly logs: number;
   readonly tokens: number;
-  /** Of unread answers. */
+  /** Bytes of the answers. */
   readonly bytes: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Hydrations of a cold collection, from the snapshot that a service keeps beside its log and from the log alone, a
- * process of its own, by turns with a bare loop that decodes the bytes of the same transfers, ready in memory, into
- * typed arrays. In: the number of NFTs and of turns. Out: ms and counts as JSON.
+ * Hydrates a cold collection, from its snapshot and from the log alone, in a process of its own, by turns with a bare
+ * loop that decodes the same transfers from memory into typed arrays. In: the number of NFTs and of turns. Out: ms and
+ * counts as JSON.
  */
 import { decodeTransfers } from "../../../src/events/columns.ts";
 import { type NftEvent, nftStream, type Recorded } from "../../../src/events/types.ts";
@@ -34,7 +34,7 @@ const decodeAll = (): { ms: number; transfers: number } => {
 };
 
 const { transfers } = decodeAll();
-// The code gets warm.
+// Compiles the code.
 for (let i = 0; i < 2; i++) await filled.hydrate();
 const snapshots = await filled.snapshot();
 const [ours, fromLog, floor]: [number[], number[], number[]] = [[], [], []];

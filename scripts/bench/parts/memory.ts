@@ -1,6 +1,6 @@
 /**
- * What a hot collection takes, a process of its own. In: the kind of its tokens and their number. Out: bytes by what
- * they are for, and by how much the process grew, as JSON.
+ * Measures the memory of a hot collection, in a process of its own. In: the kind of its tokens and their number. Out:
+ * bytes by purpose, and the growth of the process, as JSON.
  */
 import { TransferKind } from "../../../src/events/columns.ts";
 import { filledLog } from "../filled-log.ts";

@@ -1,7 +1,7 @@
 /**
- * Pages of a collection of one size, each for the first time, from the middle of its listing on: what a client waits
- * for one over one connection, and what making one takes without a server. A process of its own. In: NFTs, moves of
- * each. Out: `PagesResult` as JSON.
+ * Reads pages of a collection of one size, each for the first time, from the middle of its listing on. Measures the
+ * wait of a client over one connection, and the making of a page without a server. A process of its own. In: NFTs,
+ * moves of each. Out: `PagesResult` as JSON.
  */
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
 import { after, first, LIMIT, page, stillChain } from "../listing-page.ts";
@@ -9,12 +9,12 @@ import { median } from "../load.ts";
 import { KEY_HEADERS, NO_NODE, startBenchService } from "../service.ts";
 
 export interface PagesResult {
-  /** µs a page: as a client sees it, and in this process. */
+  /** µs per page: for a client, and in this process. */
   readonly served: number;
   readonly made: number;
 }
 
-/** Pages before those that count, and as many that do. Small listings are gone through again and again. */
+/** Pages before the measured ones, and measured pages. Small listings are read repeatedly. */
 const MADE = 2_000;
 const SERVED = 400;
 const HALF = { range: 1, totalRanges: 2 } as const;
@@ -34,7 +34,7 @@ async function madeHere(): Promise<number> {
     const body = page(collection, FILLED_ADDRESS, chain, from);
     const took = performance.now() - started;
     next = after(body);
-    // To find the middle is another thing than to go on from there.
+    // Finding the middle is not part of the measurement.
     if (i >= 0 && from !== middle) times.push(took);
   }
   return median(times) * 1_000;
@@ -48,7 +48,7 @@ async function served(): Promise<number> {
   let cursor: string | null = null;
   for (let i = -SERVED; i < SERVED; i++) {
     const query: string = cursor === null ? "&range=1&totalRanges=2" : `&cursor=${cursor}`;
-    // A parameter that nobody knows makes it a question of its own: no answer to it is ready.
+    // An unknown parameter makes the request unique, so that no cached answer serves it.
     const question = `${path}${query}&turn=${i}`;
     const started = performance.now();
     const text = await (await fetch(`${service.base}${question}`, { headers })).text();

@@ -1,7 +1,7 @@
 /**
- * Histories of one length, a process of its own: what appending them takes, and what hydrating them. As many of them as
- * make the same number of transfers at each length: what comes now and then, as moving the journal into the file, is
- * then a part of each alike. In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
+ * Appends and hydrates histories of one length, in a process of its own. The number of histories is chosen so that all
+ * lengths have the same total of transfers; periodic work, such as moving the WAL into the file, then weighs the same.
+ * In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
 import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { systemClock } from "../../../src/core/clock.ts";
@@ -14,17 +14,17 @@ import { median } from "../load.ts";
 import { temporaryFolder } from "../service.ts";
 
 export interface SizeResult {
-  /** Transfers a second. */
+  /** Transfers per second. */
   readonly appended: number;
   readonly hydrated: number;
 }
 
 const CHAIN_ID = 1;
-/** Of a history of any length, so that an event of it is as long as of any other. */
+/** Addresses of the same length for every history, so that events have the same size. */
 const HOLDERS = 30_000;
 const addressOf = (index: number): Address => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
 
-/** Appends so many histories to a log of their own and hydrates each: the ms of both. */
+/** Appends the histories to a fresh log and hydrates each. Returns the ms of both. */
 async function turn(tokens: number, moves: number, histories: number): Promise<{ append: number; hydrate: number }> {
   const folder = temporaryFolder();
   const log = await openLog(folder.logUrl, systemClock, silentLogger);
@@ -48,7 +48,7 @@ const [tokens, moves, total, turns] = process.argv.slice(2).map(Number) as [numb
 const each = transfersOf({ tokens, moves });
 const histories = Math.max(1, Math.round(total / each));
 const times: { append: number; hydrate: number }[] = [];
-// Where there is more than one turn the first is for the code to get warm.
+// With several turns, the first one compiles the code.
 for (let i = turns === 1 ? 0 : -1; i < turns; i++) {
   const one = await turn(tokens, moves, histories);
   if (i >= 0) times.push(one);

@@ -1,16 +1,16 @@
 /**
- * Many subscribers of one collection, a process of its own. In: the service's port, the key, the address, their number.
- * Out: a line once all are subscribed, and one of `SocketsResult` as JSON once all were told that it is indexed.
+ * Subscribes many sockets to one collection, in a process of its own. In: the service's port, the key, the address,
+ * their number. Out: a line once all are subscribed, and `SocketsResult` as JSON once all got `indexed`.
  */
 
 export interface SocketsResult {
-  /** When the first and the last were told, ms since the epoch. */
+  /** Times of the first and of the last message, in ms since the epoch. */
   readonly first: number;
   readonly last: number;
   readonly told: number;
 }
 
-/** Handshakes under way at a time. */
+/** Handshakes in flight. */
 const AT_ONCE = 200;
 
 const [port, key, address, count] = process.argv.slice(2) as [string, string, string, string];

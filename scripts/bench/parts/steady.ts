@@ -1,8 +1,8 @@
 /**
- * Load at a fixed rate, a process of its own: a request is sent every so many ms whether or not the ones before it are
- * answered. Kept-alive connections, each with one GET under way; without a free one the time counts from when a request
- * was due. Where it may, the process goes before others: it measures the server's waits, not its own for a core. In:
- * `SteadyOptions` as JSON. Out: the percentiles as JSON.
+ * Loads a server at a fixed rate, in a process of its own: sends a request every so many ms, whether or not earlier
+ * ones were answered. Keep-alive connections have one GET in flight each; without a free one, the latency counts from
+ * when the request was due. Runs with higher priority if it may, so that it measures the server's waits and not its own
+ * for a core. In: `SteadyOptions` as JSON. Out: the percentiles as JSON.
  */
 import { setPriority } from "node:os";
 import type { Socket } from "bun";
@@ -21,10 +21,10 @@ export interface SteadyOptions {
   readonly ms: number;
 }
 
-/** Enough for answers that take a second. */
+/** Enough connections for answers that take a second. */
 const CONNECTIONS = 64;
 
-/** The latencies of all requests, in ms. @throws Error on any answer that is not 200 */
+/** The latencies of all requests, in ms. @throws Error for any answer that is not 200 */
 async function steadyLoad({ port, path, headers, perSecond, ms }: SteadyOptions): Promise<number[]> {
   const lines = Object.entries({ host: "127.0.0.1", ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
   const request = Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`);
@@ -62,7 +62,7 @@ async function steadyLoad({ port, path, headers, perSecond, ms }: SteadyOptions)
 }
 
 class Connection {
-  /** When its request was sent, or was to be sent. */
+  /** When its request was sent or due. */
   askedAt = 0;
   readonly #socket: Socket;
   readonly #request: Buffer;
@@ -101,12 +101,12 @@ class Connection {
   }
 }
 
-/** Before the processes that do bulk work, where the user may say so. */
+/** Raises this process above bulk work, if the user may. */
 const PRIORITY = -10;
 try {
   setPriority(PRIORITY);
 } catch {
-  // Not everybody's to say: then it waits its turn like the rest.
+  // Without the permission it competes like any other process.
 }
 const latencies = await steadyLoad(JSON.parse(process.argv[2] ?? "") as SteadyOptions);
 const result: SteadyResult = { p50: percentile(latencies, 50), p99: percentile(latencies, 99) };

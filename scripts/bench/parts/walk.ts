@@ -1,6 +1,6 @@
 /**
- * A walk of a whole listing, a process of its own: each page is made once, by the cursor of the one before. After each
- * stretch of pages their records, ready as objects, are serialised with `JSON.stringify`. In: the number of NFTs. Out:
+ * Walks a whole listing, in a process of its own: makes each page once, by the cursor of the previous one. After each
+ * stretch of pages, serialises their records from prepared objects with `JSON.stringify`. In: the number of NFTs. Out:
  * the ms of both for each stretch, as JSON.
  */
 import { FILLED_ADDRESS, filledLog } from "../filled-log.ts";
@@ -22,7 +22,7 @@ const result = { pages: 0, ours: [] as number[], floor: [] as number[] };
 let serialised = 0;
 for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
   const bodies: Blob[] = [];
-  // What the other left behind is not this one's to clean up.
+  // Collect the other contender's garbage first.
   Bun.gc(true);
   const started = performance.now();
   while (bodies.length < PAGES_A_STRETCH && next !== undefined) {
@@ -34,7 +34,7 @@ for (let next: ReturnType<typeof after> = first(); next !== undefined; ) {
   const ready = (await Promise.all(bodies.map((body) => body.json()))) as unknown[];
   Bun.gc(true);
   const parsed = performance.now();
-  // Kept as the pages are: memory that was never touched costs both alike.
+  // Kept like the pages, because touching new memory costs both contenders.
   const texts = ready.map((one) => JSON.stringify(one));
   const ended = performance.now();
   for (const text of texts) serialised += text.length;

@@ -1,4 +1,4 @@
-/** From a node's announcement of a block over its WebSocket to a subscriber's `transfers`, pages showing the block. */
+/** From a node's announcement of a block to a subscriber's `transfers`, with pages showing the block. */
 import { startPostgres } from "../../../test/support/postgres.ts";
 import { TEST_KEY } from "../../../test/support/service.ts";
 import { startAnvil } from "../../local-chain/anvil.ts";
@@ -10,7 +10,7 @@ import { type Bench, spread } from "../row.ts";
 import { startBenchService, temporaryFolder } from "../service.ts";
 
 const [MAX_P50, MAX_P99] = [15, 60];
-/** Blocks of a turn, and ms between them: about a block a second. */
+/** Blocks per turn, and ms between them: about one block per second. */
 const PAUSE_MS = 900;
 const BLOCKS = { quick: 10, standard: 100, full: 100 } as const;
 

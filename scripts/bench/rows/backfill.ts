@@ -1,7 +1,6 @@
 /**
- * Backfills of a synthetic chain by the service, from the subscription that makes a collection known to `indexed`,
- * beside a bare loop that fetches, parses and folds the very ranges that the service was given answers for. Both have
- * read something else before.
+ * Backfills of a synthetic chain, from the subscription that requests a collection to `indexed`, beside a bare loop
+ * that fetches, parses and folds exactly the ranges that the service got. Both have read other data before.
  */
 import { NFT_TOPICS } from "../../../src/rpc/decode/topics.ts";
 import { startPostgres } from "../../../test/support/postgres.ts";
@@ -16,11 +15,11 @@ import { startBenchService, temporaryFolder, untilIndexed } from "../service.ts"
 import { startWarmService, warmUpCollection } from "../warm-service.ts";
 
 export const BENCH_ADDRESS = `0x${"be".repeat(20)}`;
-/** Ranges that the service reads ahead for a collection (`READ_AHEAD` of the backfill). */
+/** Ranges that the service keeps ready per collection (`READ_AHEAD` of the backfill). */
 const IN_FLIGHT = 8;
 export const PER_BLOCK = 50;
 const FAULTY_SHARE = 0.02;
-/** Ranges that the floor reads before those that count. */
+/** Ranges that the floor reads before the measured ones. */
 const WARM_UP_RANGES = 10;
 
 interface Run {
@@ -30,9 +29,9 @@ interface Run {
   readonly requests: number;
   readonly logs: number;
   readonly faults: number;
-  /** By the log's own times, from the identification to the completion. */
+  /** By the log's own times, from identification to completion. */
   readonly historyMs: number;
-  /** Of the listing that the log holds; undefined unless asked for. */
+  /** Hash of the listing in the log; undefined unless requested. */
   readonly hash: string | undefined;
 }
 
@@ -43,7 +42,7 @@ export const denseCollection = (transfers: number): CollectionOptions => ({
   layout: { perBlock: PER_BLOCK },
 });
 
-/** A chain with the collection, and what the service warms up with where the scale has such. */
+/** A chain with the collection, and with the warm-up collection if the scale has one. */
 export async function startWithWarmUp(
   collection: CollectionOptions,
   { warmUp }: Pick<Scale, "warmUp">,
@@ -55,12 +54,12 @@ export async function startWithWarmUp(
 
 interface BackfillOptions {
   readonly address?: string;
-  /** A fresh log; SQLite in a temporary folder unless given. */
+  /** A fresh log; by default SQLite in a temporary folder. */
   readonly logUrl?: string | undefined;
   readonly hashed?: boolean;
-  /** Whether the chain has the collection to warm up with, and the service begins with that. */
+  /** True if the chain has the warm-up collection, with which the service begins. */
   readonly isWarm?: boolean;
-  /** Done when the service is up, and warm. */
+  /** Called once the service is up and warm. */
   readonly prepare?: () => Promise<void>;
 }
 
@@ -79,7 +78,7 @@ export async function backfillOnce(chain: SyntheticChain, options: BackfillOptio
     const hash = hashed ? await listingHash(url, address) : undefined;
     const historyMs = await historyTime(url, address);
     const requests = Object.values(stats.requests).reduce((sum, count) => sum + count, 0);
-    // The join reads above the final block; the floor is of the history.
+    // The join reads above the final block, and the floor only the history below it.
     const ranges = stats.ranges.filter(([, to]) => to <= chain.final).sort(([a], [b]) => a - b);
     return { ms, total, historyMs, ranges, requests, logs: stats.logs, faults: stats.faults, hash };
   } finally {
@@ -107,7 +106,7 @@ interface Comparison {
   readonly collection: CollectionOptions;
   readonly reach: number;
   readonly scale: Scale;
-  /** A fresh log for each backfill; SQLite in a temporary folder unless given. */
+  /** A fresh log per backfill; by default SQLite in a temporary folder. */
   readonly logUrl?: () => Promise<string>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Backfills from an endpoint far away that answers for so many blocks at most: what they cost in requests, which is the
- * operator's bill, and in time. Once the endpoint names its limit, once it only says that a range is too large.
+ * Backfills from a distant endpoint with a limit on blocks: the requests, which are the operator's bill, and the time.
+ * In one row the endpoint names its limit, in the other it only says that a range is too large.
  */
 import type { ChainStats } from "../chain/options.ts";
 import { startChain } from "../chain/start.ts";

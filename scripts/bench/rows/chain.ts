@@ -1,10 +1,10 @@
-/** What the synthetic node itself can do: if that were not far above any client's rate, every row would measure it. */
+/** The limit of the synthetic node itself. If it were not far above any client's rate, every row would measure it. */
 import { startChain } from "../chain/start.ts";
 import { median } from "../load.ts";
 import { type Bench, byTurns, grouped, spread } from "../row.ts";
 import { denseCollection, foldOnce, PER_BLOCK } from "./backfill.ts";
 
-/** As many logs as most answers of a backfill hold. */
+/** Logs per answer, as in most answers of a backfill. */
 const LOGS = 10_000;
 
 export const chainMaximum: Bench = {

@@ -1,4 +1,4 @@
-/** Warm pages while many cold collections are asked for at once, as after a restart: those are read in between. */
+/** Warm pages while many cold collections are requested at once, as after a restart. */
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
@@ -10,17 +10,17 @@ import { type BenchService, NO_NODE, startBenchService, temporaryFolder } from "
 import { STEADY_PER_SECOND, steadyP99 } from "../steady-p99.ts";
 
 const COLLECTIONS = 100;
-/** Of `Scale.tokens`, so many times fewer to a collection. */
+/** A collection has this many times fewer tokens than `Scale.tokens`. */
 const SMALLER = 50;
 const MOVES = 2;
 const LOOKS = 50;
-/** No target of anybody's: what keeps a hundred collections from being felt. */
+/** Our own target: a hundred hydrations should not be noticeable. */
 const MAX_MS = 25;
 
 const pathOf = (collection: number): string =>
   `/api/v2/nft/0x${(collection + 1).toString(16).padStart(40, "0")}?limit=100`;
 
-/** Asks for every collection but the warm one at once; the ms until the last one came. */
+/** Requests every collection except the warm one at once. Returns the ms until the last answer. */
 async function askForAll(service: BenchService): Promise<number> {
   const started = performance.now();
   const ask = async (index: number): Promise<void> => {

@@ -1,6 +1,6 @@
 /**
- * A collection that is asked for as the process starts, from that start to the page that says SYNCED, beside the same
- * question to a process that has run before: what an operator waits for after the first start, and a test in each run.
+ * A collection requested at a process's start, from that start to the page that says SYNCED, beside the same request to
+ * a process that has run before: an operator's wait after the first start, and a test's wait in each run.
  */
 import type { SyntheticChain } from "../chain/start.ts";
 import { median } from "../load.ts";
@@ -9,17 +9,17 @@ import { type BenchService, startBenchService, temporaryFolder, untilIndexed } f
 import { startWarmService } from "../warm-service.ts";
 import { BENCH_ADDRESS, denseCollection, startWithWarmUp } from "./backfill.ts";
 
-/** A second for the process and its first compiled code, then twice the time of code that was compiled before. */
+/** A second for the process and its first compiled code, then twice the time of compiled code. */
 const [START_MS, SLOWER] = [1_000, 2];
 
 interface Run {
-  /** From the process's start, or from the question where the process is warm. */
+  /** From the process's start, or from the request if the process is warm. */
   readonly ms: number;
-  /** The part of it until the process served; 0 where it is warm. */
+  /** The part of it until the process served; 0 if it is warm. */
   readonly startMs: number;
 }
 
-/** Resolves once the page says SYNCED. The message comes when it does. */
+/** Resolves once the page says SYNCED, which is when the message arrives. */
 async function untilSynced(service: BenchService): Promise<void> {
   const { total } = await untilIndexed(service, BENCH_ADDRESS);
   const page = await service.get(`/api/v2/nft/${BENCH_ADDRESS}?limit=1`);

@@ -1,4 +1,4 @@
-/** A collection that nobody asked for in a while: from its snapshot, or from the log alone, into memory. */
+/** Hydration of a cold collection: from its snapshot, and from the log alone. */
 import { runChild } from "../children.ts";
 import { median } from "../load.ts";
 import type { HydrateResult } from "../parts/hydrate.ts";

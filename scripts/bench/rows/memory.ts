@@ -1,4 +1,4 @@
-/** What hot collections take in memory, and a log on disk. */
+/** Memory of hot collections, and size of the log on disk. */
 import { statSync } from "node:fs";
 import { startChain } from "../chain/start.ts";
 import { runChild } from "../children.ts";
@@ -14,7 +14,7 @@ const MAX_PER_TOKEN = 64;
 const MAX_PER_TRANSFER = { erc721: 16, erc1155: 40 } as const;
 const MAX_ON_DISK = 40;
 const MAX_SERVED_BYTES = 2 ** 30;
-/** Mints alone would make no history; more would be measured instead of the NFTs. */
+/** Mints alone make no history, and more moves would measure the history instead of the NFTs. */
 const SERVED_MOVES = 0.1;
 
 const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(0)} MiB`;

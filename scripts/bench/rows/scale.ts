@@ -1,4 +1,4 @@
-/** The same at sizes ten times apart: what is the same at each is a flat line. */
+/** The same work at sizes ten times apart. Equal results are a flat line. */
 import { freemem } from "node:os";
 import { runChild } from "../children.ts";
 import { median } from "../load.ts";
@@ -9,11 +9,11 @@ import { type Bench, grouped, type Row, type Scale } from "../row.ts";
 import { backfillOnce, denseCollection, startWithWarmUp } from "./backfill.ts";
 
 const FLAT = 1.5;
-/** From here on one turn is enough, and a mint and little more: the listing's size is what matters. */
+/** From this size on, one turn and few moves are enough: the size of the listing matters. */
 const LARGE = 10_000_000;
 const MOVES = 2;
 const LARGE_MOVES = 0.1;
-/** Memory of the node for a transfer. */
+/** The node's memory per transfer. */
 const BYTES_A_LOG = 700;
 
 type Point = readonly [size: number, value: number];
@@ -25,7 +25,7 @@ interface Line {
   readonly of: string;
 }
 
-/** How far apart the least and the largest are. */
+/** Ratio of the largest and the smallest value. */
 const spreadOf = (points: readonly Point[]): number => {
   const values = points.map(([, value]) => value);
   return Math.max(...values) / Math.min(...values);
@@ -48,10 +48,10 @@ function lineRow({ plot, name, unit, of }: Line, points: readonly Point[], other
   };
 }
 
-/** What was measured of a size is not measured again for another line. */
+/** Results per size, so that one measurement serves several lines. */
 const known = new Map<string, Promise<SizeResult>>();
 
-/** Histories of `transfers` each, as many as are `total` together. */
+/** As many histories of `transfers` each as make `total`. */
 function measureSize(transfers: number, total: number, turns: number): Promise<SizeResult> {
   const tokens = Math.round(transfers / (1 + MOVES));
   const args = [tokens, MOVES, Math.max(total, transfers), transfers >= LARGE ? 1 : turns].map(String);

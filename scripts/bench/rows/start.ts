@@ -1,4 +1,4 @@
-/** A start on a log that knows many collections. */
+/** A start on a log with many collections. */
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
@@ -14,7 +14,7 @@ const TOKENS = 20;
 
 interface Start {
   readonly ms: number;
-  /** Collections in memory once it is ready. */
+  /** Collections in memory once the service is ready. */
   readonly hot: number;
 }
 

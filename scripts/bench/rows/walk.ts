@@ -1,4 +1,4 @@
-/** A walk of a large listing, every page for the first time. */
+/** A walk of a large listing, with every page made for the first time. */
 import { runChild } from "../children.ts";
 import { median } from "../load.ts";
 import type { WalkResult } from "../parts/walk.ts";

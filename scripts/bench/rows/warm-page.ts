@@ -1,4 +1,4 @@
-/** Warm pages of a listing, without metadata: over one connection and many, and while a backfill runs beside them. */
+/** Warm pages of a listing, without metadata: over one connection, over many, and during a backfill. */
 import { startBareServer } from "../bare-server.ts";
 import type { CollectionOptions } from "../chain/options.ts";
 import { startChain } from "../chain/start.ts";
@@ -23,7 +23,7 @@ const COLLECTION: CollectionOptions = {
   transfers: 3_000,
   layout: { perBlock: 50 },
 };
-/** A turn at a fixed rate is so much longer than one of load: it has to hold enough requests for a percentile. */
+/** A turn at a fixed rate is longer by this factor: a percentile needs enough requests. */
 const STEADY_TURN = 2;
 
 async function indexed(folder: TemporaryFolder, rpcUrl: string, looks: number): Promise<BenchService> {
@@ -52,8 +52,8 @@ export const warmPage1: Bench = { name: "page-1", measure: (scale) => warmPage(s
 export const warmPage64: Bench = { name: "page-64", measure: (scale) => warmPage(scale, 64) };
 
 /**
- * The same while some service on this machine backfills, which is stopped then; and whether it was done before the
- * load.
+ * The same while another service on this machine backfills, which is stopped then; and whether the backfill was done
+ * before the load.
  */
 async function steadyBeside(server: Pick<BenchService, "port">, reading: BenchService, ms: number) {
   let isOver = false;
@@ -87,7 +87,7 @@ export const pageUnderBackfill: Bench = {
         const [one, other] = await Promise.all([start(), start()]);
         await steadyP99(one.service, PATH, turnMs);
         idle.push(await steadyP99(one.service, PATH, turnMs));
-        // What could be had at best: nothing but a core when a request comes is asked of who serves these bytes.
+        // The best possible figure: the bare server only needs a core when a request arrives.
         const bare = await startBareServer(await one.service.get(PATH));
         await steadyP99(bare, PATH, turnMs);
         beside.push((await steadyBeside(bare, other.service, turnMs)).p99);

@@ -1,4 +1,4 @@
-/** A price that is known, over and over again: of a token that trades against the wrapped native. */
+/** A warm price, repeatedly, of a token that trades against the wrapped native coin. */
 import { startMarket } from "../market.ts";
 import type { Bench } from "../row.ts";
 import { startBenchService, temporaryFolder } from "../service.ts";

@@ -1,7 +1,7 @@
 /**
- * The demo: a local EVM with Uniswap, stablecoins and three collections at work, then the service as `start` runs it,
- * with only its environment set, then what a first user would do. Prints each request as a curl line with its answer
- * and stays up to be tried, unless `--once`. Exits 1 when anything is not as it should be.
+ * The demo: starts a local EVM with Uniswap, stablecoins and three collections with a history, then the service as
+ * `start` runs it, and acts as a first user. Prints each request as a curl line with its answer. Keeps running unless
+ * `--once` is given. Exits with 1 if an answer is not as expected.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ function say(text = ""): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** The service in a process of its own: its key and address are read from what it tells a first user. */
+/** Starts the service in a process of its own. Reads its key and address from what it prints at the first start. */
 async function startServiceProcess(rpcUrl: string, folder: string) {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, "../src/main.ts")], {
     // Its default log is ./data/events.db: a folder of its own keeps the demo's chain out of a real one.
@@ -69,7 +69,7 @@ interface Page {
   result: { token_id: string; owner_of: string; amount: string; name: string }[];
 }
 
-/** A client that shows what it does as curl lines. */
+/** A client that prints its requests as curl lines. */
 function createClient(base: string, key: string) {
   return async function get<T>(path: string): Promise<T> {
     say(`\n$ curl -s -H 'X-API-Key: ${key}' '${base}${path}'`);
@@ -108,13 +108,13 @@ function indexed(base: string, key: string, address: string): Promise<void> {
   return promise;
 }
 
-/** A token with what its record says when metadata and media are asked for. */
+/** The part of a token's record with metadata and media. */
 interface Pictured {
   normalized_metadata: { name: string | null };
   media: { status: string; media_collection: { low: { url: string } } | null };
 }
 
-/** The page's first token once its preview is there: asking for it has it made. */
+/** Requests the first token until its preview exists. The request makes the service create it. */
 async function pictured(get: <T>(path: string) => Promise<T>, path: string): Promise<Pictured> {
   for (let tries = 0; tries < 100; tries++) {
     const [record] = (await get<{ result: Pictured[] }>(path)).result;
@@ -125,7 +125,7 @@ async function pictured(get: <T>(path: string) => Promise<T>, path: string): Pro
 }
 
 function check(condition: boolean, what: string): void {
-  if (!condition) throw new Error(`not as it should be: ${what}`);
+  if (!condition) throw new Error(`not as expected: ${what}`);
   say(`  ✓ ${what}`);
 }
 
@@ -148,17 +148,17 @@ async function main(): Promise<void> {
     const { plain, batch, multi } = await seedCollections(anvil);
     say(`  ready in ${((performance.now() - started) / 1_000).toFixed(1)} s: ${anvil.url}`);
 
-    say("\nStarting the service, as `bun run start` does, with RPC_URL_ETH pointing there …");
+    say("\nStarting the service as `bun run start` does, with RPC_URL_ETH set to it …");
     const service = await startServiceProcess(anvil.url, folder);
     closers.push(service.stop);
     const get = createClient(service.base, service.key);
 
-    say("\n── A collection nobody asked for before ──────────────────────────────────────────────");
+    say("\n── A collection that is new to the service ───────────────────────────────────────────");
     const path = `/api/v2/nft/${plain.address}?chain=eth&limit=100&disable_total=false`;
     check((await get<Page>(path)).status === "SYNCING", "the answer comes at once, its indexing has started");
     await indexed(service.base, service.key, plain.address);
     const first = await get<Page>(path);
-    say(`  the first page was there ${((performance.now() - started) / 1_000).toFixed(1)} s after the demo began`);
+    say(`  the first page was available ${((performance.now() - started) / 1_000).toFixed(1)} s after the demo began`);
     check(first.status === "SYNCED" && first.result.length === 100, "the first page of 100");
     const second = await get<Page>(`/api/v2/nft/${plain.address}?chain=eth&cursor=${first.cursor}`);
     check(second.result.length === 100, "the second page, by the first one's cursor");
@@ -179,7 +179,7 @@ async function main(): Promise<void> {
       check(page.result.length === 2, `${name}: ${page.total} tokens`);
     }
 
-    say("\n── Metadata: fetched beside the listing, never in its way ─────────────────────────────");
+    say("\n── Metadata: fetched in the background, never delaying the listing ────────────────────");
     const records = `/api/v2/nft/${plain.address}?limit=1&normalizeMetadata=true&media_items=true`;
     const { normalized_metadata: known, media } = await pictured(get, records);
     check(known.name?.startsWith("Edition ") === true, `its name is ${known.name}, resolved from the token's URI`);
@@ -198,7 +198,7 @@ async function main(): Promise<void> {
       say("\nDone.");
       return;
     }
-    say(`\nAll of it stays up: try the lines above, or ${service.base}/swagger with the key ${service.key}.`);
+    say(`\nEverything keeps running: try the lines above, or ${service.base}/swagger with the key ${service.key}.`);
     say("Ctrl-C ends the demo.");
     await new Promise(() => undefined);
   } finally {

@@ -1,6 +1,6 @@
 /**
- * Freezes an event log into a fixture: every record with its checksum but metadata's, which is nothing without the
- * blobs it names, and what replaying them gives today. A fixture is made once per released format and never made again:
+ * Freezes an event log into a fixture: every record with its checksum, and the result of replaying them. Leaves out
+ * metadata, which is useless without its blobs. A fixture is made once per released format and never again:
  * `bun scripts/freeze-log.ts <log url> <file>`.
  */
 import { systemClock } from "../src/core/clock.ts";

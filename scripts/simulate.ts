@@ -14,7 +14,7 @@ import { simulate } from "../test/simulation/world.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const MUTATION_SEEDS = 500;
-/** Seeds to a process: what a world leaves behind waiting for ever is only given back when its process ends. */
+/** Seeds per process. The memory of promises that a world leaves pending is only freed when its process ends. */
 const CHUNK = 100;
 
 const { values } = parseArgs({

@@ -1,9 +1,9 @@
 /**
- * Hours of everybody's use in some minutes, to see what grows: a chain with ten blocks a second, which forks every 40,
- * clients that walk pages, ask for prices of now and of the past and for contracts that are none, and sockets that
- * come, subscribe and go. Several replicas share a log in PostgreSQL; one has its own in SQLite. Prints what was done
- * and what the services take. Exits with 1 on any answer that is a service's fault (5xx), when they do not agree in the
- * end on who owns what, or do not end well.
+ * Hours of use in minutes, to see what grows: a chain with ten blocks per second and a fork every 40, clients that walk
+ * pages and request present and past prices and addresses without a contract, and sockets that come, subscribe and
+ * leave. Several replicas share a log in PostgreSQL; one alone uses SQLite. Prints the work done and the memory used.
+ * Exits with 1 for any answer that is the service's fault (5xx), for replicas that disagree about owners in the end,
+ * and for a service that does not stop cleanly.
  *
  * bun scripts/soak.ts [--minutes 5] [--replicas 1] [--only blocks,pages,strangers,prices,past,unpriced,sockets]
  */
@@ -25,13 +25,13 @@ import { createRandom } from "./local-chain/random.ts";
 
 const MARKET_HOURS = 27;
 const MINTS_A_BLOCK = 3;
-/** Blocks between two swaps, and between two forks of so many blocks. */
+/** Blocks between two swaps, blocks between two forks, and depth of a fork. */
 const [SWAP_EVERY, FORK_EVERY, FORK_DEPTH] = [10, 40, 3];
 const MAX_PAGE = 200;
 const PAGES_A_WALK = 5;
 const FIRST_MINTED = 10_000;
 const REPORT_MS = 20_000;
-/** A socket that is told nothing for so long is closed. */
+/** Time without a message after which a client closes its socket. */
 const PATIENCE_MS = 500;
 
 const { values } = parseArgs({
@@ -138,7 +138,7 @@ async function visit(): Promise<void> {
   count(done, "sockets");
 }
 
-/** What is done, by whom: so many ms after it was done last. */
+/** The kinds of work, with the ms between two runs of each. */
 const WORK: Readonly<Record<string, readonly [pauseMs: number, work: () => Promise<unknown>]>> = {
   blocks: [100, mine],
   pages: [2, walk],
@@ -184,7 +184,7 @@ while (seconds() < Number(values.minutes) * 60) {
 isOver = true;
 await Promise.all(working);
 
-/** Who owns what, by one of them. */
+/** The owners of all tokens, as one replica answers. */
 async function owners({ get: ask }: (typeof services)[number]): Promise<string> {
   const lines: string[] = [];
   for (const address of addresses) {

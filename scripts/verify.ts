@@ -1,9 +1,8 @@
 /**
- * Walks an event log and proves it: every checksum, every version, every fold and its invariants, the headline that a
- * collection's stream is taken up by, and the blobs that metadata names. Prints a line for each stream with a hash of
- * all its records (two copies of a log can be compared by it) and, for a collection, one of its listing (two services
- * that indexed it apart can be compared by that). Exits with 1 when anything is wrong; damage in one stream does not
- * hide the others.
+ * Verifies an event log: every checksum, version, fold and invariant, the headlines of collections, and the blobs that
+ * metadata names. Prints a line per stream with a hash of all its records, to compare two copies of a log, and a hash
+ * of each listing, to compare two services that indexed apart. Exits with 1 for any fault. Damage in one stream does
+ * not hide faults of the rest.
  *
  * bun scripts/verify.ts [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
  */
@@ -38,10 +37,10 @@ const PAGE = 1_000;
 
 const sha256 = () => new Bun.CryptoHasher("sha256");
 
-/** A fold of a stream, as the service does it; what it must not see it throws at. */
+/** Folds a stream like the service does, and throws at a violated invariant. */
 interface Folding {
   fold(recorded: Recorded): unknown;
-  /** What there is to say of the whole stream. */
+  /** A summary of the whole stream. */
   end(): string;
 }
 
@@ -84,7 +83,7 @@ function folding(log: EventLog, { stream, headline }: StreamHead): Folding {
   };
 }
 
-/** What a start goes by must be what the events say. @throws Error that names the field */
+/** Asserts that a headline agrees with the events. A start relies on headlines. @throws Error naming the field */
 function assertHeadline(
   { status, end, identified, possibleSpam, verifiedCollection }: Collection,
   said: IndexState,
@@ -97,7 +96,7 @@ function assertHeadline(
     spam: possibleSpam,
     verified: verifiedCollection,
     ...(said.status === "following" ? { status: status === "synced" ? "following" : "joining" } : {}),
-    // Asked for again, it is no NFT until it is found to be one.
+    // A repeated request leaves the result in the events until the new identification.
     ...((status === "not_nft" || status === "not_a_contract") && said.status !== "requested" ? { status } : {}),
   };
   for (const [name, value] of Object.entries(expected)) {
@@ -106,7 +105,7 @@ function assertHeadline(
   }
 }
 
-/** The blobs that an event names, and those that these do, are there and what their names say; how many they are. */
+/** Checks the blobs that an event names, and those that these name, and returns their number. */
 async function verifyBlobs(log: EventLog, event: MetadataEvent): Promise<number> {
   if (!("tokens" in event)) return 0;
   const documents = namesOf(event.tokens);
@@ -136,8 +135,8 @@ async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: U
 }
 
 /**
- * Every (id, owner) with its amount and blocks, in the listing's order. Of an id range that is longer than a page the
- * range, and what became of the ids that moved: one event may stand for more ids than anybody can walk.
+ * Hashes every (id, owner) with its amount and blocks, in the listing's order. An id range longer than a page is hashed
+ * as a range, with the ids that moved: one event may stand for more ids than a walk can visit.
  */
 function listingHash({ ledger, end }: Collection): string {
   if (end === undefined) return "none";
@@ -164,14 +163,15 @@ function listingHash({ ledger, end }: Collection): string {
 const isLong = (range: { readonly count: number } | undefined): boolean => range !== undefined && range.count > PAGE;
 
 /**
- * The long range that an entry stands in a listing by, or -1. With holders that is only who the range was minted to.
+ * The long range that an entry belongs to, or -1. With holders, only the entry of the range's first owner belongs to
+ * it.
  */
 function longRangeOf({ rows }: Ledger, { kind, id, owner }: Entry, holders: boolean): number {
   const range = kind === TransferKind.erc721 ? rows.rangeOf(BigInt(id)) : -1;
   return isLong(rows.ranges[range]) && (!holders || rows.ranges[range]?.to === owner) ? range : -1;
 }
 
-/** Where a listing goes on behind a range that it stands in. */
+/** The position after a range. */
 function behind({ rows }: Ledger, range: number, at: number | Position): Position {
   if (typeof at !== "number") return [at[0], range + 1, 0, at[3]];
   const { firstRow, count } = rows.ranges[range]!;
@@ -189,7 +189,7 @@ function* longRanges({ rows, tokens, links, owners, addresses }: Ledger): Genera
   }
 }
 
-/** Nothing is behind the end that the stream's row says. A service may be appending meanwhile. */
+/** Asserts that the stream ends at the version of its row. A service may be appending meanwhile. */
 async function assertEnd(log: EventLog, stream: StreamName, read: number): Promise<void> {
   const behind = await log.read(stream, { from: read + 1, limit: 1 });
   const last = behind.at(-1)?.version ?? read;
@@ -215,7 +215,7 @@ async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
   return `v${version} ${hasher.digest("hex")}${end()}`;
 }
 
-/** What SQLite itself finds wrong with the file. */
+/** The faults that SQLite finds in the file. */
 function fileFaults(url: string): string[] {
   if (!url.startsWith("sqlite://")) return [];
   const path = url.slice("sqlite://".length);
@@ -270,10 +270,10 @@ async function strays(url: string): Promise<string[]> {
   ];
 }
 
-/** A stream's head, or what is wrong with it. */
+/** A stream's head, or its fault. */
 type Found = StreamHead | { readonly stream: StreamName; readonly fault: unknown };
 
-/** The streams of a kind. One whose row cannot be read is named in its place, and the others come all the same. */
+/** The streams of a kind. A stream whose row can't be read is returned with its fault, and the rest follows. */
 async function* streamsOf(log: EventLog, kind: string): AsyncGenerator<Found> {
   let limit = PAGE;
   for (let after = ""; ; ) {

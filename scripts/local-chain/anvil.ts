@@ -142,7 +142,7 @@ export async function reorg(
 ): Promise<void> {
   const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
   await anvil.send("anvil_setCoinbase", [head.hash.slice(0, 42)]);
-  // A price has to be named: with anvil's own choice the transaction would be left out without a word.
+  // Without a price, anvil would silently leave the transaction out.
   const pairs = replacements.map(({ block, value = 0n, ...call }) => [
     { ...call, value: quantity(value), gas: quantity(TRANSACTION_GAS), gasPrice: "0x0" },
     block,

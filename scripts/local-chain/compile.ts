@@ -8,7 +8,7 @@ import { dirname, join, posix } from "node:path";
 import type { InterfaceAbi } from "ethers";
 import solcPackage from "solc/package.json";
 
-/** Where in the runtime code an immutable lies, by the compiler's id of the variable. */
+/** Positions of immutables in the runtime code, by the compiler's id of the variable. */
 export type ImmutableReferences = Record<string, { start: number; length: number }[]>;
 
 export interface Artifact {
@@ -37,7 +37,7 @@ const PROJECT = join(import.meta.dir, "..", "..");
 const CONTRACTS = "test/contracts";
 const CACHE = join(PROJECT, "node_modules", ".cache", "local-chain");
 
-// OpenZeppelin 5.7 needs mcopy (cancun). What has to run on an older fork is compiled for it, apart from the rest.
+// OpenZeppelin 5.7 needs mcopy (cancun). Contracts for older forks are compiled separately.
 const EVM_VERSION = "cancun";
 const OLDER_EVM_VERSIONS: Record<string, string> = {
   "Destructible.sol": "paris",

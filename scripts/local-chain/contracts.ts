@@ -6,7 +6,7 @@
 import { Contract, type ContractRunner, Interface, type InterfaceAbi, type TransactionRequest } from "ethers";
 import { type Anvil, AnvilError, quantity, TRANSACTION_GAS } from "./anvil.ts";
 
-/** What deploying needs to know of a compiled contract. */
+/** The parts of a compiled contract that a deployment needs. */
 export interface Deployable {
   abi: InterfaceAbi;
   bytecode: string;

@@ -25,7 +25,7 @@ export const MAINNET = {
   uniswapV3Factory: "0x1F98431c8aD98523631AE4a59f267346ea31F984",
 } as const;
 
-/** Not on mainnet: our own helper that pays for v3 liquidity and swaps, at an address nobody else uses. */
+/** Not on mainnet: a helper that pays for v3 liquidity and swaps, at an unused address. */
 export const V3_OPERATOR = "0x00000000000000000000000000000000000F3333";
 
 const TOKENS = [

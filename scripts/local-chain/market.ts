@@ -31,7 +31,7 @@ export interface MarketOptions {
 
 const ETHER = 10n ** 18n;
 const HOUR = 3600;
-// Each side of a pool in WETH, and what one WETH costs at first.
+// Each side of a pool in WETH, and the initial price of one WETH.
 const DEPTH_WETH = 5_000n;
 const USD_PER_ETHER = 3_000n;
 const DEMO_PER_ETHER = 1_500n; // so DEMO starts at two dollars
@@ -64,7 +64,7 @@ export async function seedMarket(anvil: Anvil, { seed = 1, hours = 27 }: MarketO
   for (let at = from + HOUR; at <= to; at += 2 * HOUR) {
     await setNextTimestamp(anvil, at);
     for (const { symbol, token, unit, perEther } of listed) {
-      // Somebody sells 5 to 25 WETH; against dollars others buy more than that, so ether gets dearer and DEMO cheaper.
+      // Sells 5 to 25 WETH, and buys more than that with dollars: so ether gets dearer, and DEMO gets cheaper.
       const sold = BigInt(5 + random.below(20));
       const bought = symbol === "DEMO" ? sold / 2n : sold * 2n;
       const swaps: [Pool, (anvil: Anvil, options: SwapOptions) => Promise<unknown>][] = [

@@ -59,7 +59,7 @@ export interface SwapOptions {
   pool: string;
   tokenIn: string;
   amountIn: bigint;
-  /** Who receives. Default: the first account. */
+  /** The receiver. Default: the first account. */
   to?: string;
 }
 
@@ -102,14 +102,14 @@ export async function createV2Pair(anvil: Anvil, options: V2PairOptions): Promis
   return { address, token0, token1 };
 }
 
-/** Sells `amountIn` to a v2 pair at its price less 0.3 %. Resolves with what came out. */
+/** Sells `amountIn` to a v2 pair at its price less 0.3 %. Resolves with the amount received. */
 export async function swapV2(anvil: Anvil, { pool, tokenIn, amountIn, to }: SwapOptions): Promise<bigint> {
   const pair = contractAt(anvil, pool, v2Pair.abi);
   const zeroForOne = getAddress(await read<string>(pair, "token0")) === getAddress(tokenIn);
   const [reserve0, reserve1] = await read<[bigint, bigint]>(pair, "getReserves");
   const [reserveIn, reserveOut] = zeroForOne ? [reserve0, reserve1] : [reserve1, reserve0];
   await fund(anvil, tokenIn, pool, amountIn);
-  // What arrived counts, not what was sent: the token may keep a fee.
+  // The received amount counts, because the token may keep a fee.
   const balance = await read<bigint>(await testToken(anvil, tokenIn), "balanceOf", [pool]);
   const afterFee = (balance - reserveIn) * 997n;
   const out = (afterFee * reserveOut) / (reserveIn * 1000n + afterFee);

@@ -2,6 +2,7 @@
  * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to the parts
  * that all chains share.
  */
+
 import { LRUCache } from "lru-cache";
 import type { PublishedChain } from "./chain/view.ts";
 import type { Chain } from "./chains/chains.ts";
@@ -28,7 +29,8 @@ import {
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { KnownTokens } from "./indexing/omissions.ts";
-import type { Entry } from "./ledger/listing.ts";
+import type { Entry } from "./ledger/scan.ts";
+
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";

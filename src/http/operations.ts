@@ -2,6 +2,7 @@
  * The routes of the API's two operations and of previews: parameters in, a response out. A request for an unknown
  * contract requests its indexing. The listing reads no chain data itself.
  */
+
 import type { Chain } from "../chains/chains.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
 import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";
@@ -12,7 +13,8 @@ import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { withTimeout } from "../core/retry.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
-import type { Entry } from "../ledger/listing.ts";
+import type { Entry } from "../ledger/scan.ts";
+
 import { finishPage } from "../listings/pages.ts";
 import { currentPlan } from "../listings/plan.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";

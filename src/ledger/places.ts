@@ -6,6 +6,8 @@
 
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
+import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
+import { type Position, rangeOfCode, START } from "./rows.ts";
 import {
   type EntryVisitor,
   type FoundRow,
@@ -14,9 +16,7 @@ import {
   OwnerEntryCache,
   scanHolders,
   scanTokens,
-} from "./listing.ts";
-import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
-import { type Position, rangeOfCode, START } from "./rows.ts";
+} from "./scan.ts";
 import type { Slot } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 

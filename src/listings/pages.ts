@@ -2,13 +2,15 @@
  * One page of a listing: a walk in, the envelope out. The first step reads the entries, the second adds the metadata of
  * the tokens and signs the cursor. Both read memory only.
  */
+
 import type { Collection } from "../collections/collection.ts";
 import type { PageChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { ByteWriter } from "../core/byte-text.ts";
 import type { Hash } from "../core/hex.ts";
-import { type Entry, readSlice, type Slice } from "../ledger/listing.ts";
+import { readSlice, type Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
+import type { Entry } from "../ledger/scan.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
 import { type PageFrom, resolveWalk, type Snapshot, signCursor, snapshotOf, type Walk } from "./walk.ts";
 

@@ -3,6 +3,7 @@
  * those of each chain (worker, media worker, announcements). Readers get facts from memory and the log; the workers
  * fetch.
  */
+
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
@@ -14,7 +15,8 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
-import type { Entry } from "../ledger/listing.ts";
+import type { Entry } from "../ledger/scan.ts";
+
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { MetadataBooks } from "./books.ts";

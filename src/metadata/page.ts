@@ -2,11 +2,13 @@
  * The metadata of a page: per entry the fields of its record as JSON text, and the tokens that should be refreshed.
  * Reads books and blobs only; it never waits for a remote host.
  */
+
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { Entry } from "../ledger/listing.ts";
+import type { Entry } from "../ledger/scan.ts";
+
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";

@@ -2,13 +2,15 @@
  * Histories longer than a chunk of a table and longer than the entries that make up a balance, with reorgs of more than
  * a chunk, and slack memory freed in between. At sampled blocks every listing equals the naive model.
  */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { type Entry, readSlice } from "../../src/ledger/listing.ts";
+import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries } from "../../src/ledger/places.ts";
 import { START } from "../../src/ledger/rows.ts";
+import type { Entry } from "../../src/ledger/scan.ts";
 import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 

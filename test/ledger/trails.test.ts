@@ -2,12 +2,14 @@
  * Tokens with long histories, read at early blocks: equal to the naive model at any block, over reorgs and new
  * histories. The first read walks the history in slices and leaves marks, by which later reads find their entries.
  */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { HOLDERS_AT_ONCE, readInSlices, readSlice, TOKENS_AT_ONCE } from "../../src/ledger/listing.ts";
+import { readInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
+import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../src/ledger/scan.ts";
 import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 

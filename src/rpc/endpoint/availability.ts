@@ -13,7 +13,7 @@ import { SpanController } from "./span.ts";
  *   success may be the answer to a request from before the pause.
  * - `failed`: its last requests failed. Ends early with the first success.
  */
-export type RestReason = "lied" | "behind" | "paused" | "failed";
+type RestReason = "lied" | "behind" | "paused" | "failed";
 
 export type Availability =
   | { readonly kind: "available" }

@@ -2,6 +2,7 @@
  * Metadata as the service runs it, on a real log with real collections, fetching from real servers on loopback. Only
  * the chain is a table of answers per contract. For tests of the whole that need no node.
  */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +14,8 @@ import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
-import type { Entry } from "../../../src/ledger/listing.ts";
+import type { Entry } from "../../../src/ledger/scan.ts";
+
 import type { RecordFacts } from "../../../src/listings/record.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";

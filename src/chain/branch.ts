@@ -46,9 +46,6 @@ export function numbersBetween(from: number, to: number): number[] {
   return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => from + i * step);
 }
 
-// Finds the common ancestor of the followed branch and the node's branch, and detects a fork below finality. Reads
-// headers only; the follower decides the consequences.
-
 /** Headers in the first request. Doubles with each further step down. */
 const FIRST_STEP = 8;
 /** Polls without the final block, and minimum poll intervals between the first and the last, before the chain halts. */

@@ -71,8 +71,7 @@ export interface ChainView {
   isCanonical(block: BlockRef): boolean;
 }
 
-// Reports of the indexer for metrics and progress. No decision depends on them.
-
+/** Reports of the indexer for metrics and progress. No decision depends on them. */
 export interface IndexingObserver {
   /** Logs under a known topic that could not be decoded. */
   malformed(chainId: number, count: number): void;

@@ -92,8 +92,6 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
 /** The first block that a worker has to read next. */
 export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.startBlock : state.end + 1);
 
-// Requests the indexing of a contract, by an event in its stream. The indexing jobs do the work.
-
 /** Requests the indexing of a contract. Does nothing if its stream exists already. */
 export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
   const stream = nftStream(chainId, address);
@@ -128,8 +126,6 @@ export function isReidentificationDue(
 ): boolean {
   return (status === "not_nft" || status === "not_a_contract") && now - identifiedAt >= leastMs;
 }
-
-// Turns a failed or stalled attempt into a fact of the collection's stream, and schedules the next attempt.
 
 const RETRY_BASE_MS = 5_000;
 const RETRY_MAX_MS = 3_600_000;

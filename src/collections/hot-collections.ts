@@ -198,9 +198,6 @@ export class HotCollections {
 
 const transfersOf = (event: NftEvent): number => (event.type === "TransfersCommitted" ? event.count : 1);
 
-// Returns a collection at a moment when it and the visible chain agree. The collection must not contain blocks of a
-// branch that is not visible yet, and must contain the blocks of a walk that began on another replica.
-
 /** The visible chain, with a way to bring it forward. */
 export interface ShownChain extends PageChain {
   /** Resolves once that version is visible, or the log has no more. */

@@ -51,8 +51,7 @@ function nextTurn(): void {
   if (turns.length > 0) setImmediate(nextTurn);
 }
 
-// Limits the work that runs at once. When all slots are taken, further work waits in order of arrival.
-
+/** Limits the work that runs at once. When all slots are taken, further work waits in order of arrival. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();

@@ -112,8 +112,6 @@ export class Lifecycle {
   }
 }
 
-// Detects a loop without progress. Reports after a minute, then at doubling intervals of up to an hour.
-
 const FIRST_MS = 60_000;
 const MAX_MS = 3_600_000;
 

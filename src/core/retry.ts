@@ -37,8 +37,6 @@ export async function retry<T>(operation: (attempt: number) => Promise<T>, optio
   }
 }
 
-// Waits for a promise, with a timeout.
-
 /**
  * Returns the promise's value. Undefined if it does not settle within `ms` ms; it is not cancelled.
  * @throws the promise's rejection, if it comes in time

@@ -6,9 +6,6 @@
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { DomainEvent, StreamName } from "./types.ts";
 
-// Lifts stored fields of any released schema to today's. A new field or meaning raises the type's number in `SCHEMAS`
-// and adds a step to `STEPS`. The log itself is never rewritten. The frozen logs in `test/fixtures` prove every step.
-
 type Fields = Record<string, unknown>;
 
 /** Today's schema number of each type. */

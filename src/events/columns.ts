@@ -302,9 +302,6 @@ export function bigIntToWords(value: bigint, target: Uint32Array, index: number)
   }
 }
 
-// Tokens in columns, each with a hash: the payload of metadata events, hundreds of tokens per record. Layout, little
-// endian: u8 format (1) · u32 count · kinds (u8 each) · u8 width of ids (4, 8 or 32) · ids · hashes (32 bytes each).
-
 /** A token of a collection and the hash of a document about it. The zero hash stands for no document. */
 export interface TokenHash {
   readonly kind: TransferKind;

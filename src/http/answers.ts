@@ -50,8 +50,6 @@ export function routerRequest(request: Request, target: string): Request {
   return new Request(ORIGIN + target, { method, headers: request.headers });
 }
 
-// Builds responses: JSON from ready text, errors as in API.md, preflights, HEAD. Knows no routes.
-
 const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Web pages of any origin may read responses. An API key guards them, and no browser sends it by itself. */

@@ -167,8 +167,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
   };
 }
 
-// GET /api/v2/erc20/:address/price: passes the parsed parameters to the chain's price service.
-
+/** GET /api/v2/erc20/:address/price: passes the parsed parameters to the chain's price service. */
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
   isHalted(chain: Chain): boolean;

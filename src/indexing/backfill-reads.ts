@@ -13,8 +13,7 @@ import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, Verify }
 import type { RpcChainReader, TransferFilter } from "../rpc/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 
-// Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked.
-
+/** Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked. */
 export interface BackfillTask {
   readonly reader: RpcChainReader;
   readonly clock: Clock;

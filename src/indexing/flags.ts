@@ -170,10 +170,6 @@ export function judge({ chainId, address, wordRule, shapeRule }: FlagFacts, list
   return { possibleSpam: rule !== "", verifiedCollection: false, rule };
 }
 
-// Spam and verification flags of one chain's collections, as facts of their streams. In: the rules and the operator's
-// lists. Out: `FlagsChanged` events for the stream's current writer (the indexing job, later the follower), so that no
-// two processes write them.
-
 /** The history's shape is judged again after this many transfers, and after a tenth of the previous count. */
 const RESHAPE_AFTER = 100;
 

@@ -13,9 +13,10 @@ import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../rpc/port.ts";
 import type { Followed, FollowedStreams } from "./collection-streams.ts";
 
-// Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
-// requests only the headers that are missing here.
-
+/**
+ * Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
+ * requests only the headers that are missing here.
+ */
 class SeenHeaders {
   readonly #byNumber = new Map<number, BlockHeader>();
   readonly #most: number;

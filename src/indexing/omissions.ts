@@ -22,10 +22,6 @@ import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 
-// Finds followed blocks in which an endpoint omitted logs of a contract. A bloom only says that a block has logs of the
-// contract. A transfer from an account that does not hold the token shows that an earlier transfer is missing. Reads
-// the receipts of the blocks in between, and compares them with the stream.
-
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
 /** Events per page, read backwards. */

@@ -6,9 +6,6 @@ import type { ByteWriter } from "../core/byte-text.ts";
 import { HashIndex, homeIn } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type StateCodec, WordTable } from "./tables.ts";
 
-// Hashes addresses and finds them. Nearly every transfer of a replay looks up two addresses: no closures, no objects,
-// signed words only.
-
 type Words = Int32Array;
 
 /** Hashes the five words at `at`. The high bits are the best mixed. */

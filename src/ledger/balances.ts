@@ -262,11 +262,6 @@ export class BalanceHistory {
     }
   }
 
-  /** The previous entry of the same holding, or -1. */
-  entryBefore(entry: number): number {
-    return this.#lists.before(entry);
-  }
-
   /** The balance after an entry; 0 for -1. */
   heldAfter(entry: number): Amount {
     return this.#lists.balance(entry);

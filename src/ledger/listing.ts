@@ -1,6 +1,6 @@
 /**
- * Reads pages of entries from a ledger as of a block, in slices or in one go. A position is a row number or, for holders,
- * a place in the order of pairs, so a deep page costs as much as the first.
+ * Reads pages of entries from a ledger as of a block, in slices or in one go. A position is a row number or, for
+ * holders, a place in the order of pairs, so a deep page costs as much as the first.
  */
 
 import { TransferKind } from "../events/columns.ts";

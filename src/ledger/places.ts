@@ -20,10 +20,6 @@ import {
 import type { Slot } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 
-// Counts the (token, owner) pairs at a block and finds the n-th one. Unlike rows, pairs have no numbers, so one walk
-// per block builds an index, in slices while a request waits. Id ranges are counted, not walked: a range may have more
-// ids than a walk can visit.
-
 /** Steps between two marks of an index, and steps per slice. */
 const STRIDE = HOLDERS_AT_ONCE;
 

@@ -178,9 +178,10 @@ export class WordTable {
   }
 }
 
-// A bitmap over the rows of a table: one bit per row, and a fast search for the next set bit. Rows are added and
-// removed at the end only.
-
+/**
+ * A bitmap over the rows of a table: one bit per row, and a fast search for the next set bit. Rows are added and
+ * removed at the end only.
+ */
 export class RowMarks {
   readonly #words = new WordTable(1);
   #count = 0;

@@ -162,9 +162,6 @@ function hasLeft({ status }: Collection, chain: PageChain, at: { number: number;
   return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
 }
 
-// Pagination cursors: the snapshot and the position of a walk, signed with HMAC. Clients treat them as opaque. Any
-// replica with the same secret accepts them; a change of a single bit makes them invalid.
-
 const FORMAT = 2;
 /** 128 bits of HMAC-SHA-256: far beyond guessing, and half the length. */
 const TAG_BYTES = 16;

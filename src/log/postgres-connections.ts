@@ -159,9 +159,6 @@ export class PostgresConnections {
   }
 }
 
-// The PostgreSQL schema as numbered migrations. A released one never changes. Streams are never joined, so both large
-// tables can be partitioned by stream later.
-
 export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
   [
     "CREATE SEQUENCE streams_seq",

@@ -4,9 +4,6 @@
  */
 import type { Clock } from "../core/clock.ts";
 
-// Broadcasts in slices of 250 per event-loop turn, so that ten thousand subscribers don't delay HTTP requests.
-// Broadcasts keep their order. Each one goes to the subscribers at the time of the call.
-
 /** Recipients per turn: one or two milliseconds of sending. */
 const SLICE = 250;
 

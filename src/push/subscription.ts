@@ -6,9 +6,6 @@ import type { PageChain } from "../collections/hot-collections.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { ServerMessage } from "./messages.ts";
 
-// Holds back events that a collection has folded before the chain view shows their blocks. A client that reads a page
-// after a message must find the announced change there. The events stay in order until the view shows them.
-
 /** The block and version that the chain view must have folded before pages show an event. */
 interface ChainPosition {
   readonly block: number;

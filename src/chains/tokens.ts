@@ -213,10 +213,6 @@ export const isReference = (chain: Chain, address: Address): boolean => setsOf(c
 export const isReferencePair = (chain: Chain, a: Address, b: Address): boolean =>
   isReference(chain, a) && isReference(chain, b) && (isMoney(chain, a) || isMoney(chain, b));
 
-/**
- * Names, symbols and logos by chain and address, from the installed package `@uniswap/default-token-list`. Keeps only
- * the fields of price answers. The package's JSON is read once, when this module loads.
- */
 export interface ListedToken {
   readonly name: string;
   readonly symbol: string;

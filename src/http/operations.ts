@@ -167,7 +167,6 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
   };
 }
 
-/** GET /api/v2/erc20/:address/price: passes the parsed parameters to the chain's price service. */
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
   isHalted(chain: Chain): boolean;

@@ -19,10 +19,6 @@ import { countEntries, positionAfter } from "../ledger/places.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./omissions.ts";
 
-/**
- * Draws random holdings of a collection as of a block, which the self-audit compares with the chain. It draws rows and
- * transfers by number, so it never walks a listing of holders.
- */
 export interface Holding {
   readonly kind: TransferKind;
   readonly id: bigint;

@@ -31,7 +31,6 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   ],
 ];
 
-/** Reads pages of a SQLite log's events, for the request thread and for the read-ahead worker. */
 export interface PageRequest {
   readonly stream: StreamName;
   readonly from: number;

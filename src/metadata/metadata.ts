@@ -17,12 +17,12 @@ import { type MetadataReason, parseStream, type StreamName } from "../events/typ
 import type { Entry } from "../ledger/listing.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
-import { MetadataBooks } from "./books.ts";
+import { appendMetadata, MetadataBooks } from "./books.ts";
+import { keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
 import { MediaWorker } from "./media/media-worker.ts";
 import { Previews } from "./media/previews.ts";
 import { MIN_REFRESH_MS } from "./outcome.ts";
-import { appendMetadata } from "./outcome-writer.ts";
 import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
 import { Fetcher } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/hosts.ts";
@@ -32,7 +32,6 @@ import type { Gateways } from "./resolve/uri.ts";
 import type { Wire } from "./resolve/wire.ts";
 import { TokenTexts } from "./texts.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
-import { keyOf, type Token } from "./work.ts";
 import { MetadataWorker } from "./worker.ts";
 
 /** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. */
@@ -157,7 +156,7 @@ export class Metadata {
       maxStoredBytes,
       // One book that fills the whole cache.
       maxBookBytes: cacheBytes,
-      asker: new TokenUriReader(reader),
+      uriReader: new TokenUriReader(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
     });
     this.#chains.set(chainId, worker);
@@ -176,7 +175,7 @@ export class Metadata {
         const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
         if (worker.holding) {
           worker.request(address, dueTokens);
-          if (duePictures.length > 0) media.want(address, duePictures);
+          if (duePictures.length > 0) media.request(address, duePictures);
         } else {
           this.#requestThroughLog({ chainId, address }, dueTokens, false);
           this.#requestThroughLog({ chainId, address }, duePictures, true);

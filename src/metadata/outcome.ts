@@ -4,6 +4,7 @@
  */
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
 
 /** Thrown inside this folder only; `visit.ts` and `media.ts` convert it to an outcome. */
@@ -48,7 +49,7 @@ export interface OutcomeDocument {
 }
 
 /** The document of a URI that led to JSON. Other encodings are not unique, so such a URI is stored whole. */
-export function documentOf(uri: string, text: string, body: Hash): OutcomeDocument {
+function documentOf(uri: string, text: string, body: Hash): OutcomeDocument {
   const before = (end: string): string => uri.slice(0, uri.length - end.length);
   if (uri.endsWith(text)) return { uri: before(text), body, inline: "text" };
   const base64 = Buffer.from(text).toString("base64");
@@ -72,6 +73,41 @@ export const hashOf = (blob: Uint8Array): Hash =>
 
 export const toBlob = (document: object): Uint8Array => encoder.encode(JSON.stringify(document));
 export const fromBlob = <T>(bytes: Uint8Array): T => JSON.parse(decoder.decode(bytes)) as T;
+
+/** A stored document, and the bytes stored for it: none if it is one of the token's current documents. */
+interface Stored {
+  readonly hash: Hash;
+  readonly bytes: number;
+}
+
+/** Stores a document. @param known hashes of the token's current documents */
+export async function storeDocument(
+  log: EventLog,
+  document: OutcomeDocument,
+  known: readonly Hash[],
+  bodyBytes = 0,
+): Promise<Stored> {
+  const blob = toBlob(document);
+  const hash = await log.putBlob(blob);
+  return { hash, bytes: known.includes(hash) ? 0 : blob.length + bodyBytes };
+}
+
+/** Stores the JSON text that a URI led to, and its document. */
+export async function storeText(
+  log: EventLog,
+  { uri, text }: { uri: string; text: string },
+  known: readonly Hash[],
+): Promise<Stored> {
+  const bytes = encoder.encode(text);
+  const body = await log.putBlob(bytes);
+  const document = documentOf(uri, text, body);
+  if (document.inline !== undefined && known.length > 0) {
+    // Older logs store the URI whole. Keep such a document, so that its token does not count as changed.
+    const whole = hashOf(toBlob({ uri, body } satisfies OutcomeDocument));
+    if (known.includes(whole)) return { hash: whole, bytes: 0 };
+  }
+  return storeDocument(log, document, known, bytes.length);
+}
 
 // Decides when a token's metadata is fetched again. After a failure the backoff grows from seconds to days. When a
 // client reads the token, it is refreshed, but less often the longer its content is unchanged. Pure arithmetic over a

@@ -11,6 +11,7 @@ import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
+import type { Token } from "./due-tokens.ts";
 import {
   isRetryable,
   type KnownMedia,
@@ -23,7 +24,6 @@ import { MEDIA_RETRY_MS } from "./media/media-worker.ts";
 import { fromBlob, isRefreshDue } from "./outcome.ts";
 import { bareMetadata } from "./resolve/normalize.ts";
 import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
-import type { Token } from "./work.ts";
 
 export interface PageFactsOptions {
   readonly normalizeMetadata: boolean;

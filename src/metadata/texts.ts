@@ -6,12 +6,12 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { Token } from "./due-tokens.ts";
 import { nameOf } from "./media/media.ts";
 import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
 import type { Parser } from "./resolve/parser.ts";
 import { namesId, withId } from "./resolve/uri.ts";
-import type { Token } from "./work.ts";
 
 // Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
 // may have made it slow on purpose.

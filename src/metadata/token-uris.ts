@@ -10,15 +10,11 @@ import { TransferKind } from "../events/columns.ts";
 import type { BlockRef, MetadataOutdated } from "../events/types.ts";
 import { onlyBytes, selectorOf } from "../rpc/abi.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { Token } from "./due-tokens.ts";
 
 // Asks contracts for the URIs of their tokens: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
 // or has a huge answer makes its batch fail. So tokens that failed in a batch are asked again one by one, unless the
 // contract has shown that it has no URIs at all.
-
-interface UriToken {
-  readonly kind: TransferKind;
-  readonly id: bigint;
-}
 
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
@@ -43,7 +39,7 @@ export class TokenUriReader {
    * The URIs, in the order of `tokens`; undefined if the contract returns none.
    * @throws AppError if the chain can't be read
    */
-  async ask(address: Address, tokens: readonly UriToken[], block: BlockTag): Promise<(string | undefined)[]> {
+  async read(address: Address, tokens: readonly Token[], block: BlockTag): Promise<(string | undefined)[]> {
     const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
     const results = await this.#reader.calls(calls, block);
     const uris = results.map(uriOf);

@@ -2,17 +2,17 @@
  * Examines the pictures of tokens that clients read, in the order of the requests, a few at a time. Runs beside the
  * metadata worker under the same lease. Results go to the collection's metadata stream.
  */
+
 import { LRUCache } from "lru-cache";
 import { isAbort } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
 import { backoffMs } from "../../core/retry.ts";
 import { encodeTokens } from "../../events/columns.ts";
-import type { MetadataBooks } from "../books.ts";
+import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
+import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";
 import { fromBlob, toBlob } from "../outcome.ts";
-import { appendMetadata, Outbox } from "../outcome-writer.ts";
 import { type TokenTexts, textOfToken } from "../texts.ts";
-import { keyOf, type Token } from "../work.ts";
 import { type ExaminerOptions, examine, isRetryable, type MediaDocument, nameOf } from "./media.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
@@ -41,7 +41,8 @@ interface Found extends PictureRequest {
 }
 
 const PARALLEL = 4;
-const MAX_WISHES = 20_000;
+/** Most pictures that wait. */
+const MAX_REQUESTS = 20_000;
 /** Least time between two examinations of a picture that failed temporarily. */
 export const MEDIA_RETRY_MS = 600_000;
 /** Backoff after a failure to write to the log. */
@@ -50,12 +51,13 @@ const WRITE_MAX_MS = 300_000;
 
 export class MediaWorker {
   readonly #options: MediaWorkerOptions;
-  readonly #requests = new Map<string, PictureRequest>();
-  readonly #working = new Set<string>();
+  readonly #requests = new RequestQueue<PictureRequest>(
+    ({ address, token }) => `${address}/${keyOf(token)}`,
+    MAX_REQUESTS,
+  );
   /** By the name of the URI, because many tokens share one picture. */
   readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<Found>;
-  #wake: (() => void) | undefined;
   /** Consecutive failures to write. */
   #failures = 0;
   /** Pause before the next examination, after a failure to write. */
@@ -72,42 +74,30 @@ export class MediaWorker {
   }
 
   /** Queues the pictures of tokens. */
-  want(address: Address, tokens: readonly Token[]): void {
-    for (const token of tokens) {
-      const key = `${address}/${keyOf(token)}`;
-      if (this.#requests.size >= MAX_WISHES || this.#working.has(key)) continue;
-      this.#requests.set(key, { address, token });
-    }
-    this.#wake?.();
+  request(address: Address, tokens: readonly Token[]): void {
+    this.#requests.add(tokens.map((token) => ({ address, token })));
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const running = new Set<Promise<void>>();
-    const onAbort = () => this.#wake?.();
+    const onAbort = () => this.#requests.wake();
     signal.addEventListener("abort", onAbort, { once: true });
     while (!signal.aborted) {
       if (this.#pauseMs > 0) {
         const pause = this.#pauseMs;
         this.#pauseMs = 0;
-        await this.#options.clock.sleep(pause, signal).catch(() => undefined);
+        await clock.sleep(pause, signal).catch(() => undefined);
         continue;
       }
-      const [next] = this.#requests;
-      if (next === undefined || running.size >= PARALLEL) {
-        const woken = new Promise<void>((resolve) => {
-          this.#wake = resolve;
+      for (const request of this.#requests.take(PARALLEL - running.size)) {
+        const work = this.#fulfil(request, signal).finally(() => {
+          this.#requests.end(request);
+          running.delete(work);
         });
-        await Promise.race([woken, ...running]);
-        continue;
+        running.add(work);
       }
-      const [key, wish] = next;
-      this.#requests.delete(key);
-      this.#working.add(key);
-      const work = this.#fulfil(wish, signal).finally(() => {
-        this.#working.delete(key);
-        running.delete(work);
-      });
-      running.add(work);
+      await Promise.race([...running, this.#requests.woken()]);
     }
     await Promise.all(running);
     await this.#outbox.flush();
@@ -180,6 +170,6 @@ export class MediaWorker {
     const { clock, chainId, logger } = this.#options;
     this.#pauseMs = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
     logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "failed to write the results of examined pictures");
-    for (const { address, token } of found) this.want(address, [token]);
+    this.#requests.add(found);
   }
 }

@@ -11,7 +11,7 @@ import { nameOf } from "./media/media.ts";
 import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
 import type { Parser } from "./resolve/parser.ts";
-import { namesId, withId } from "./resolve/uri.ts";
+import { namesId, withId } from "./resolve/resolver.ts";
 
 // Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
 // may have made it slow on purpose.

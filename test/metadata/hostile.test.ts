@@ -12,7 +12,7 @@ import { metadataStream } from "../../src/events/types.ts";
 import type { Append, EventLog } from "../../src/log/event-log.ts";
 import { appendMetadata } from "../../src/metadata/books.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
-import { systemWire } from "../../src/metadata/resolve/wire.ts";
+import { systemWire } from "../../src/metadata/resolve/hosts.ts";
 import { eventually } from "../support/service.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";

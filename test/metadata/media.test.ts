@@ -4,10 +4,9 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { isRetryable, previewSize, statusOf } from "../../src/metadata/media/media.ts";
-import { Previews } from "../../src/metadata/media/previews.ts";
+import { isRetryable, Previews, previewSize, statusOf } from "../../src/metadata/media/media.ts";
+import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
-import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.

@@ -9,8 +9,7 @@ import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Clock } from "../../core/clock.ts";
 import { MetadataFailure } from "../outcome.ts";
-import type { Gateways } from "./uri.ts";
-import { isLocalName, isPublicAddress, type Wire } from "./wire.ts";
+import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
 
 // Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
 // decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.

@@ -1,9 +1,108 @@
 /**
- * Limits per remote host: a maximum of concurrent requests, and a circuit breaker that opens after several failures to
- * answer in a row. A request that waits for a slot delays only requests to the same host.
+ * The hosts of token URIs: which ones may be reached, the request to one, and the limits of each. The network access is
+ * built on `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, and
+ * proxies and credentials of the environment are not used.
  */
+import { lookup as dnsLookup } from "node:dns/promises";
+import http, { type ClientRequest, type IncomingMessage } from "node:http";
+import https from "node:https";
+import { isIPv6 } from "node:net";
+import ipaddr from "ipaddr.js";
 import type { Clock } from "../../core/clock.ts";
 import { MetadataFailure } from "../outcome.ts";
+
+/** The gateways of the operator: bases without a trailing slash, in order of preference. */
+export interface Gateways {
+  readonly ipfs: readonly string[];
+  readonly arweave: readonly string[];
+}
+
+/** Addresses of cloud metadata services in ranges that count as unicast. */
+const ALWAYS_FORBIDDEN: ReadonlySet<string> = new Set(["168.63.129.16", "100.100.100.200", "192.0.0.192"]);
+
+function isPublicV4(address: ipaddr.IPv4): boolean {
+  return address.range() === "unicast" && !ALWAYS_FORBIDDEN.has(address.toString());
+}
+
+/** True for 2000::/3, the only global unicast range in use; `ipaddr.js` also calls unassigned ranges unicast. */
+function isGlobalUnicast(address: ipaddr.IPv6): boolean {
+  return ((address.parts[0] as number) & 0xe000) === 0x2000;
+}
+
+/**
+ * True if the text is an IP address of the public internet, the only addresses that a token URI may reach. The ranges
+ * come from `ipaddr.js`. An IPv6 address that embeds an IPv4 address is refused.
+ */
+export function isPublicAddress(text: string): boolean {
+  // A zone id names an interface of this machine.
+  if (text.includes("%") || !ipaddr.isValid(text)) return false;
+  const address = ipaddr.parse(text);
+  if (address instanceof ipaddr.IPv4) return ipaddr.IPv4.isValidFourPartDecimal(text) && isPublicV4(address);
+  const v6 = address as ipaddr.IPv6;
+  return v6.range() === "unicast" && isGlobalUnicast(v6);
+}
+
+/** Names of this machine or its network, whatever a resolver returns for them. */
+const LOCAL_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|home|lan|corp|arpa)$/i;
+
+/** True if a host name belongs to the local network. Ignores trailing dots. */
+export const isLocalName = (host: string): boolean => {
+  let end = host.length;
+  while (host[end - 1] === ".") end--;
+  const name = host.slice(0, end);
+  return LOCAL_NAME.test(name) || !name.includes(".");
+};
+
+/** One HTTP request to exactly one address. */
+interface WireRequest {
+  readonly url: URL;
+  /** The address to connect to. The name in the URL is used for Host and for the certificate only. */
+  readonly address: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Most bytes of the response's header. */
+  readonly maxHeaderBytes: number;
+}
+
+/** The network. An interface, so that a test can record requests and redirect them. */
+export interface Wire {
+  /** All addresses of the name. @throws if there is none */
+  resolve(host: string): Promise<readonly string[]>;
+  request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
+}
+
+type LookupCallback = (
+  error: Error | null,
+  address: string | { address: string; family: number }[],
+  family?: number,
+) => void;
+
+export const systemWire: Wire = {
+  resolve: async (host) => (await dnsLookup(host, { all: true, verbatim: true })).map(({ address }) => address),
+  request: ({ url, address, headers, maxHeaderBytes }, onResponse) => {
+    const family = isIPv6(address) ? 6 : 4;
+    const lookup = (_host: string, options: { all?: boolean }, callback: LookupCallback) => {
+      if (options.all === true) callback(null, [{ address, family }]);
+      else callback(null, address, family);
+    };
+    const hostname = url.hostname.replace(/^\[|\]$/g, "");
+    const secure = url.protocol === "https:";
+    return (secure ? https : http).request(
+      {
+        protocol: url.protocol,
+        hostname,
+        port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+        path: `${url.pathname}${url.search}`,
+        method: "GET",
+        headers: { host: url.host, ...headers },
+        agent: false,
+        lookup: lookup as never,
+        family,
+        maxHeaderSize: maxHeaderBytes,
+      },
+      onResponse,
+    );
+  },
+};
 
 interface Host {
   active: number;
@@ -21,6 +120,10 @@ const MAX_CLOSED_MS = 600_000;
 /** Most hosts in memory. An idle host without failures is removed at once. */
 const MAX_HOSTS = 10_000;
 
+/**
+ * Limits per remote host: a maximum of concurrent requests, and a circuit breaker that opens after several failures to
+ * answer in a row. A request that waits for a slot delays only requests to the same host.
+ */
 export class Hosts {
   readonly #hosts = new Map<string, Host>();
   readonly #clock: Clock;

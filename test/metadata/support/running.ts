@@ -18,7 +18,7 @@ import type { RecordFacts } from "../../../src/listings/record.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { type ChainMetadata, Metadata } from "../../../src/metadata/metadata.ts";
-import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
+import { systemWire, type Wire } from "../../../src/metadata/resolve/hosts.ts";
 import type { Call, ChainReader } from "../../../src/rpc/port.ts";
 import { eventually } from "../../support/service.ts";
 

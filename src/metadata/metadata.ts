@@ -97,7 +97,7 @@ export class Metadata {
   readonly #options: MetadataOptions;
   readonly #parser: Parser;
   /** A parser for pages only, so that they don't wait for fetched content. */
-  readonly #reading: Parser;
+  readonly #pageParser: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
   readonly #resolver: Resolver;
@@ -115,8 +115,8 @@ export class Metadata {
     }
     this.books = new MetadataBooks({ log, logger, maxBytes: cacheBytes });
     this.#parser = new Parser({ clock });
-    this.#reading = new Parser({ clock });
-    this.#texts = new TokenTexts(log, this.#reading, cacheBytes - cacheBytes * DOCUMENTS_PART);
+    this.#pageParser = new Parser({ clock });
+    this.#texts = new TokenTexts(log, this.#pageParser, cacheBytes - cacheBytes * DOCUMENTS_PART);
     this.#previews = new Previews(clock);
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
@@ -217,7 +217,7 @@ export class Metadata {
   async close(): Promise<void> {
     this.#unsubscribe();
     this.#parser.close();
-    this.#reading.close();
+    this.#pageParser.close();
     await this.#previews.close();
     this.books.close();
   }

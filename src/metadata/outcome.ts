@@ -1,6 +1,6 @@
 /**
- * Outcomes of fetching a token's metadata, and their documents in the blob table. A failure is stored as a value with a
- * reason, because hostile content is an everyday case.
+ * Outcomes of fetching a token's metadata, their documents in the blob table, and when a token is fetched again. A failure
+ * is stored as a value with a reason, because hostile content is an everyday case.
  */
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
@@ -109,10 +109,6 @@ export async function storeText(
   return storeDocument(log, document, known, bytes.length);
 }
 
-// Decides when a token's metadata is fetched again. After a failure the backoff grows from seconds to days. When a
-// client reads the token, it is refreshed, but less often the longer its content is unchanged. Pure arithmetic over a
-// book.
-
 const FIRST_RETRY_MS = 2_000;
 /** First backoff after a failure caused by the URI itself, which does not pass in seconds. */
 const FIRST_STUBBORN_RETRY_MS = 3_600_000;
@@ -122,7 +118,7 @@ export const MIN_REFRESH_MS = 600_000;
 /** A token that clients read is refreshed after this time at the latest. */
 const MAX_REFRESH_MS = 7 * 86_400_000;
 
-/** Backoff in ms after so many consecutive failures. */
+/** Backoff in ms after so many consecutive failures: from seconds to days. */
 export function retryMs(failures: number, stubborn: boolean): number {
   const first = stubborn ? FIRST_STUBBORN_RETRY_MS : FIRST_RETRY_MS;
   return Math.min(MAX_RETRY_MS, first * 2 ** Math.min(40, Math.max(0, failures - 1)));
@@ -139,7 +135,7 @@ export function retryAt(book: MetadataBook, slot: number): number | undefined {
   return newest.time + retryMs(failures, isPermanent(newest.reason)) * spread;
 }
 
-/** True if the slot should be fetched again when a client reads it. */
+/** True if the slot should be fetched again when a client reads it: less often the longer its content is unchanged. */
 export function isRefreshDue(book: MetadataBook, slot: number, now: number): boolean {
   const newest = book.newest(slot);
   if (newest === undefined) return true;

@@ -2,7 +2,6 @@
  * Examines the pictures of tokens that clients read, in the order of the requests, a few at a time. Runs beside the
  * metadata worker under the same lease. Results go to the collection's metadata stream.
  */
-
 import { LRUCache } from "lru-cache";
 import { isAbort } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -13,7 +12,7 @@ import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
 import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";
 import { fromBlob, toBlob } from "../outcome.ts";
 import { type TokenTexts, textOfToken } from "../texts.ts";
-import { type ExaminerOptions, examine, isRetryable, type MediaDocument, nameOf } from "./media.ts";
+import { type ExaminerOptions, examine, isRetryablePicture, type MediaDocument, nameOf } from "./media.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;
@@ -91,7 +90,7 @@ export class MediaWorker {
         continue;
       }
       for (const request of this.#requests.take(PARALLEL - running.size)) {
-        const work = this.#fulfil(request, signal).finally(() => {
+        const work = this.#handle(request, signal).finally(() => {
           this.#requests.end(request);
           running.delete(work);
         });
@@ -110,7 +109,7 @@ export class MediaWorker {
     if (!isAbort(error)) this.#options.logger.warn({ err: error }, "failed to examine a picture");
   }
 
-  async #fulfil({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
+  async #handle({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
     const { books, chainId, texts, clock, log } = this.#options;
     try {
       const book = await books.get(chainId, address);
@@ -124,7 +123,7 @@ export class MediaWorker {
       const bytes = known === undefined ? undefined : await log.getBlob(known);
       const before = bytes === undefined ? undefined : fromBlob<MediaDocument>(bytes);
       const isSettled =
-        before?.uri === uri && !(isRetryable(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
+        before?.uri === uri && !(isRetryablePicture(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
       if (isSettled) return;
       const hash = await this.#examined(uri, signal);
       this.#outbox.add({ address, token, hash });
@@ -139,7 +138,7 @@ export class MediaWorker {
     const known = this.#known.get(name);
     if (known !== undefined) {
       const examined = await known;
-      if (!isRetryable(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
+      if (!isRetryablePicture(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
     }
     const examining = this.#examine(uri, signal);
     this.#known.set(name, examining);
@@ -157,7 +156,7 @@ export class MediaWorker {
   }
 
   async #write(found: readonly Found[]): Promise<void> {
-    for (const [address, group] of Map.groupBy(found, (one) => one.address)) {
+    for (const [address, group] of Map.groupBy(found, ({ address }) => address)) {
       const tokens = encodeTokens(group.map(({ token, hash }) => ({ ...token, hash })));
       const event = { type: "MediaExamined", count: group.length, tokens } as const;
       await appendMetadata(this.#options, { chainId: this.#options.chainId, address }, [event]);

@@ -104,7 +104,7 @@ export function statusOf(reason: MetadataReason): MediaDocument["status"] {
 }
 
 /** True if another examination may have a different result. */
-export const isRetryable = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>
+export const isRetryablePicture = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>
   status === "host_unavailable" ||
   status === "temporarily_unavailable" ||
   (status === "unsupported_media" && version < EXAMINER_VERSION);
@@ -123,7 +123,7 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
   const nothing = { uri, mimetype: null, category: null, parentHash: null, previews: [], version } as const;
   try {
     const content = await resolver.media(uri, signal);
-    const found = await look(options, content, signal);
+    const found = await inspect(options, content, signal);
     return { ...nothing, ...found, updatedAt: clock.now() };
   } catch (error) {
     if (!(error instanceof MetadataFailure)) throw error;
@@ -131,7 +131,7 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
   }
 }
 
-async function look(
+async function inspect(
   { log, previews }: ExaminerOptions,
   { bytes, mimetype, charset }: RawContent,
   signal: AbortSignal,
@@ -218,7 +218,7 @@ export class Previews {
       const stop = () => this.#killAndFail();
       signal.addEventListener("abort", stop, { once: true });
       try {
-        const reply = await this.#ask(bytes, mimetype);
+        const reply = await this.#send(bytes, mimetype);
         signal.throwIfAborted();
         return reply === undefined || "error" in reply ? undefined : reply;
       } finally {
@@ -227,23 +227,23 @@ export class Previews {
     }, signal);
   }
 
-  #ask(bytes: Uint8Array, mimetype: string): Promise<PreviewReply | undefined> {
+  #send(bytes: Uint8Array, mimetype: string): Promise<PreviewReply | undefined> {
     this.#cancelIdle();
     const child = this.#child ?? this.#start();
     const id = this.#nextId++;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(TIMEOUT_MS, () => this.#killAndFail());
-      let cancelLook: () => void = () => undefined;
-      const look = () => {
+      let cancelCheck: () => void = () => undefined;
+      const check = () => {
         if ((residentBytes(child.pid) ?? 0) > this.#maxResidentBytes) this.#killAndFail();
-        else cancelLook = this.#clock.after(MEMORY_CHECK_MS, look);
+        else cancelCheck = this.#clock.after(MEMORY_CHECK_MS, check);
       };
-      cancelLook = this.#clock.after(MEMORY_CHECK_MS, look);
+      cancelCheck = this.#clock.after(MEMORY_CHECK_MS, check);
       this.#waiting = {
         id,
         done: (reply) => {
           cancel();
-          cancelLook();
+          cancelCheck();
           this.#cancelIdle = this.#clock.after(IDLE_MS, () => this.#kill());
           resolve(reply);
         },

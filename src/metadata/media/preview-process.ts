@@ -7,7 +7,7 @@ import { Parser } from "htmlparser2";
 import sharp, { type SharpOptions } from "sharp";
 import { MetadataFailure } from "../outcome.ts";
 import { decodeText } from "../resolve/parse.ts";
-import { type Bitmap, decodeBmp, encodePng, isBmp, rasterSize } from "./raster.ts";
+import { decodeBmp, encodePng, isBmp, type Raster, rasterSize } from "./raster.ts";
 
 export interface PreviewRequest {
   readonly id: number;
@@ -117,7 +117,7 @@ function embedded(reference: string, maxPixels: number): Embedded | undefined {
 
 /** Converts a BMP picture, because the SVG renderer can't open it and would leave an empty area. */
 function bitmapAsPng(bytes: Uint8Array, maxPixels: number): Embedded | undefined {
-  let bitmap: Bitmap;
+  let bitmap: Raster;
   try {
     bitmap = decodeBmp(bytes, maxPixels);
   } catch {

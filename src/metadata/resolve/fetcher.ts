@@ -11,9 +11,6 @@ import type { Clock } from "../../core/clock.ts";
 import { MetadataFailure } from "../outcome.ts";
 import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
 
-// Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
-// decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
-
 /** A map, not an object: a server may send the name of an object's inherited property. */
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
   ["gzip", createGunzip],
@@ -22,7 +19,11 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
   ["br", createBrotliDecompress],
 ]);
 
-/** @throws MetadataFailure, and the signal's reason when it is aborted */
+/**
+ * Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
+ * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
+ * @throws MetadataFailure, and the signal's reason when it is aborted
+ */
 async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
   const announced = Number(response.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");

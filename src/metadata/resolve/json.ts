@@ -18,7 +18,7 @@ export function isNestedWithin(value: JsonValue, levels = MAX_NESTING): boolean 
   if (typeof value !== "object" || value === null) return true;
   if (levels === 0) return false;
   const inner: readonly JsonValue[] = Array.isArray(value) ? value : Object.values(value);
-  return inner.every((one) => isNestedWithin(one, levels - 1));
+  return inner.every((item) => isNestedWithin(item, levels - 1));
 }
 
 export const isObject = (value: JsonValue | undefined): value is JsonObject =>

@@ -114,7 +114,7 @@ function traitsOfProperties(properties: JsonValue, used: ReadonlySet<string>): N
 }
 
 export const holdsObjects = (value: JsonValue): boolean =>
-  Array.isArray(value) && value.some((one: JsonValue) => typeof one === "object");
+  Array.isArray(value) && value.some((item: JsonValue) => typeof item === "object");
 
 /** Converts SVG text in the metadata to a data URI. */
 export function svgAsUri(svg: string): string {
@@ -127,8 +127,8 @@ const ANIMATION_NAMES = ["animation_url", "animation"] as const;
 /** The address of a picture: a string, an object with one, or the first in a list. */
 function placeOf(value: JsonValue | undefined): string | null {
   if (Array.isArray(value)) {
-    for (const one of value as readonly JsonValue[]) {
-      const found = Array.isArray(one) ? null : placeOf(one);
+    for (const item of value as readonly JsonValue[]) {
+      const found = Array.isArray(item) ? null : placeOf(item);
       if (found !== null) return found;
     }
     return null;

@@ -109,14 +109,16 @@ interface Host {
   readonly waiting: (() => void)[];
   /** Consecutive failures to answer. */
   failures: number;
+  /** End of the circuit breaker's open state, on the monotonic clock. */
   openUntil: number;
   /** Failure reason of the requests that an open circuit breaker rejects. */
   reason: "dns_failed" | "connection_failed" | "timeout";
 }
 
-const FAILURES_TO_CLOSE = 4;
-const FIRST_CLOSED_MS = 5_000;
-const MAX_CLOSED_MS = 600_000;
+/** Consecutive failures that open the circuit breaker. A success closes it. */
+const FAILURES_TO_OPEN = 4;
+const FIRST_OPEN_MS = 5_000;
+const MAX_OPEN_MS = 600_000;
 /** Most hosts in memory. An idle host without failures is removed at once. */
 const MAX_HOSTS = 10_000;
 
@@ -141,13 +143,13 @@ export class Hosts {
    */
   async run<T>(name: string, patient: boolean, work: () => Promise<T>): Promise<T> {
     const host = this.#host(name);
-    this.#assertOpen(host);
-    this.#assertTried(host);
+    this.#assertNotOpen(host);
+    this.#assertNotProbing(host);
     if (host.active >= this.#perHost) await new Promise<void>((resolve) => host.waiting.push(resolve));
     else host.active++;
     try {
       // The circuit breaker may have opened during the wait.
-      this.#assertOpen(host);
+      this.#assertNotOpen(host);
       const result = await work();
       host.failures = 0;
       return result;
@@ -165,25 +167,32 @@ export class Hosts {
   #host(name: string): Host {
     const known = this.#hosts.get(name);
     if (known !== undefined) return known;
-    if (this.#hosts.size >= MAX_HOSTS) {
-      for (const [key, { active }] of this.#hosts) {
-        if (active > 0) continue;
-        this.#hosts.delete(key);
-        break;
-      }
-    }
+    if (this.#hosts.size >= MAX_HOSTS) this.#evict();
     const host: Host = { active: 0, waiting: [], failures: 0, openUntil: 0, reason: "connection_failed" };
     this.#hosts.set(name, host);
     return host;
   }
 
-  #assertOpen({ openUntil, reason }: Host): void {
+  /** Removes the oldest idle host with a closed circuit breaker, or else the oldest idle one. */
+  #evict(): void {
+    let evicted: string | undefined;
+    for (const [name, { active, failures }] of this.#hosts) {
+      if (active > 0) continue;
+      evicted ??= name;
+      if (failures >= FAILURES_TO_OPEN) continue;
+      evicted = name;
+      break;
+    }
+    if (evicted !== undefined) this.#hosts.delete(evicted);
+  }
+
+  #assertNotOpen({ openUntil, reason }: Host): void {
     if (this.#clock.monotonic() < openUntil) throw new CircuitOpen(reason);
   }
 
   /** Half-open state: one request probes the host before more are allowed. */
-  #assertTried({ active, failures, reason }: Host): void {
-    if (failures >= FAILURES_TO_CLOSE && active > 0) throw new CircuitOpen(reason);
+  #assertNotProbing({ active, failures, reason }: Host): void {
+    if (failures >= FAILURES_TO_OPEN && active > 0) throw new CircuitOpen(reason);
   }
 
   #note(host: Host, error: unknown, patient: boolean): void {
@@ -197,8 +206,8 @@ export class Hosts {
     if (this.#clock.monotonic() < host.openUntil) return;
     host.failures++;
     host.reason = reason;
-    if (host.failures < FAILURES_TO_CLOSE) return;
-    const wait = Math.min(MAX_CLOSED_MS, FIRST_CLOSED_MS * 2 ** (host.failures - FAILURES_TO_CLOSE));
+    if (host.failures < FAILURES_TO_OPEN) return;
+    const wait = Math.min(MAX_OPEN_MS, FIRST_OPEN_MS * 2 ** (host.failures - FAILURES_TO_OPEN));
     host.openUntil = this.#clock.monotonic() + wait;
   }
 }

@@ -23,7 +23,7 @@ import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded, StreamN
 import type { Ledger } from "../src/ledger/ledger.ts";
 import { readSlice } from "../src/ledger/listing.ts";
 import { type Position, rangeOfCode, START } from "../src/ledger/rows.ts";
-import type { Entry } from "../src/ledger/scan.ts";
+import type { Entry } from "../src/ledger/entries.ts";
 import type { Slot } from "../src/ledger/tables.ts";
 import type { EventLog, StreamHead } from "../src/log/event-log.ts";
 import { openLog } from "../src/log/open.ts";

@@ -29,7 +29,7 @@ import {
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { KnownTokens } from "./indexing/omissions.ts";
-import type { Entry } from "./ledger/scan.ts";
+import type { Entry } from "./ledger/entries.ts";
 
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";

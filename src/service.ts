@@ -30,7 +30,7 @@ import { type RunningServer, type Serving, startServer } from "./http/server.ts"
 import type { EventLog } from "./log/event-log.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
-import { systemWire, type Wire } from "./metadata/resolve/wire.ts";
+import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";

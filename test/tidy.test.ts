@@ -199,7 +199,7 @@ describe("the repository", () => {
   test("describes walks through functions that exist", () => {
     const missing: string[] = [];
     for (const file of documents()) {
-      for (const [, path, name] of readFileSync(file, "utf8").matchAll(/`([\w/-]+\.ts):([#\w]+)`/g)) {
+      for (const [, path, name] of readFileSync(file, "utf8").matchAll(/`([\w/-]+\.ts):(?:\w+\.)?([#\w]+)`/g)) {
         const source = join(SRC, path as string);
         const text = existsSync(source) ? readFileSync(source, "utf8") : "";
         if (!new RegExp(`(?<![\\w#])${name}\\b`).test(text)) missing.push(`${path}:${name}`);

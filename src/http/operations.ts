@@ -13,7 +13,7 @@ import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { withTimeout } from "../core/retry.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
-import type { Entry } from "../ledger/scan.ts";
+import type { Entry } from "../ledger/entries.ts";
 
 import { finishPage } from "../listings/pages.ts";
 import { currentPlan } from "../listings/plan.ts";

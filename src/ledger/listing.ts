@@ -4,9 +4,6 @@
  */
 
 import { TransferKind } from "../events/columns.ts";
-import type { Ledger } from "./ledger.ts";
-import type { TokenLinks } from "./owners.ts";
-import type { Position } from "./rows.ts";
 import {
   type Entry,
   type EntryVisitor,
@@ -16,7 +13,10 @@ import {
   initialScanState,
   scanHolders,
   scanTokens,
-} from "./scan.ts";
+} from "./entries.ts";
+import type { Ledger } from "./ledger.ts";
+import type { TokenLinks } from "./owners.ts";
+import type { Position } from "./rows.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Row, type Slot, type WordTable } from "./tables.ts";
 
 // Prefetches the history entries that a page needs. They are scattered over a long history. If the page read them one

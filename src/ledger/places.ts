@@ -4,10 +4,6 @@
  * slices.
  */
 
-import { GAP_CHUNK_ROWS } from "./gaps.ts";
-import type { Ledger } from "./ledger.ts";
-import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
-import { type Position, rangeOfCode, START } from "./rows.ts";
 import {
   type EntryVisitor,
   type FoundRow,
@@ -16,7 +12,11 @@ import {
   OwnerEntryCache,
   scanHolders,
   scanTokens,
-} from "./scan.ts";
+} from "./entries.ts";
+import { GAP_CHUNK_ROWS } from "./gaps.ts";
+import type { Ledger } from "./ledger.ts";
+import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
+import { type Position, rangeOfCode, START } from "./rows.ts";
 import type { Slot } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 

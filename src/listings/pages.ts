@@ -8,9 +8,9 @@ import type { PageChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { ByteWriter } from "../core/byte-text.ts";
 import type { Hash } from "../core/hex.ts";
+import type { Entry } from "../ledger/entries.ts";
 import { readSlice, type Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
-import type { Entry } from "../ledger/scan.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
 import { type PageFrom, resolveWalk, type Snapshot, signCursor, snapshotOf, type Walk } from "./walk.ts";
 

@@ -8,7 +8,7 @@ import type { ContractNames } from "../collections/operator-lists.ts";
 import { type ByteWriter, type Piece, piece } from "../core/byte-text.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "../ledger/balance-entries.ts";
-import type { Entry } from "../ledger/scan.ts";
+import type { Entry } from "../ledger/entries.ts";
 
 interface RecordStyle {
   /** Token ids in hex. */

@@ -11,11 +11,9 @@ import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } 
 import type { Slot } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";
 
-// Growable typed columns. A column grows by half, so that slack stays below a third. The caller keeps the number of
-// rows, because the columns of one table share it.
-
 const FIRST_CAPACITY = 64;
 
+/** The new capacity of a column that is full. It grows by half, so that slack stays below a third. */
 function capacityFor(needed: number, current: number): number {
   return Math.max(needed, FIRST_CAPACITY, Math.ceil(current * 1.5));
 }
@@ -222,9 +220,9 @@ export class MetadataBook {
       return;
     }
     let { from, to } = range;
-    for (const one of kept) {
-      if (one.from < from) from = one.from;
-      if (one.to > to) to = one.to;
+    for (const older of kept) {
+      if (older.from < from) from = older.from;
+      if (older.to > to) to = older.to;
     }
     this.#ranges = [{ from, to, version: range.version }];
   }

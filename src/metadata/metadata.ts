@@ -15,26 +15,22 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
-import type { Entry } from "../ledger/scan.ts";
+import type { Entry } from "../ledger/entries.ts";
 
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
-import { MetadataBooks } from "./books.ts";
-import { type MediaDocument, previewSize } from "./media/media.ts";
+import { appendMetadata, MetadataBooks } from "./books.ts";
+import { keyOf, type Token } from "./due-tokens.ts";
+import { type MediaDocument, Previews, previewSize } from "./media/media.ts";
 import { MediaWorker } from "./media/media-worker.ts";
-import { Previews } from "./media/previews.ts";
 import { MIN_REFRESH_MS } from "./outcome.ts";
-import { appendMetadata } from "./outcome-writer.ts";
 import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
 import { Fetcher } from "./resolve/fetcher.ts";
-import { Hosts } from "./resolve/hosts.ts";
+import { type Gateways, Hosts, type Wire } from "./resolve/hosts.ts";
 import { Parser } from "./resolve/parser.ts";
 import { Resolver } from "./resolve/resolver.ts";
-import type { Gateways } from "./resolve/uri.ts";
-import type { Wire } from "./resolve/wire.ts";
 import { TokenTexts } from "./texts.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
-import { keyOf, type Token } from "./work.ts";
 import { MetadataWorker } from "./worker.ts";
 
 /** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. */
@@ -103,7 +99,7 @@ export class Metadata {
   readonly #options: MetadataOptions;
   readonly #parser: Parser;
   /** A parser for pages only, so that they don't wait for fetched content. */
-  readonly #reading: Parser;
+  readonly #pageParser: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
   readonly #resolver: Resolver;
@@ -121,8 +117,8 @@ export class Metadata {
     }
     this.books = new MetadataBooks({ log, logger, maxBytes: cacheBytes });
     this.#parser = new Parser({ clock });
-    this.#reading = new Parser({ clock });
-    this.#texts = new TokenTexts(log, this.#reading, cacheBytes - cacheBytes * DOCUMENTS_PART);
+    this.#pageParser = new Parser({ clock });
+    this.#texts = new TokenTexts(log, this.#pageParser, cacheBytes - cacheBytes * DOCUMENTS_PART);
     this.#previews = new Previews(clock);
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
@@ -159,7 +155,7 @@ export class Metadata {
       maxStoredBytes,
       // One book that fills the whole cache.
       maxBookBytes: cacheBytes,
-      asker: new TokenUriReader(reader),
+      uriReader: new TokenUriReader(reader),
       observe: (outcome) => observer.outcome(chainId, outcome),
     });
     this.#chains.set(chainId, worker);
@@ -178,7 +174,7 @@ export class Metadata {
         const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
         if (worker.holding) {
           worker.request(address, dueTokens);
-          if (duePictures.length > 0) media.want(address, duePictures);
+          if (duePictures.length > 0) media.request(address, duePictures);
         } else {
           this.#requestThroughLog({ chainId, address }, dueTokens, false);
           this.#requestThroughLog({ chainId, address }, duePictures, true);
@@ -223,7 +219,7 @@ export class Metadata {
   async close(): Promise<void> {
     this.#unsubscribe();
     this.#parser.close();
-    this.#reading.close();
+    this.#pageParser.close();
     await this.#previews.close();
     this.books.close();
   }

@@ -1,9 +1,10 @@
 /**
- * Outcomes of fetching a token's metadata, and their documents in the blob table. A failure is stored as a value with a
- * reason, because hostile content is an everyday case.
+ * Outcomes of fetching a token's metadata, their documents in the blob table, and when a token is fetched again. A failure
+ * is stored as a value with a reason, because hostile content is an everyday case.
  */
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
 
 /** Thrown inside this folder only; `visit.ts` and `media.ts` convert it to an outcome. */
@@ -48,7 +49,7 @@ export interface OutcomeDocument {
 }
 
 /** The document of a URI that led to JSON. Other encodings are not unique, so such a URI is stored whole. */
-export function documentOf(uri: string, text: string, body: Hash): OutcomeDocument {
+function documentOf(uri: string, text: string, body: Hash): OutcomeDocument {
   const before = (end: string): string => uri.slice(0, uri.length - end.length);
   if (uri.endsWith(text)) return { uri: before(text), body, inline: "text" };
   const base64 = Buffer.from(text).toString("base64");
@@ -73,9 +74,40 @@ export const hashOf = (blob: Uint8Array): Hash =>
 export const toBlob = (document: object): Uint8Array => encoder.encode(JSON.stringify(document));
 export const fromBlob = <T>(bytes: Uint8Array): T => JSON.parse(decoder.decode(bytes)) as T;
 
-// Decides when a token's metadata is fetched again. After a failure the backoff grows from seconds to days. When a
-// client reads the token, it is refreshed, but less often the longer its content is unchanged. Pure arithmetic over a
-// book.
+/** A stored document, and the bytes stored for it: none if it is one of the token's current documents. */
+interface Stored {
+  readonly hash: Hash;
+  readonly bytes: number;
+}
+
+/** Stores a document. @param known hashes of the token's current documents */
+export async function storeDocument(
+  log: EventLog,
+  document: OutcomeDocument,
+  known: readonly Hash[],
+  bodyBytes = 0,
+): Promise<Stored> {
+  const blob = toBlob(document);
+  const hash = await log.putBlob(blob);
+  return { hash, bytes: known.includes(hash) ? 0 : blob.length + bodyBytes };
+}
+
+/** Stores the JSON text that a URI led to, and its document. */
+export async function storeText(
+  log: EventLog,
+  { uri, text }: { uri: string; text: string },
+  known: readonly Hash[],
+): Promise<Stored> {
+  const bytes = encoder.encode(text);
+  const body = await log.putBlob(bytes);
+  const document = documentOf(uri, text, body);
+  if (document.inline !== undefined && known.length > 0) {
+    // Older logs store the URI whole. Keep such a document, so that its token does not count as changed.
+    const whole = hashOf(toBlob({ uri, body } satisfies OutcomeDocument));
+    if (known.includes(whole)) return { hash: whole, bytes: 0 };
+  }
+  return storeDocument(log, document, known, bytes.length);
+}
 
 const FIRST_RETRY_MS = 2_000;
 /** First backoff after a failure caused by the URI itself, which does not pass in seconds. */
@@ -86,7 +118,7 @@ export const MIN_REFRESH_MS = 600_000;
 /** A token that clients read is refreshed after this time at the latest. */
 const MAX_REFRESH_MS = 7 * 86_400_000;
 
-/** Backoff in ms after so many consecutive failures. */
+/** Backoff in ms after so many consecutive failures: from seconds to days. */
 export function retryMs(failures: number, stubborn: boolean): number {
   const first = stubborn ? FIRST_STUBBORN_RETRY_MS : FIRST_RETRY_MS;
   return Math.min(MAX_RETRY_MS, first * 2 ** Math.min(40, Math.max(0, failures - 1)));
@@ -103,7 +135,7 @@ export function retryAt(book: MetadataBook, slot: number): number | undefined {
   return newest.time + retryMs(failures, isPermanent(newest.reason)) * spread;
 }
 
-/** True if the slot should be fetched again when a client reads it. */
+/** True if the slot should be fetched again when a client reads it: less often the longer its content is unchanged. */
 export function isRefreshDue(book: MetadataBook, slot: number, now: number): boolean {
   const newest = book.newest(slot);
   if (newest === undefined) return true;

@@ -7,14 +7,15 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import type { Entry } from "../ledger/scan.ts";
+import type { Entry } from "../ledger/entries.ts";
 
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
+import type { Token } from "./due-tokens.ts";
 import {
-  isRetryable,
+  isRetryablePicture,
   type KnownMedia,
   knownMedia,
   type MediaDocument,
@@ -25,7 +26,6 @@ import { MEDIA_RETRY_MS } from "./media/media-worker.ts";
 import { fromBlob, isRefreshDue } from "./outcome.ts";
 import { bareMetadata } from "./resolve/normalize.ts";
 import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
-import type { Token } from "./work.ts";
 
 export interface PageFactsOptions {
   readonly normalizeMetadata: boolean;
@@ -99,21 +99,21 @@ export class FactsReader {
     let characters = 0;
     while (page.facts.length < entries.length && characters < MAX_PAGE_CHARACTERS) {
       const from = page.facts.length;
-      const left = known.slice(from);
-      await this.#options.texts.read(left.flatMap(hashesOf), texts, MAX_PAGE_CHARACTERS - characters);
-      const unread = left.findIndex(({ good, newest }) => isMissing(texts, good) || isMissing(texts, newest));
-      const readable = unread < 0 ? left : left.slice(0, unread);
+      const rest = known.slice(from);
+      await this.#options.texts.read(rest.flatMap(hashesOf), texts, MAX_PAGE_CHARACTERS - characters);
+      const unread = rest.findIndex(({ good, newest }) => isMissing(texts, good) || isMissing(texts, newest));
+      const readable = unread < 0 ? rest : rest.slice(0, unread);
       const media = await this.#documents(readable, slices);
-      for (const [index, one] of readable.entries()) {
+      for (const [index, item] of readable.entries()) {
         const entry = entries[from + index] as Entry;
-        const shared = one.good?.hash === undefined ? undefined : texts.get(one.good.hash);
+        const shared = item.good?.hash === undefined ? undefined : texts.get(item.good.hash);
         const text = shared && textOfToken(shared, tokenOf(entry));
-        const picture = one.media === undefined ? undefined : media.get(one.media);
-        const facts = this.#facts(one, text, one.newest?.hash && texts.get(one.newest.hash), picture, options);
+        const picture = item.media === undefined ? undefined : media.get(item.media);
+        const facts = this.#facts(item, text, item.newest?.hash && texts.get(item.newest.hash), picture, options);
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
         if (options.asOf === undefined) {
-          if (one.slot < 0 || isRefreshDue(book, one.slot, now)) page.dueTokens.push(tokenOf(entry));
+          if (item.slot < 0 || isRefreshDue(book, item.slot, now)) page.dueTokens.push(tokenOf(entry));
           if (options.mediaItems && isPictureDue(text, picture, now)) page.duePictures.push(tokenOf(entry));
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
@@ -242,5 +242,5 @@ const isoText = (time: number | undefined): string =>
 function isPictureDue(text: TokenText | undefined, picture: KnownMedia | undefined, now: number): boolean {
   if (text === undefined || text.image === null) return false;
   if (picture?.name !== text.imageName) return true;
-  return isRetryable(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
+  return isRetryablePicture(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
 }

@@ -6,22 +6,22 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { Token } from "./due-tokens.ts";
 import { nameOf } from "./media/media.ts";
 import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
 import type { Parser } from "./resolve/parser.ts";
-import { namesId, withId } from "./resolve/uri.ts";
-import type { Token } from "./work.ts";
-
-// Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
-// may have made it slow on purpose.
+import { namesId, withId } from "./resolve/resolver.ts";
 
 /** Bytes per slice: 1 ms, or 8 ms for content that is made to be slow. */
 const SLICE_BYTES = 64 * 1024;
 /** Bytes per read of the log. The content's author can't exceed it. */
 const READ_BYTES = 256 * 1024;
 
-/** Counts the bytes of a slice. */
+/**
+ * Splits long work on the request thread into slices. The metadata of a page may be megabytes per token, and its author
+ * may have made it slow on purpose.
+ */
 export class Slices {
   #bytes = 0;
 

@@ -1,7 +1,6 @@
 /**
- * Reads the announcements of metadata changes from the logs of followed blocks: ERC-4906's `MetadataUpdate` and
- * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
- * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
+ * What contracts tell about the metadata of their tokens: `TokenUriReader` reads the URIs, `Announcements` handles the
+ * logs of changes.
  */
 import { id as keccak } from "ethers";
 import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
@@ -10,15 +9,7 @@ import { TransferKind } from "../events/columns.ts";
 import type { BlockRef, MetadataOutdated } from "../events/types.ts";
 import { onlyBytes, selectorOf } from "../rpc/abi.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
-
-// Asks contracts for the URIs of their tokens: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
-// or has a huge answer makes its batch fail. So tokens that failed in a batch are asked again one by one, unless the
-// contract has shown that it has no URIs at all.
-
-interface UriToken {
-  readonly kind: TransferKind;
-  readonly id: bigint;
-}
+import type { Token } from "./due-tokens.ts";
 
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
@@ -26,13 +17,18 @@ const URI = selectorOf("uri(uint256)");
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Single calls in flight at once. */
 const SINGLES = 8;
-/** Tokens asked one by one without a URI, after which the contract's failures in a batch count as final. */
+/** Tokens read one by one without a URI, after which the contract's failures in a batch count as final. */
 const BELIEVED_AFTER = 20;
 const MAX_CONTRACTS = 1_000;
 
+/**
+ * Reads the URIs of tokens from their contracts: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
+ * or has a huge answer makes its batch fail. So tokens that failed in a batch are read again one by one, unless the
+ * contract has shown that it has no URIs at all.
+ */
 export class TokenUriReader {
   readonly #reader: ChainReader;
-  /** Contracts without a URI so far: number of tokens asked one by one. */
+  /** Contracts without a URI so far: number of tokens read one by one. */
   readonly #silent = new Map<Address, number>();
 
   constructor(reader: ChainReader) {
@@ -43,7 +39,7 @@ export class TokenUriReader {
    * The URIs, in the order of `tokens`; undefined if the contract returns none.
    * @throws AppError if the chain can't be read
    */
-  async ask(address: Address, tokens: readonly UriToken[], block: BlockTag): Promise<(string | undefined)[]> {
+  async read(address: Address, tokens: readonly Token[], block: BlockTag): Promise<(string | undefined)[]> {
     const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
     const results = await this.#reader.calls(calls, block);
     const uris = results.map(uriOf);
@@ -127,6 +123,11 @@ interface Announced {
   readonly block: number;
 }
 
+/**
+ * Appends announcements of metadata changes in followed blocks to the metadata streams: ERC-4906's `MetadataUpdate` and
+ * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
+ * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
+ */
 export class Announcements implements ChainConsumer {
   readonly name = "metadata";
   readonly topics: readonly Hash[] = [METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC];
@@ -143,22 +144,22 @@ export class Announcements implements ChainConsumer {
 
   async apply(change: ChainChange): Promise<void> {
     if (change.type === "reverted") return await this.#revert(change.ancestor);
-    const announced = change.logs.map(announcementOf).filter((one) => one !== undefined);
+    const announced = change.logs.map(announcementOf).filter((range) => range !== undefined);
     await this.#append(announced, "announced");
     this.#remembered = [...this.#remembered, ...announced].slice(-MAX_REMEMBERED);
   }
 
   async #revert(ancestor: BlockRef): Promise<void> {
-    const gone = this.#remembered.filter(({ block }) => block > ancestor.number);
+    const reverted = this.#remembered.filter(({ block }) => block > ancestor.number);
     this.#remembered = this.#remembered.filter(({ block }) => block <= ancestor.number);
     await this.#append(
-      gone.map((one) => ({ ...one, block: ancestor.number })),
+      reverted.map((range) => ({ ...range, block: ancestor.number })),
       "reverted",
     );
   }
 
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
-    for (const [address, group] of Map.groupBy(announced, (one) => one.address)) {
+    for (const [address, group] of Map.groupBy(announced, (range) => range.address)) {
       // Many announcements of one block become a single range. It may contain ids that were not announced.
       const ranges = group.length <= 16 ? group : [hullOf(group)];
       await this.#options.append(
@@ -176,7 +177,7 @@ function hullOf(group: readonly Announced[]): Announced {
     if (BigInt(fromId) < from) from = BigInt(fromId);
     if (BigInt(toId) > to) to = BigInt(toId);
   }
-  const block = Math.max(...group.map((one) => one.block));
+  const block = Math.max(...group.map(({ block }) => block));
   return { ...first, fromId: from.toString(), toId: to.toString(), block };
 }
 
@@ -184,12 +185,12 @@ function hullOf(group: readonly Announced[]): Announced {
 function announcementOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | undefined {
   const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
   const words = (data.length - 2) / 64;
-  const one = (id: bigint) => ({ address, fromId: id.toString(), toId: id.toString(), block });
+  const single = (id: bigint) => ({ address, fromId: id.toString(), toId: id.toString(), block });
   switch (topics[0]) {
     case METADATA_UPDATE:
       // Some contracts index the parameter, unlike the standard.
-      if (topics[1] !== undefined) return one(BigInt(topics[1]));
-      return words >= 1 ? one(word(0)) : undefined;
+      if (topics[1] !== undefined) return single(BigInt(topics[1]));
+      return words >= 1 ? single(word(0)) : undefined;
     case BATCH_METADATA_UPDATE: {
       const ids = [...topics.slice(1).map((topic) => BigInt(topic))];
       for (let i = 0; ids.length < 2 && i < Math.floor(words); i++) ids.push(word(i));
@@ -198,7 +199,7 @@ function announcementOf({ address, topics, data, blockNumber: block }: ChainLog)
       return { address, fromId: from.toString(), toId: to.toString(), block };
     }
     case URI_TOPIC:
-      return topics[1] === undefined ? undefined : one(BigInt(topics[1]));
+      return topics[1] === undefined ? undefined : single(BigInt(topics[1]));
     default:
       return undefined;
   }

@@ -1,6 +1,7 @@
 /**
  * One visit to a collection: fetches due tokens until none is left, a window of tokens at a time. A slow token blocks
- * only its own place in the window. Outcomes are appended to the log as they arrive.
+ * only its own place in the window. Outcomes are appended to the log as they arrive. After an interruption, each token
+ * without a written outcome goes back to the queue.
  */
 
 import type { ChainView } from "../chain/consumer.ts";
@@ -8,19 +9,18 @@ import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
-import type { Hash } from "../core/hex.ts";
+import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { MetadataReason } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
-import type { MetadataBooks } from "./books.ts";
-import { documentOf, hashOf, isPermanent, MetadataFailure, type OutcomeDocument, retryMs, toBlob } from "./outcome.ts";
-import { appendMetadata, Outbox, outcomeEvents, type TokenOutcome } from "./outcome-writer.ts";
+import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
+import type { DueTokens, Token } from "./due-tokens.ts";
+import { isPermanent, MetadataFailure, retryMs, storeDocument, storeText } from "./outcome.ts";
 import type { Resolver } from "./resolve/resolver.ts";
 import type { TokenUriReader } from "./token-uris.ts";
-import { type CollectionWork, keyOf, type Token } from "./work.ts";
 
 export interface VisitContext {
   readonly chainId: number;
@@ -29,7 +29,7 @@ export interface VisitContext {
   readonly books: MetadataBooks;
   readonly projections: HotCollections;
   readonly view: ChainView;
-  readonly asker: TokenUriReader;
+  readonly uriReader: TokenUriReader;
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved" | "repaired") => void;
@@ -39,27 +39,32 @@ export interface VisitContext {
   readonly maxBookBytes: number;
 }
 
-/** The stored document of a token's outcome. */
-type Stored = Pick<TokenOutcome, "hash" | "bytes">;
-
-/** State of the book when the contract was asked. */
+/** State of the book when the URIs were read. */
 interface BookState {
   readonly book: MetadataBook;
   /** Version of the book. */
   readonly since: number;
 }
 
+/** The collection to visit. */
+interface VisitTarget {
+  readonly address: Address;
+  readonly due: DueTokens;
+  readonly signal: AbortSignal;
+  /** Called before each pick. Returns true if the visit should end for another collection. */
+  readonly isTurnOver: () => boolean;
+}
+
 /** Tokens of one collection in flight at once, so that one collection can't take all slots. */
 const WINDOW = 48;
 /** URIs per batch: the largest on-chain drawings cost a million gas each. */
-const ASK_BATCH = 40;
+const URI_BATCH = 40;
+/** Tokens per sample. */
 const SAMPLE = 5;
 
 export class Visit {
   readonly #context: VisitContext;
-  readonly #work: CollectionWork;
-  readonly #signal: AbortSignal;
-  readonly #isTurnOver: () => boolean;
+  readonly #target: VisitTarget;
   readonly #running = new Set<Promise<void>>();
   readonly #outbox: Outbox<TokenOutcome>;
   /** The first failure. It ends the visit; the worker waits before the next one. */
@@ -70,14 +75,11 @@ export class Visit {
   /** Number of outcomes written. */
   written = 0;
 
-  /** @param isTurnOver called before each pick; returns true if the visit should end for another collection */
-  constructor(context: VisitContext, work: CollectionWork, signal: AbortSignal, isTurnOver: () => boolean) {
-    this.#isTurnOver = isTurnOver;
+  constructor(context: VisitContext, target: VisitTarget) {
     this.#context = context;
-    this.#work = work;
-    this.#signal = signal;
+    this.#target = target;
     const { chainId, clock } = context;
-    const { address } = work;
+    const { address, due } = target;
     this.#outbox = new Outbox({
       clock,
       write: async (outcomes) => {
@@ -86,12 +88,12 @@ export class Visit {
         this.written += outcomes.length;
         this.#unwrittenBytes -= bytesOf(outcomes);
         // Tokens stay in flight until the book has their outcome. Otherwise they would be picked again.
-        for (const { token } of outcomes) work.written(token, book);
+        for (const { token } of outcomes) due.written(token, book);
       },
       onFailure: (outcomes, error) => {
         this.#failure ??= error;
         this.#unwrittenBytes -= bytesOf(outcomes);
-        for (const { token } of outcomes) work.requeue(token);
+        for (const { token } of outcomes) due.requests.putBack(token);
       },
     });
   }
@@ -118,26 +120,33 @@ export class Visit {
 
   async #loop(): Promise<boolean> {
     const { books, projections, chainId, clock } = this.#context;
-    const { address } = this.#work;
+    const { address, due, signal, isTurnOver } = this.#target;
     for (;;) {
-      this.#signal.throwIfAborted();
+      signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
-      if (this.#isTurnOver()) return false;
+      if (isTurnOver()) return false;
       const room = WINDOW - this.#running.size;
-      if (room < ASK_BATCH && this.#running.size > 0 && (room <= 0 || this.#work.urgent === 0)) {
-        await Promise.race(this.#running);
+      // Wait for room for a whole batch, unless a client waits for a token.
+      if (room <= 0 || (room < URI_BATCH && due.requests.waiting === 0)) {
+        await this.#progress();
         continue;
       }
       const book = await books.get(chainId, address);
       const collection = await projections.get(chainId, address);
       this.#checkLimits(book);
-      const { tokens, more } = this.#work.pick(collection, book, { max: Math.min(room, ASK_BATCH), now: clock.now() });
+      const now = clock.now();
+      const tokens = due.pick({ collection, book, now }, Math.min(room, URI_BATCH));
       if (tokens.length > 0) await this.#begin(tokens, { book, since: book.version });
       // The walks of `pick` run in slices between requests.
-      else if (more) await yieldToEventLoop();
-      else if (this.#running.size > 0) await Promise.race([...this.#running, this.#work.urgentQueued()]);
+      else if (due.dueAt <= now) await yieldToEventLoop();
+      else if (this.#running.size > 0) await this.#progress();
       else return true;
     }
+  }
+
+  /** Resolves when a token in flight has ended, or another one is requested. */
+  async #progress(): Promise<void> {
+    await Promise.race([...this.#running, this.#target.due.requests.woken()]);
   }
 
   /**
@@ -147,27 +156,26 @@ export class Visit {
    */
   #checkLimits({ storedBytes, bytes: bookBytes }: MetadataBook): void {
     const { maxStoredBytes, maxBookBytes, logger, chainId } = this.#context;
+    const { address, due } = this.#target;
     const isFull = storedBytes + this.#unwrittenBytes >= maxStoredBytes || bookBytes >= maxBookBytes;
-    if (isFull && !this.#work.isFull) {
-      const { address } = this.#work;
+    if (isFull && !due.isFull) {
       const sizes = { storedBytes, maxStoredBytes, bookBytes, maxBookBytes };
       logger.warn({ chainId, address, ...sizes }, "metadata exceeds its limit; only tokens that are read are fetched");
     }
-    this.#work.isFull = isFull;
+    due.isFull = isFull;
   }
 
-  /** Asks the contract for the tokens' URIs and starts to resolve each. */
+  /** Reads the tokens' URIs from the contract and starts to resolve each. */
   async #begin(tokens: readonly Token[], before: BookState): Promise<void> {
-    for (const token of tokens) this.#work.inFlight.add(keyOf(token));
     let uris: (string | undefined)[];
     try {
-      uris = await this.#ask(tokens);
+      uris = await this.#readUris(tokens);
     } catch (error) {
-      for (const token of tokens) this.#work.requeue(token);
+      for (const token of tokens) this.#target.due.requests.putBack(token);
       throw error;
     }
     tokens.forEach((token, index) => {
-      const running = this.#resolveOne(token, uris[index], before)
+      const running = this.#fetch(token, uris[index], before)
         .catch((error: unknown) => {
           this.#failure ??= error;
         })
@@ -179,29 +187,29 @@ export class Visit {
   }
 
   /**
-   * Asks at the newest known block that concerns the tokens, because a lagging endpoint could answer with the state
+   * Reads at the newest known block that concerns the tokens, because a lagging endpoint could answer with the state
    * before their mint or change. The collection may be ahead of the followed head.
    */
-  async #ask(tokens: readonly Token[]): Promise<(string | undefined)[]> {
-    const { asker, view, books, projections, chainId } = this.#context;
-    const { address } = this.#work;
+  async #readUris(tokens: readonly Token[]): Promise<(string | undefined)[]> {
+    const { uriReader, view, books, projections, chainId } = this.#context;
+    const { address } = this.#target;
     const head = view.head()?.number;
-    if (head === undefined) return asker.ask(address, tokens, "latest");
+    if (head === undefined) return uriReader.read(address, tokens, "latest");
     const [book, collection] = await Promise.all([books.get(chainId, address), projections.get(chainId, address)]);
     const block = Math.max(head, collection.end?.number ?? 0, book.outdatedBlock);
     try {
-      return await asker.ask(address, tokens, block);
+      return await uriReader.read(address, tokens, block);
     } catch (error) {
       if ((error as AppError).code !== "state_unavailable") throw error;
-      return asker.ask(address, tokens, "latest");
+      return uriReader.read(address, tokens, "latest");
     }
   }
 
-  async #resolveOne(token: Token, uri: string | undefined, before: BookState): Promise<void> {
+  async #fetch(token: Token, uri: string | undefined, before: BookState): Promise<void> {
     try {
       this.#record(await this.#resolve(token, uri, before));
     } catch (error) {
-      this.#work.requeue(token);
+      this.#target.due.requests.putBack(token);
       throw error;
     }
   }
@@ -209,25 +217,25 @@ export class Visit {
   #record(outcome: TokenOutcome): void {
     const { observe, clock } = this.#context;
     observe(outcome.reason ?? "resolved");
-    if (outcome.reason !== undefined) this.#work.failed(clock.now() + retryMs(1, isPermanent(outcome.reason)));
+    if (outcome.reason !== undefined) this.#target.due.failed(clock.now() + retryMs(1, isPermanent(outcome.reason)));
     this.#unwrittenBytes += outcome.bytes;
     this.#outbox.add(outcome);
   }
 
   /** Returns the token's outcome, after storing its body and document. @throws the signal's reason, AppError */
   async #resolve(token: Token, uri: string | undefined, { book, since }: BookState): Promise<TokenOutcome> {
-    const { resolver, chainId, logger, observe } = this.#context;
-    this.#signal.throwIfAborted();
+    const { resolver, chainId, log, logger, observe } = this.#context;
+    this.#target.signal.throwIfAborted();
     if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
     const known = knownHashes(book, token);
     try {
-      return await resolver.metadata(uri, token, this.#signal, async (resolution) => {
+      return await resolver.metadata(uri, token, this.#target.signal, async (resolution) => {
         // Counted in addition to `resolved`.
         if ("text" in resolution && resolution.isRepaired) observe("repaired");
         const stored =
           "text" in resolution
-            ? await this.#storeText(uri, resolution.text, known)
-            : await this.#store({ uri, image: resolution.image }, known);
+            ? await storeText(log, { uri, text: resolution.text }, known)
+            : await storeDocument(log, { uri, image: resolution.image }, known);
         return { token, reason: undefined, ...stored, since };
       });
     } catch (error) {
@@ -236,32 +244,14 @@ export class Visit {
         // Warn once per visit: a hostile collection may have a million such tokens.
         const level = this.#hasWarned ? "debug" : "warn";
         this.#hasWarned = true;
-        const { address } = this.#work;
+        const { address } = this.#target;
         logger[level](
           { err: error.cause, chainId, address, token: String(token.id) },
           "the content of a token caused an unexpected error",
         );
       }
-      return { token, reason: error.reason, ...(await this.#store({ uri }, known)), since };
+      return { token, reason: error.reason, ...(await storeDocument(log, { uri }, known)), since };
     }
-  }
-
-  async #store(document: OutcomeDocument, known: readonly Hash[], bodyBytes = 0): Promise<Stored> {
-    const blob = toBlob(document);
-    const hash = await this.#context.log.putBlob(blob);
-    return { hash, bytes: known.includes(hash) ? 0 : blob.length + bodyBytes };
-  }
-
-  async #storeText(uri: string, text: string, known: readonly Hash[]): Promise<Stored> {
-    const bytes = new TextEncoder().encode(text);
-    const body = await this.#context.log.putBlob(bytes);
-    const document = documentOf(uri, text, body);
-    if (document.inline !== undefined && known.length > 0) {
-      // Older logs store the URI whole. Keep such a document, so that its token does not count as changed.
-      const whole = hashOf(toBlob({ uri, body } satisfies OutcomeDocument));
-      if (known.includes(whole)) return { hash: whole, bytes: 0 };
-    }
-    return this.#store(document, known, bytes.length);
   }
 
   /**
@@ -270,11 +260,11 @@ export class Visit {
    */
   async sample(): Promise<boolean> {
     const { books, chainId, clock, view } = this.#context;
-    const { address } = this.#work;
+    const { address } = this.#target;
     const book = await books.get(chainId, address);
     const tokens = pickSample(book, clock);
     if (tokens.length === 0) return false;
-    const uris = await this.#ask(tokens);
+    const uris = await this.#readUris(tokens);
     const before = { book, since: book.version };
     const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], before)));
     const changed = outcomes.filter(({ token, hash, reason }) => {

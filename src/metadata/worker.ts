@@ -1,19 +1,18 @@
 /**
- * The metadata worker of one chain. It runs in the process that holds the chain's metadata lease, visits a few
- * collections at a time, and sleeps until a collection is due, requested or changed. The remaining work follows from
- * the log, so another process that takes over the lease continues after the last recorded outcome.
+ * The metadata worker of one chain. It runs in the process that holds the chain's metadata lease, visits a few due
+ * collections at a time, and sleeps until the next one is due. A request, a change of a collection, an event of its
+ * metadata stream, or the end of a visit wakes it. The remaining work follows from the log, so another process that
+ * takes over the lease continues after the last recorded outcome.
  */
 import { type Lease, withLease } from "../chain/lease.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { backoffMs } from "../core/retry.ts";
-import { decodeTokens, type TransferKind } from "../events/columns.ts";
 import { type MetadataEvent, metadataStream, parseStream, type Recorded, type StreamName } from "../events/types.ts";
-import { idToBigInt, loadId } from "../ledger/token-slots.ts";
+import { appendMetadata, tokensOf } from "./books.ts";
+import { DueTokens, type Token } from "./due-tokens.ts";
 import type { MediaWorker } from "./media/media-worker.ts";
-import { appendMetadata } from "./outcome-writer.ts";
 import { Visit, type VisitContext } from "./visit.ts";
-import { CollectionWork, type Token } from "./work.ts";
 
 interface WorkerOptions extends VisitContext {
   readonly holder: string;
@@ -31,17 +30,36 @@ const RETRY_MAX_MS = 300_000;
 const MAX_SAMPLE_MS = 86_400_000;
 /** Longest sleep between two checks for due collections. */
 const IDLE_MS = 60_000;
-const MAX_WISH_AGE_MS = 60_000;
+/** Older requests in the log are ignored: their clients are gone. */
+const MAX_REQUEST_AGE_MS = 60_000;
+/** Streams per read of the log. */
 const PAGE = 1_000;
+
+/** A collection in the worker's queue. */
+interface CollectionWork {
+  readonly address: Address;
+  readonly due: DueTokens;
+  /** When to visit it, in ms since the epoch; infinite during a visit, unless a token became due. */
+  dueAt: number;
+  /** Consecutive failed visits. */
+  failures: number;
+  /** When to sample it, in ms since the epoch. */
+  sampleAt: number;
+  /** Wait before the sample after that, in ms. */
+  sampleWait: number;
+  /** True if outcomes were written since the last `MetadataSettled` event. */
+  isUnsettled: boolean;
+}
 
 export class MetadataWorker {
   readonly #options: WorkerOptions;
+  /** In the order of their turns. */
   readonly #works = new Map<Address, CollectionWork>();
   readonly #visiting = new Map<Address, Promise<void>>();
   #holding = false;
   /** True if a collection is due but all places are taken. */
   #isCrowded = false;
-  #wake: (() => void) | undefined;
+  #wake: () => void = () => undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -55,7 +73,7 @@ export class MetadataWorker {
   /** Number of tokens in flight. */
   get inFlight(): number {
     let count = 0;
-    for (const work of this.#works.values()) count += work.inFlight.size;
+    for (const work of this.#works.values()) count += work.due.requests.inFlight;
     return count;
   }
 
@@ -76,7 +94,7 @@ export class MetadataWorker {
   }
 
   async #serve(lease: Lease): Promise<void> {
-    const { media } = this.#options;
+    const { media, clock } = this.#options;
     const done = new AbortController();
     const signal = AbortSignal.any([lease.signal, done.signal]);
     const pictures = media.run(signal);
@@ -85,7 +103,7 @@ export class MetadataWorker {
       this.#holding = true;
       while (!signal.aborted) {
         const next = this.#startDue(signal);
-        await this.#sleep(next, signal);
+        await this.#sleep(Math.max(10, next - clock.now()), signal);
       }
       lease.assertHeld();
     } finally {
@@ -113,11 +131,11 @@ export class MetadataWorker {
       );
       for (const { stream, version } of followed) {
         const work = this.#work(parseAddress(stream));
-        const before = settled.get(work.address);
-        if (before?.["collection"] !== version) continue;
-        work.dueAt = Number(before["dueAt"]);
-        work.sampleAt = Number(before["sampleAt"]);
-        work.sampleWait = Number(before["sampleWait"]);
+        const headline = settled.get(work.address);
+        if (headline?.["collection"] !== version) continue;
+        work.dueAt = Number(headline["dueAt"]);
+        work.sampleAt = Number(headline["sampleAt"]);
+        work.sampleWait = Number(headline["sampleWait"]);
       }
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE) return;
@@ -125,16 +143,13 @@ export class MetadataWorker {
     }
   }
 
-  #workOf(stream: StreamName): CollectionWork | undefined {
-    const parsed = parseStream(stream);
-    return parsed.kind === "chain" ? undefined : this.#work(parsed.address);
-  }
-
   #work(address: Address): CollectionWork {
     let work = this.#works.get(address);
     if (work === undefined) {
       const { clock, sampleMs } = this.#options;
-      work = new CollectionWork(address, clock.now() + sampleMs);
+      const sampleAt = clock.now() + sampleMs;
+      const due = new DueTokens();
+      work = { address, due, dueAt: 0, failures: 0, sampleAt, sampleWait: 0, isUnsettled: false };
       this.#works.set(address, work);
     }
     return work;
@@ -157,7 +172,7 @@ export class MetadataWorker {
       }
       const visit = this.#visit(work, signal).finally(() => {
         this.#visiting.delete(work.address);
-        this.#nudge();
+        this.#wake();
       });
       this.#visiting.set(work.address, visit);
       this.#putLast(work);
@@ -172,83 +187,76 @@ export class MetadataWorker {
   }
 
   async #visit(work: CollectionWork, signal: AbortSignal): Promise<void> {
-    const { clock, logger, sampleMs } = this.#options;
+    const { clock, logger } = this.#options;
+    const { address, due } = work;
     work.dueAt = Number.POSITIVE_INFINITY;
     const turnEnds = clock.monotonic() + TURN_MS;
     const isTurnOver = () => this.#isCrowded && clock.monotonic() >= turnEnds;
-    const visit = new Visit(this.#options, work, signal, isTurnOver);
+    const visit = new Visit(this.#options, { address, due, signal, isTurnOver });
     try {
       const isDone = await visit.run();
-      if (!isDone) {
-        work.isUnsettled ||= visit.written > 0;
-        work.interruptions = 0;
+      work.isUnsettled ||= visit.written > 0;
+      if (isDone) await this.#finish(work, visit);
+      else {
+        work.failures = 0;
         work.dueAt = 0;
         this.#putLast(work);
-        return;
       }
-      const isSampled = clock.now() >= work.sampleAt;
-      if (isSampled) {
-        // If changes would not be fetched, there is no use in looking for them.
-        const isOutdated = !work.isFull && (await visit.sample());
-        work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
-        work.sampleAt = clock.now() + work.sampleWait;
-      }
-      work.interruptions = 0;
-      work.dueAt = Math.min(work.dueAt, work.nextRetry, work.nextOutdated, work.sampleAt);
-      work.isUnsettled ||= visit.written > 0 || isSampled;
-      if (work.isUnsettled && work.dueAt > clock.now()) await this.#settle(work);
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;
-      work.interruptions++;
-      const wait = backoffMs(clock, work.interruptions, RETRY_BASE_MS, RETRY_MAX_MS);
-      const level = work.interruptions > 1 ? "warn" : "debug";
-      logger[level]({ err: error, address: work.address, retryInMs: wait }, "a visit for metadata failed");
+      work.failures++;
+      const wait = backoffMs(clock, work.failures, RETRY_BASE_MS, RETRY_MAX_MS);
+      const level = work.failures > 1 ? "warn" : "debug";
+      logger[level]({ err: error, address, retryInMs: wait }, "a visit for metadata failed");
       work.dueAt = clock.now() + wait;
     }
+  }
+
+  /** After a visit that has left no due token: takes the sample if it is due, and schedules the next visit. */
+  async #finish(work: CollectionWork, visit: Visit): Promise<void> {
+    const { clock, sampleMs } = this.#options;
+    if (clock.now() >= work.sampleAt) {
+      // If changes would not be fetched, there is no use in looking for them.
+      const isOutdated = !work.due.isFull && (await visit.sample());
+      work.sampleWait = isOutdated ? sampleMs : Math.min(MAX_SAMPLE_MS, Math.max(sampleMs, work.sampleWait * 2));
+      work.sampleAt = clock.now() + work.sampleWait;
+      work.isUnsettled = true;
+    }
+    work.failures = 0;
+    work.dueAt = Math.min(work.dueAt, work.due.dueAt, work.sampleAt);
+    if (work.isUnsettled && work.dueAt > clock.now()) await this.#settle(work);
   }
 
   /** Records the progress of the collection, for the next process that holds the lease. */
   async #settle(work: CollectionWork): Promise<void> {
     const { chainId } = this.#options;
-    const { address, dueAt, sampleAt, sampleWait, seen } = work;
-    if (seen < 0) return;
+    const { address, due, dueAt, sampleAt, sampleWait } = work;
+    const collection = due.checkedVersion;
+    if (collection < 0) return;
     work.isUnsettled = false;
-    const event = { type: "MetadataSettled", collection: seen, dueAt } as const;
-    await appendMetadata(this.#options, { chainId, address }, [event], {
-      collection: seen,
-      dueAt,
-      sampleAt,
-      sampleWait,
-    });
+    const event = { type: "MetadataSettled", collection, dueAt } as const;
+    await appendMetadata(this.#options, { chainId, address }, [event], { collection, dueAt, sampleAt, sampleWait });
   }
 
-  #nudge(): void {
-    this.#wake?.();
-  }
-
-  /** Sleeps until the time `at`, a nudge or an abort. */
-  #sleep(at: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    return new Promise((resolve) => {
-      const wake = () => {
-        cancel();
-        signal.removeEventListener("abort", wake);
-        this.#wake = undefined;
-        resolve();
-      };
-      const cancel = clock.after(Math.max(10, at - clock.now()), wake);
-      this.#wake = wake;
-      signal.addEventListener("abort", wake, { once: true });
-      if (signal.aborted) wake();
-    });
+  /** Sleeps for `ms` ms, until a wake-up or an abort. */
+  async #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    const cancel = this.#options.clock.after(ms, wake);
+    this.#wake = wake;
+    signal.addEventListener("abort", wake, { once: true });
+    if (signal.aborted) wake();
+    await promise;
+    cancel();
+    signal.removeEventListener("abort", wake);
   }
 
   /** Queues tokens that a client read. Does nothing if another process holds the lease. */
   request(address: Address, tokens: readonly Token[]): void {
     if (!this.#holding || tokens.length === 0) return;
     const work = this.#work(address);
-    work.want(tokens);
-    this.#due(work);
+    work.due.requests.add(tokens);
+    this.#makeDue(work);
   }
 
   /**
@@ -267,14 +275,14 @@ export class MetadataWorker {
     if (!stream.startsWith(`nft/${chainId}/`)) return;
     const known = this.#works.get(parseAddress(stream));
     if (known !== undefined) {
-      this.#due(known);
+      this.#makeDue(known);
       return;
     }
     log.head(stream).then(
       ({ headline }) => {
         if (headline?.["status"] !== "following" || !this.#holding) return;
-        this.#workOf(stream);
-        this.#nudge();
+        this.#work(parseAddress(stream));
+        this.#wake();
       },
       // Ignore the error: the next wake-up finds the collection.
       () => undefined,
@@ -285,18 +293,18 @@ export class MetadataWorker {
   onEvents(address: Address, events: readonly Recorded<MetadataEvent>[]): void {
     if (!this.#holding) return;
     for (const { event, time } of events) {
-      if (event.type === "MetadataOutdated") this.#due(this.#work(address));
+      if (event.type === "MetadataOutdated") this.#makeDue(this.#work(address));
       // A replay of the stream also delivers old requests. Their readers are gone.
-      if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_WISH_AGE_MS) continue;
+      if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_REQUEST_AGE_MS) continue;
       const tokens = tokensOf(event.tokens);
-      if (event.media) this.#options.media.want(address, tokens);
+      if (event.media) this.#options.media.request(address, tokens);
       else this.request(address, tokens);
     }
   }
 
-  #due(work: CollectionWork): void {
+  #makeDue(work: CollectionWork): void {
     work.dueAt = 0;
-    this.#nudge();
+    this.#wake();
   }
 }
 
@@ -304,13 +312,3 @@ const parseAddress = (stream: StreamName): Address => {
   const parsed = parseStream(stream);
   return parsed.kind === "chain" ? ("" as Address) : parsed.address;
 };
-
-/** The tokens of an event's columns. */
-export function tokensOf(bytes: Uint8Array): Token[] {
-  const { count, kinds, words, ids } = decodeTokens(bytes);
-  const id = new Uint32Array(8);
-  return Array.from({ length: count }, (_, i) => {
-    loadId({ words, values: ids }, i, id);
-    return { kind: kinds[i] as TransferKind, id: idToBigInt(id) };
-  });
-}

@@ -8,10 +8,10 @@ import fc from "fast-check";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import type { NftEvent } from "../../src/events/types.ts";
+import type { Entry } from "../../src/ledger/entries.ts";
 import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries, positionAfter } from "../../src/ledger/places.ts";
 import { type Position, START } from "../../src/ledger/rows.ts";
-import type { Entry } from "../../src/ledger/scan.ts";
 import { hash, identified, multi, play, range, type Step, single, stepOf } from "./histories.ts";
 import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "./model.ts";
 

@@ -6,11 +6,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import type { Entry } from "../../src/ledger/entries.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries } from "../../src/ledger/places.ts";
 import { START } from "../../src/ledger/rows.ts";
-import type { Entry } from "../../src/ledger/scan.ts";
 import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 

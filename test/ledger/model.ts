@@ -5,7 +5,7 @@
 
 import type { Collection } from "../../src/collections/collection.ts";
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import type { Entry } from "../../src/ledger/scan.ts";
+import type { Entry } from "../../src/ledger/entries.ts";
 
 export interface ModelTransfer {
   kind: TransferKind;

@@ -11,8 +11,7 @@ import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
 import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";
 import { HashIndex } from "../../src/ledger/hash-index.ts";
 import { LateMints } from "../../src/ledger/owners.ts";
-import type { Slot } from "../../src/ledger/tables.ts";
-import { CHUNK_ROWS, RowMarks, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
+import { CHUNK_ROWS, RowMarks, type Slot, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
 import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/token-slots.ts";
 import { addressBytes } from "./model.ts";
 

@@ -6,10 +6,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../src/ledger/entries.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { readInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
-import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../src/ledger/scan.ts";
 import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
 

@@ -29,7 +29,7 @@ function createReader(answer: (id: number) => CallResult | "burns" | "throws") {
     if (answers.includes("throws")) throw new Error("the node answers with an error of its own");
     return answers as CallResult[];
   };
-  return { asker: new TokenUriReader({ calls } as unknown as ChainReader), batches };
+  return { uriReader: new TokenUriReader({ calls } as unknown as ChainReader), batches };
 }
 
 describe("calls for token URIs", () => {
@@ -39,21 +39,21 @@ describe("calls for token URIs", () => {
       2: text(""),
       3: { ok: true, data: "0x1234" },
     };
-    const { asker, batches } = createReader((id) => odd[id] ?? text(`u${id}`));
-    expect(await asker.ask(address, tokens(5), "latest")).toEqual(["u0", undefined, undefined, undefined, "u4"]);
+    const { uriReader, batches } = createReader((id) => odd[id] ?? text(`u${id}`));
+    expect(await uriReader.read(address, tokens(5), "latest")).toEqual(["u0", undefined, undefined, undefined, "u4"]);
     expect(batches).toEqual([5]);
   });
 
   test("are repeated one by one if one token burns all gas", async () => {
-    const { asker, batches } = createReader((id) => (id === 2 ? "burns" : text(`u${id}`)));
-    expect(await asker.ask(address, tokens(4), "latest")).toEqual(["u0", "u1", undefined, "u3"]);
+    const { uriReader, batches } = createReader((id) => (id === 2 ? "burns" : text(`u${id}`)));
+    expect(await uriReader.read(address, tokens(4), "latest")).toEqual(["u0", "u1", undefined, "u3"]);
     expect(batches).toEqual([4, 1, 1, 1, 1]);
   });
 
   test("are no longer repeated one by one for a contract that has never returned a URI", async () => {
-    const { asker, batches } = createReader(() => REVERTED);
+    const { uriReader, batches } = createReader(() => REVERTED);
     for (let i = 0; i < 3; i++)
-      expect(new Set(await asker.ask(address, tokens(40), "latest"))).toEqual(new Set([undefined]));
+      expect(new Set(await uriReader.read(address, tokens(40), "latest"))).toEqual(new Set([undefined]));
     expect(batches.filter((size) => size === 40)).toHaveLength(3);
     expect(batches.filter((size) => size === 1).length).toBeLessThan(30);
   });
@@ -66,13 +66,13 @@ describe("calls for token URIs", () => {
         return list.map(() => text("u"));
       },
     } as unknown as ChainReader;
-    await new TokenUriReader(reader).ask(address, [{ kind: TransferKind.erc1155, id: 1n }, ...tokens(1)], 7);
+    await new TokenUriReader(reader).read(address, [{ kind: TransferKind.erc1155, id: 1n }, ...tokens(1)], 7);
     expect(asked).toEqual([keccak("uri(uint256)").slice(0, 10), keccak("tokenURI(uint256)").slice(0, 10)]);
   });
 
   test("give no answer if the node's call fails", async () => {
-    const { asker } = createReader(() => "throws");
-    await expect(asker.ask(address, tokens(2), "latest")).rejects.toThrow("an error of its own");
+    const { uriReader } = createReader(() => "throws");
+    await expect(uriReader.read(address, tokens(2), "latest")).rejects.toThrow("an error of its own");
   });
 });
 

@@ -2,9 +2,9 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
-import { Previews } from "../../src/metadata/media/previews.ts";
+import { Previews } from "../../src/metadata/media/media.ts";
+import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { decodeBmp, sniffPicture } from "../../src/metadata/media/raster.ts";
-import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

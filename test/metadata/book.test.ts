@@ -5,8 +5,8 @@ import type { Hash } from "../../src/core/hex.ts";
 import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
+import { tokensOf } from "../../src/metadata/books.ts";
 import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/outcome.ts";
-import { tokensOf } from "../../src/metadata/worker.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

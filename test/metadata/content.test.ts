@@ -2,10 +2,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { isLocalName } from "../../src/metadata/resolve/hosts.ts";
 import { normalize } from "../../src/metadata/resolve/normalize.ts";
-import { tryParse } from "../../src/metadata/resolve/parse.ts";
-import { inlineContent, parseDataUri, resolveUri, urisOfToken } from "../../src/metadata/resolve/uri.ts";
-import { isLocalName } from "../../src/metadata/resolve/wire.ts";
+import { inlineContent, parseDataUri, tryParse } from "../../src/metadata/resolve/parse.ts";
+import { resolveUri, urisOfToken } from "../../src/metadata/resolve/resolver.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -4,10 +4,9 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { isRetryable, previewSize, statusOf } from "../../src/metadata/media/media.ts";
-import { Previews } from "../../src/metadata/media/previews.ts";
+import { isRetryablePicture, Previews, previewSize, statusOf } from "../../src/metadata/media/media.ts";
+import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
-import { sanitizeSvg } from "../../src/metadata/media/svg.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -262,15 +261,15 @@ describe("a hostile SVG", () => {
 
 test("examines a picture again, once, if an older version of the service could not open it", () => {
   const old = { status: "unsupported_media" } as const;
-  expect([isRetryable(old), isRetryable({ ...old, version: 0 }), isRetryable({ ...old, version: 1 })]).toEqual([
-    true,
-    true,
-    false,
-  ]);
-  expect([isRetryable({ status: "success" }), isRetryable({ status: "host_unavailable", version: 1 })]).toEqual([
-    false,
-    true,
-  ]);
+  expect([
+    isRetryablePicture(old),
+    isRetryablePicture({ ...old, version: 0 }),
+    isRetryablePicture({ ...old, version: 1 }),
+  ]).toEqual([true, true, false]);
+  expect([
+    isRetryablePicture({ status: "success" }),
+    isRetryablePicture({ status: "host_unavailable", version: 1 }),
+  ]).toEqual([false, true]);
 });
 
 test("recognises recordings by their first bytes, and maps reasons to statuses", () => {

@@ -5,10 +5,9 @@ import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
-import { Hosts } from "../../src/metadata/resolve/hosts.ts";
+import { Hosts, systemWire } from "../../src/metadata/resolve/hosts.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
-import { systemWire } from "../../src/metadata/resolve/wire.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

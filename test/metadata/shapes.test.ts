@@ -3,7 +3,7 @@
  * JSON. The shown fields follow the text. The text itself is kept unchanged if it is JSON.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { JsonValue } from "../../src/metadata/resolve/fields.ts";
+import type { JsonValue } from "../../src/metadata/resolve/json.ts";
 import { type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { type Parsed, tryParse } from "../../src/metadata/resolve/parse.ts";
 

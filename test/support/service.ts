@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { readConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
-import type { Wire } from "../../src/metadata/resolve/wire.ts";
+import type { Wire } from "../../src/metadata/resolve/hosts.ts";
 import { type Service, startService } from "../../src/service.ts";
 
 export const TEST_KEY = "test-key-0123456789";

@@ -8,12 +8,11 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
 import { backoffMs } from "../../core/retry.ts";
 import { encodeTokens } from "../../events/columns.ts";
-import type { MetadataBooks } from "../books.ts";
+import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
+import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";
 import { fromBlob, toBlob } from "../outcome.ts";
-import { appendMetadata, Outbox } from "../outcome-writer.ts";
 import { type TokenTexts, textOfToken } from "../texts.ts";
-import { keyOf, type Token } from "../work.ts";
-import { type ExaminerOptions, examine, isRetryable, type MediaDocument, nameOf } from "./media.ts";
+import { type ExaminerOptions, examine, isRetryablePicture, type MediaDocument, nameOf } from "./media.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;
@@ -41,7 +40,8 @@ interface Found extends PictureRequest {
 }
 
 const PARALLEL = 4;
-const MAX_WISHES = 20_000;
+/** Most pictures that wait. */
+const MAX_REQUESTS = 20_000;
 /** Least time between two examinations of a picture that failed temporarily. */
 export const MEDIA_RETRY_MS = 600_000;
 /** Backoff after a failure to write to the log. */
@@ -50,12 +50,13 @@ const WRITE_MAX_MS = 300_000;
 
 export class MediaWorker {
   readonly #options: MediaWorkerOptions;
-  readonly #requests = new Map<string, PictureRequest>();
-  readonly #working = new Set<string>();
+  readonly #requests = new RequestQueue<PictureRequest>(
+    ({ address, token }) => `${address}/${keyOf(token)}`,
+    MAX_REQUESTS,
+  );
   /** By the name of the URI, because many tokens share one picture. */
   readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<Found>;
-  #wake: (() => void) | undefined;
   /** Consecutive failures to write. */
   #failures = 0;
   /** Pause before the next examination, after a failure to write. */
@@ -72,42 +73,30 @@ export class MediaWorker {
   }
 
   /** Queues the pictures of tokens. */
-  want(address: Address, tokens: readonly Token[]): void {
-    for (const token of tokens) {
-      const key = `${address}/${keyOf(token)}`;
-      if (this.#requests.size >= MAX_WISHES || this.#working.has(key)) continue;
-      this.#requests.set(key, { address, token });
-    }
-    this.#wake?.();
+  request(address: Address, tokens: readonly Token[]): void {
+    this.#requests.add(tokens.map((token) => ({ address, token })));
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const running = new Set<Promise<void>>();
-    const onAbort = () => this.#wake?.();
+    const onAbort = () => this.#requests.wake();
     signal.addEventListener("abort", onAbort, { once: true });
     while (!signal.aborted) {
       if (this.#pauseMs > 0) {
         const pause = this.#pauseMs;
         this.#pauseMs = 0;
-        await this.#options.clock.sleep(pause, signal).catch(() => undefined);
+        await clock.sleep(pause, signal).catch(() => undefined);
         continue;
       }
-      const [next] = this.#requests;
-      if (next === undefined || running.size >= PARALLEL) {
-        const woken = new Promise<void>((resolve) => {
-          this.#wake = resolve;
+      for (const request of this.#requests.take(PARALLEL - running.size)) {
+        const work = this.#handle(request, signal).finally(() => {
+          this.#requests.end(request);
+          running.delete(work);
         });
-        await Promise.race([woken, ...running]);
-        continue;
+        running.add(work);
       }
-      const [key, wish] = next;
-      this.#requests.delete(key);
-      this.#working.add(key);
-      const work = this.#fulfil(wish, signal).finally(() => {
-        this.#working.delete(key);
-        running.delete(work);
-      });
-      running.add(work);
+      await Promise.race([...running, this.#requests.woken()]);
     }
     await Promise.all(running);
     await this.#outbox.flush();
@@ -120,7 +109,7 @@ export class MediaWorker {
     if (!isAbort(error)) this.#options.logger.warn({ err: error }, "failed to examine a picture");
   }
 
-  async #fulfil({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
+  async #handle({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
     const { books, chainId, texts, clock, log } = this.#options;
     try {
       const book = await books.get(chainId, address);
@@ -134,7 +123,7 @@ export class MediaWorker {
       const bytes = known === undefined ? undefined : await log.getBlob(known);
       const before = bytes === undefined ? undefined : fromBlob<MediaDocument>(bytes);
       const isSettled =
-        before?.uri === uri && !(isRetryable(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
+        before?.uri === uri && !(isRetryablePicture(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
       if (isSettled) return;
       const hash = await this.#examined(uri, signal);
       this.#outbox.add({ address, token, hash });
@@ -149,7 +138,7 @@ export class MediaWorker {
     const known = this.#known.get(name);
     if (known !== undefined) {
       const examined = await known;
-      if (!isRetryable(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
+      if (!isRetryablePicture(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
     }
     const examining = this.#examine(uri, signal);
     this.#known.set(name, examining);
@@ -167,7 +156,7 @@ export class MediaWorker {
   }
 
   async #write(found: readonly Found[]): Promise<void> {
-    for (const [address, group] of Map.groupBy(found, (one) => one.address)) {
+    for (const [address, group] of Map.groupBy(found, ({ address }) => address)) {
       const tokens = encodeTokens(group.map(({ token, hash }) => ({ ...token, hash })));
       const event = { type: "MediaExamined", count: group.length, tokens } as const;
       await appendMetadata(this.#options, { chainId: this.#options.chainId, address }, [event]);
@@ -180,6 +169,6 @@ export class MediaWorker {
     const { clock, chainId, logger } = this.#options;
     this.#pauseMs = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
     logger.warn({ err: error, chainId, retryInMs: this.#pauseMs }, "failed to write the results of examined pictures");
-    for (const { address, token } of found) this.want(address, [token]);
+    this.#requests.add(found);
   }
 }

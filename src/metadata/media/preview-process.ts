@@ -1,12 +1,33 @@
 /**
  * Entry point of the preview process: pictures in, small ones out. The pictures are hostile, so they are opened in a
  * process of its own with an empty environment. It can be killed during a native call without harm to the service.
- * Messages in and out: `PreviewRequest` and `PreviewReply`.
+ * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewReply`.
  */
+import { Parser } from "htmlparser2";
 import sharp, { type SharpOptions } from "sharp";
+import { MetadataFailure } from "../outcome.ts";
 import { decodeText } from "../resolve/parse.ts";
-import { decodeBmp } from "./raster.ts";
-import { sanitizeSvg } from "./svg.ts";
+import { decodeBmp, encodePng, isBmp, type Raster, rasterSize } from "./raster.ts";
+
+export interface PreviewRequest {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+  readonly mimetype: string;
+  readonly sizes: readonly number[];
+}
+
+/** A WebP preview; its longer side has `size` pixels. */
+export interface Preview {
+  readonly size: number;
+  readonly width: number;
+  readonly height: number;
+  readonly bytes: Uint8Array;
+}
+
+/** `hash`: SHA-256 of the original in hex. */
+export type PreviewReply =
+  | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
+  | { readonly id: number; readonly hash: string; readonly error: string };
 
 /** Four times the pixels of a large camera; 256 MB when decoded. */
 const MAX_PIXELS = 64_000_000;
@@ -14,8 +35,24 @@ const SECONDS = 8;
 /** Density of an SVG at its own size: 72 renders one pixel per unit. */
 const BASE_DENSITY = 72;
 
-sharp.cache(false);
-sharp.concurrency(1);
+const ELEMENTS: ReadonlySet<string> = new Set(
+  (
+    "svg g a defs symbol use path rect circle ellipse line polyline polygon text tspan textPath title desc image " +
+    "linearGradient radialGradient stop pattern clipPath mask marker filter feBlend feColorMatrix feComponentTransfer " +
+    "feComposite feDropShadow feFlood feFuncA feFuncB feFuncG feFuncR feGaussianBlur feMerge feMergeNode feMorphology " +
+    "feOffset feTurbulence feDisplacementMap style switch"
+  ).split(" "),
+);
+/** Attributes that refer to another element or a picture. */
+const REFERENCES: ReadonlySet<string> = new Set(["href", "xlink:href"]);
+const MAX_ELEMENTS = 20_000;
+const MAX_DEPTH = 256;
+/** Most `use` elements. They repeat other elements; nested, a few of them draw billions. */
+const MAX_USES = 2_000;
+/** Pixels of all pictures inside a drawing together: decoded, each takes about ten bytes, all at the same time. */
+const MAX_SVG_PIXELS = 32_000_000;
+const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
+const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp|(?:x-ms-)?bmp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
 
 async function open(
   bytes: Uint8Array,
@@ -50,35 +87,165 @@ async function make({ bytes, mimetype, sizes }: PreviewRequest): Promise<Preview
   return previews;
 }
 
+const escapeText = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const escapeAttribute = (text: string): string => escapeText(text).replaceAll('"', "&quot;");
+
+/** True if a style or presentation attribute refers to anything outside the drawing. */
+function loads(value: string): boolean {
+  // A CSS escape can spell any word.
+  if (value.includes("\\") || /@import|expression|javascript:|image-set|@font-face|@namespace/i.test(value))
+    return true;
+  const references = value.match(/url\s*\(/gi)?.length ?? 0;
+  return references !== (value.match(/url\(\s*["']?#[\w.:-]+["']?\s*\)/gi)?.length ?? 0);
+}
+
+/** A raster picture inside a drawing. */
+interface Embedded {
+  readonly reference: string;
+  readonly pixels: number;
+}
+
+/** The picture in a reference; undefined for any other reference, and for a picture of unknown size. */
+function embedded(reference: string, maxPixels: number): Embedded | undefined {
+  if (!SAFE_PICTURE.test(reference)) return undefined;
+  const bytes = Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64");
+  if (isBmp(bytes)) return bitmapAsPng(bytes, maxPixels);
+  const size = rasterSize(bytes);
+  return size === undefined ? undefined : { reference, pixels: size.width * size.height };
+}
+
+/** Converts a BMP picture, because the SVG renderer can't open it and would leave an empty area. */
+function bitmapAsPng(bytes: Uint8Array, maxPixels: number): Embedded | undefined {
+  let bitmap: Raster;
+  try {
+    bitmap = decodeBmp(bytes, maxPixels);
+  } catch {
+    return undefined;
+  }
+  const reference = `data:image/png;base64,${encodePng(bitmap).toString("base64")}`;
+  return { reference, pixels: bitmap.width * bitmap.height };
+}
+
+function isSafe(name: string, value: string): boolean {
+  const lower = name.toLowerCase();
+  if (!NAME.test(name) || lower.startsWith("on") || lower === "xml:base" || lower === "src") return false;
+  if (lower === "xmlns" || lower.startsWith("xmlns:")) return false;
+  if (REFERENCES.has(lower)) return /^#[\w.:-]+$/.test(value.trim());
+  return !/^\s*(?:javascript|vbscript|data|https?|file):/i.test(value) && !loads(value);
+}
+
+/** An element that the writer keeps. */
+interface Element {
+  readonly name: string;
+  /** Text of a style sheet so far. It is checked at its end, when all of it is known. */
+  style: string;
+}
+
+class Writer {
+  readonly #parts: string[] = [];
+  /** Open elements; undefined for the ones left out. */
+  readonly #open: (Element | undefined)[] = [];
+  #skipped = 0;
+  #elements = 0;
+  #uses = 0;
+  #pixels = 0;
+
+  open(name: string, attributes: Readonly<Record<string, string>>): void {
+    const local = name.replace(/^svg:/, "");
+    if (this.#open.length >= MAX_DEPTH || ++this.#elements > MAX_ELEMENTS)
+      throw new MetadataFailure("too_large", "svg");
+    const isRoot = this.#open.length === 0;
+    // A style sheet holds text only. An element in it could split a forbidden word.
+    const isInStyle = this.#open.at(-1)?.name === "style";
+    if (this.#skipped > 0 || isInStyle || !ELEMENTS.has(local) || (isRoot && local !== "svg")) {
+      this.#open.push(undefined);
+      this.#skipped++;
+      return;
+    }
+    if (local === "use" && ++this.#uses > MAX_USES) throw new MetadataFailure("too_large", "svg");
+    this.#open.push({ name: local, style: "" });
+    const namespaces = isRoot ? ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"' : "";
+    const kept = Object.entries(attributes).map(([attribute, value]) => {
+      const written = this.#written(local, attribute, value);
+      return written === undefined ? "" : ` ${attribute}="${escapeAttribute(written)}"`;
+    });
+    this.#parts.push(`<${local}${namespaces}${kept.join("")}>`);
+  }
+
+  /** The attribute's value to write; undefined if the attribute is left out. */
+  #written(element: string, attribute: string, value: string): string | undefined {
+    if (attribute.includes(":") && !/^(?:xlink:href|xml:space)$/.test(attribute)) return undefined;
+    if (element !== "image" || !REFERENCES.has(attribute)) return isSafe(attribute, value) ? value : undefined;
+    const picture = embedded(value.trim(), MAX_SVG_PIXELS - this.#pixels);
+    this.#pixels += picture?.pixels ?? 0;
+    if (this.#pixels > MAX_SVG_PIXELS) throw new MetadataFailure("too_large", "pictures in an svg");
+    return picture?.reference;
+  }
+
+  text(text: string): void {
+    const within = this.#open.at(-1);
+    if (this.#skipped > 0 || within === undefined) return;
+    if (within.name === "style") within.style += text;
+    else this.#parts.push(escapeText(text));
+  }
+
+  close(): void {
+    const element = this.#open.pop();
+    if (element === undefined) {
+      this.#skipped = Math.max(0, this.#skipped - 1);
+      return;
+    }
+    const { name, style } = element;
+    if (!loads(style)) this.#parts.push(escapeText(style));
+    this.#parts.push(`</${name}>`);
+  }
+
+  finish(): string {
+    return this.#parts.join("");
+  }
+}
+
+/**
+ * Sanitises an SVG drawing: writes it anew with allowed elements and attributes only. The result has no script, event
+ * handler, loading style sheet or entity declaration. It refers only to its own elements and to raster pictures inside
+ * it. Elements and picture pixels are bounded.
+ * @throws MetadataFailure if it is no SVG, or too large
+ */
+export function sanitizeSvg(source: string): string {
+  const writer = new Writer();
+  const parser = new Parser(
+    {
+      onopentag: (name, attributes) => writer.open(name, attributes),
+      ontext: (text) => writer.text(text),
+      onclosetag: () => writer.close(),
+    },
+    // In XML mode the parser skips declarations, processing instructions and comments, and knows only XML's five
+    // entities.
+    { xmlMode: true, decodeEntities: true },
+  );
+  parser.write(source);
+  parser.end();
+  const svg = writer.finish();
+  if (!svg.startsWith("<svg ")) throw new MetadataFailure("not_json", "not a drawing");
+  return svg;
+}
+
 function reply(message: PreviewReply): void {
   process.send?.(message);
 }
 
-process.on("disconnect", () => process.exit(0));
-process.on("message", (request: PreviewRequest) => {
-  const hash = new Bun.CryptoHasher("sha256").update(request.bytes).digest("hex");
-  make(request).then(
-    (previews) => reply({ id: request.id, hash, previews }),
-    (error: unknown) => reply({ id: request.id, hash, error: error instanceof Error ? error.message : String(error) }),
-  );
-});
-
-export interface PreviewRequest {
-  readonly id: number;
-  readonly bytes: Uint8Array;
-  readonly mimetype: string;
-  readonly sizes: readonly number[];
+// A test imports the sanitiser.
+if (import.meta.main) {
+  sharp.cache(false);
+  sharp.concurrency(1);
+  process.on("disconnect", () => process.exit(0));
+  process.on("message", (request: PreviewRequest) => {
+    const hash = new Bun.CryptoHasher("sha256").update(request.bytes).digest("hex");
+    make(request).then(
+      (previews) => reply({ id: request.id, hash, previews }),
+      (error: unknown) =>
+        reply({ id: request.id, hash, error: error instanceof Error ? error.message : String(error) }),
+    );
+  });
 }
-
-/** A WebP preview; its longer side has `size` pixels. */
-export interface Preview {
-  readonly size: number;
-  readonly width: number;
-  readonly height: number;
-  readonly bytes: Uint8Array;
-}
-
-/** `hash`: SHA-256 of the original in hex. */
-export type PreviewReply =
-  | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
-  | { readonly id: number; readonly hash: string; readonly error: string };

@@ -1,16 +1,17 @@
 /**
- * Reads the decoded size of a raster picture from its headers, without decoding it. In: bytes of a PNG, JPEG, GIF or
- * WebP. Out: width and height in pixels, each the largest of all parts that a decoder may allocate. Undefined if the
- * size can't be determined; such a picture must not be decoded.
+ * Raster pictures: detects their type, reads their decoded size, decodes BMP and encodes PNG. The size comes from the
+ * headers of a PNG, JPEG, GIF or WebP, without decoding it: the largest of all parts that a decoder may allocate. A
+ * picture of unknown size must not be decoded.
  */
 import { crc32, deflateSync } from "node:zlib";
-
-// Detects the type of a file by its first bytes, because the content types that servers send are often wrong.
 
 const ascii = (bytes: Uint8Array, from: number, to: number): string =>
   String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
 
-/** The type of a raster picture that previews can be made of; undefined for other files. */
+/**
+ * The type of a raster picture that previews can be made of; undefined for other files. Goes by the first bytes, because
+ * the content types that servers send are often wrong.
+ */
 export function sniffPicture(bytes: Uint8Array): string | undefined {
   const head = ascii(bytes, 0, 16);
   if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
@@ -34,8 +35,6 @@ export function sniffRecording(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
-// Encodes a picture as PNG, synchronously, because the SVG sanitiser can't await. In: RGBA pixels. Out: a file.
-
 const SIGNATURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 /** Eight bits each of red, green, blue and alpha; no interlacing. */
 const FORMAT = [8, 6, 0, 0, 0] as const;
@@ -48,8 +47,8 @@ function chunk(name: string, data: Uint8Array): Buffer {
   return Buffer.concat([length, named, sum]);
 }
 
-/** The picture as a PNG file. */
-export function encodePng({ width, height, rgba }: Bitmap): Buffer {
+/** The picture as a PNG file. Synchronous, because the SVG sanitiser can't await. */
+export function encodePng({ width, height, rgba }: Raster): Buffer {
   const header = Buffer.alloc(8 + FORMAT.length);
   header.writeUInt32BE(width, 0);
   header.writeUInt32BE(height, 4);
@@ -64,10 +63,8 @@ export function encodePng({ width, height, rgba }: Bitmap): Buffer {
   return Buffer.concat([SIGNATURE, chunk("IHDR", header), chunk("IDAT", data), chunk("IEND", new Uint8Array())]);
 }
 
-// Decodes BMP files, which the image library can't open and contracts like to draw because they need no compression.
-// In: an uncompressed file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. Out: RGBA.
-
-export interface Bitmap {
+/** The pixels of a picture. */
+export interface Raster {
   readonly width: number;
   readonly height: number;
   /** Four bytes per pixel, the top row first. */
@@ -103,8 +100,12 @@ export const isBmp = (bytes: Uint8Array): boolean =>
   bytes[1] === 0x4d &&
   HEADERS.has(viewOf(bytes).getUint32(FILE_HEADER, true));
 
-/** @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file */
-export function decodeBmp(bytes: Uint8Array, maxPixels: number): Bitmap {
+/**
+ * Decodes an uncompressed BMP file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. The image
+ * library can't open BMP files; contracts like to draw them, because they need no compression.
+ * @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file
+ */
+export function decodeBmp(bytes: Uint8Array, maxPixels: number): Raster {
   if (!isBmp(bytes)) throw new Error("not a BMP file");
   const header = readHeader(viewOf(bytes));
   const { width, height, offset } = header;

@@ -9,11 +9,7 @@ import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Clock } from "../../core/clock.ts";
 import { MetadataFailure } from "../outcome.ts";
-import type { Gateways } from "./uri.ts";
-import { isLocalName, isPublicAddress, type Wire } from "./wire.ts";
-
-// Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
-// decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
+import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
 
 /** A map, not an object: a server may send the name of an object's inherited property. */
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
@@ -23,7 +19,11 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
   ["br", createBrotliDecompress],
 ]);
 
-/** @throws MetadataFailure, and the signal's reason when it is aborted */
+/**
+ * Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
+ * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
+ * @throws MetadataFailure, and the signal's reason when it is aborted
+ */
 async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
   const announced = Number(response.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");

@@ -1,23 +1,29 @@
 /**
  * Normalises the many shapes of metadata to the fields of API.md. In: a JSON object. Out: values in their original
  * type, null or an empty list for missing ones. Like a marketplace, it takes a field only from places that clearly mean
- * it, and the first such place counts. Pure.
+ * it, and the first such place counts. Traits come as a list of traits, a list of pairs, an object, JSON in a string, or
+ * the properties of ERC-1155. Pure.
  */
 import {
-  attributesOf,
   described,
   Fields,
   isNestedWithin,
   isObject,
   type JsonObject,
   type JsonValue,
-  type NormalizedAttribute,
   structureOf,
   textOf,
-  traitsIn,
-  traitsOfProperties,
   unwrapped,
-} from "./fields.ts";
+} from "./json.ts";
+
+export interface NormalizedAttribute {
+  readonly trait_type: string | null;
+  readonly value: JsonValue;
+  readonly display_type: string | null;
+  readonly max_value: JsonValue;
+  readonly trait_count: number;
+  readonly order: JsonValue;
+}
 
 export interface NormalizedMetadata {
   readonly name: string | null;
@@ -28,6 +34,87 @@ export interface NormalizedMetadata {
   readonly animation_url: string | null;
   readonly attributes: readonly NormalizedAttribute[];
 }
+
+/** Most traits per token, more than any collection has. A body of a megabyte could hold fifty thousand. */
+export const MAX_ATTRIBUTES = 1_000;
+
+/** Field names of a trait. An object with none of them is a table of traits. */
+export const TRAIT_WORDS = ["trait_type", "trait", "value", "trait_value"] as const;
+
+function attribute(fields: Fields, name: string | null): NormalizedAttribute {
+  const count = fields.value("trait_count");
+  return {
+    trait_type: name ?? fields.text("trait_type", "trait", "name", "key", "type"),
+    value: fields.value("value", "trait_value"),
+    display_type: fields.text("display_type"),
+    max_value: fields.value("max_value"),
+    trait_count: typeof count === "number" ? count : 0,
+    order: fields.value("order"),
+  };
+}
+
+export const loose = (value: JsonValue, name: string | null): NormalizedAttribute =>
+  attribute(new Fields({ value }), name);
+
+/** The traits of one item of a list. */
+function itemsOf(item: JsonValue): NormalizedAttribute[] {
+  if (item === null || Array.isArray(item)) return [];
+  if (!isObject(item)) return [loose(item, null)];
+  const fields = new Fields(item);
+  return fields.has(...TRAIT_WORDS) ? [attribute(fields, null)] : tableOf(item);
+}
+
+/** The traits of an object that has them by name. */
+export const tableOf = (table: JsonObject): NormalizedAttribute[] =>
+  Object.entries(table)
+    .slice(0, MAX_ATTRIBUTES)
+    .map(([name, value]) =>
+      isObject(value) && Object.hasOwn(value, "value") ? attribute(new Fields(value), name) : loose(value, name),
+    );
+
+/** The traits in a field of any shape. */
+function attributesOf(source: JsonValue): NormalizedAttribute[] {
+  if (isObject(source)) return tableOf(source);
+  if (!Array.isArray(source)) return [];
+  const list: readonly JsonValue[] = source;
+  return list.slice(0, MAX_ATTRIBUTES).flatMap(itemsOf).slice(0, MAX_ATTRIBUTES);
+}
+
+/** The field's list or object; undefined if it is empty or of another type. */
+function traitsIn(value: JsonValue | undefined): JsonValue | undefined {
+  const structure = structureOf(value);
+  if (Array.isArray(structure)) return structure.length > 0 ? structure : undefined;
+  return isObject(structure) && Object.keys(structure).length > 0 ? structure : undefined;
+}
+
+/**
+ * The traits among a token's properties: plain values, and ERC-1155's rich properties, which have a name of their own.
+ * Skips lists of objects, such as files and creators.
+ * @param used properties that were read as the token's own fields
+ */
+function traitsOfProperties(properties: JsonValue, used: ReadonlySet<string>): NormalizedAttribute[] {
+  if (!isObject(properties)) return attributesOf(properties);
+  const hasFiles = Array.isArray(properties["files"]);
+  const traits: NormalizedAttribute[] = [];
+  for (const [key, value] of Object.entries(properties)) {
+    if (used.has(key) || (hasFiles && key === "category")) continue;
+    if (traits.length === MAX_ATTRIBUTES) break;
+    if (!isObject(value)) {
+      if (value !== null && !holdsObjects(value)) traits.push(loose(value, key));
+      continue;
+    }
+    const text = described(value);
+    if (text !== null) traits.push(loose(text, key));
+    else if (Object.hasOwn(value, "value")) {
+      const fields = new Fields(value);
+      traits.push(attribute(fields, fields.text("trait_type", "name") ?? key));
+    }
+  }
+  return traits;
+}
+
+export const holdsObjects = (value: JsonValue): boolean =>
+  Array.isArray(value) && value.some((item: JsonValue) => typeof item === "object");
 
 /** Converts SVG text in the metadata to a data URI. */
 export function svgAsUri(svg: string): string {
@@ -40,8 +127,8 @@ const ANIMATION_NAMES = ["animation_url", "animation"] as const;
 /** The address of a picture: a string, an object with one, or the first in a list. */
 function placeOf(value: JsonValue | undefined): string | null {
   if (Array.isArray(value)) {
-    for (const one of value as readonly JsonValue[]) {
-      const found = Array.isArray(one) ? null : placeOf(one);
+    for (const item of value as readonly JsonValue[]) {
+      const found = Array.isArray(item) ? null : placeOf(item);
       if (found !== null) return found;
     }
     return null;
@@ -127,9 +214,6 @@ export function normalize(metadata: JsonObject): NormalizedMetadata {
 /** Metadata without fields, except for a picture if there is one. */
 export const bareMetadata = (image: string | null): NormalizedMetadata => normalize(image === null ? {} : { image });
 
-// Turns a stored metadata body into the JSON text of a page: body, normalised fields, and the URI of the picture. Pure,
-// so that it runs here or in the parse worker: a megabyte of many small values takes 0.1 s.
-
 /** The parts of a token's text that come from its body. */
 export interface BodyText {
   /** JSON string of the body's text, or `null`. */
@@ -148,7 +232,7 @@ export const textOfImage = (image: string | null): BodyText => wordsOf(bareMetad
 /** The text of a body that can't be normalised. */
 export const NO_TEXT: BodyText = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
 
-/** The text of a stored body. */
+/** The text of a stored body. Runs here or in the parse worker: a megabyte of many small values takes 0.1 s. */
 export function textOfBody(bytes: Uint8Array): BodyText {
   const body = decoder.decode(bytes);
   const fields = fieldsOf(body);

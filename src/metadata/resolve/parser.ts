@@ -49,7 +49,7 @@ export class Parser {
     const isSmall = ("uri" in source ? source.uri : source.bytes).length <= SMALL_BYTES;
     const reply = isSmall
       ? tryParse(source)
-      : await this.#turn.run(() => this.#ask<ParseReply>(source, signal), signal);
+      : await this.#turn.run(() => this.#send<ParseReply>(source, signal), signal);
     if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
     return reply;
   }
@@ -57,8 +57,8 @@ export class Parser {
   /** Decodes inline content to bytes. @throws MetadataFailure, and the signal's reason when it is aborted */
   async content(inline: InlineSource, signal: AbortSignal): Promise<RawContent> {
     const isSmall = inline.uri.length <= SMALL_BYTES;
-    const ask = () => this.#ask<ContentReply>({ inline }, signal);
-    const reply = isSmall ? tryContent(inline) : await this.#turn.run(ask, signal);
+    const send = () => this.#send<ContentReply>({ inline }, signal);
+    const reply = isSmall ? tryContent(inline) : await this.#turn.run(send, signal);
     if (reply.kind === "failed") throw new MetadataFailure(reply.reason);
     return reply.content;
   }
@@ -66,10 +66,10 @@ export class Parser {
   /** The text of a stored body. @throws MetadataFailure on a timeout */
   async words(body: Uint8Array): Promise<BodyText> {
     if (body.length <= SMALL_BYTES) return textOfBody(body);
-    return this.#turn.run(() => this.#ask<BodyText>({ body }));
+    return this.#turn.run(() => this.#send<BodyText>({ body }));
   }
 
-  async #ask<Reply>(task: ParseTask, signal?: AbortSignal): Promise<Reply> {
+  async #send<Reply>(task: ParseTask, signal?: AbortSignal): Promise<Reply> {
     if (this.#closed) throw closed();
     signal?.throwIfAborted();
     const { clock, timeoutMs = TIMEOUT_MS } = this.#options;

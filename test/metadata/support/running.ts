@@ -14,13 +14,13 @@ import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
-import type { Entry } from "../../../src/ledger/scan.ts";
+import type { Entry } from "../../../src/ledger/entries.ts";
 
 import type { RecordFacts } from "../../../src/listings/record.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { type ChainMetadata, Metadata } from "../../../src/metadata/metadata.ts";
-import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
+import { systemWire, type Wire } from "../../../src/metadata/resolve/hosts.ts";
 import type { Call, ChainReader } from "../../../src/rpc/port.ts";
 import { eventually } from "../../support/service.ts";
 

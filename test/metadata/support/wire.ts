@@ -3,7 +3,7 @@
  * addresses are redirected to servers on loopback, all others are refused.
  */
 import type { ClientRequest } from "node:http";
-import { systemWire, type Wire } from "../../../src/metadata/resolve/wire.ts";
+import { systemWire, type Wire } from "../../../src/metadata/resolve/hosts.ts";
 
 export interface RecordingWire extends Wire {
   /** Resolved names in order. */

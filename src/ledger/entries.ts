@@ -2,7 +2,6 @@
  * Scans a ledger as of a block: the rows of a listing, or its (token, owner) pairs, in order of first appearance.
  * Pauses after a number of steps. The entries are plain facts; `listings/record.ts` writes them as JSON.
  */
-
 import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";

@@ -10,12 +10,11 @@ import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
-import type { Clock } from "./core/clock.ts";
+import { type Clock, withTimeout } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import { withTimeout } from "./core/retry.ts";
 import { TransferKind } from "./events/columns.ts";
 import { type HeaderRef, parseStream } from "./events/types.ts";
 import {

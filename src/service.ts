@@ -17,12 +17,11 @@ import { type BlocksInDoubt, HotCollections } from "./collections/hot-collection
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
-import { type Clock, systemClock } from "./core/clock.ts";
+import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import type { Address } from "./core/hex.ts";
 import { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
-import { withTimeout } from "./core/retry.ts";
 import { parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/auth.ts";

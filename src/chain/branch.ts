@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { ChainLog, ChainReader } from "../rpc/port.ts";
-import type { ChainState } from "./state.ts";
+import type { ChainState } from "./view.ts";
 
 /** Returns the followed header of a number, if it is still known. */
 export type HeaderOf = (number: number) => HeaderRef | undefined;

@@ -4,11 +4,10 @@
  * to its common ancestor first. Runs only in the process that holds the chain's lease.
  */
 import type { Chain } from "../chains/chains.ts";
-import type { Clock } from "../core/clock.ts";
+import { backoffMs, type Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import { StallWatch, stallReason } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
-import { backoffMs } from "../core/retry.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips, Verify } from "../rpc/port.ts";
@@ -28,8 +27,7 @@ import type { AdvancedBlocks, ChainChange, ChainConsumer, IndexingObserver } fro
 import { HeadWatch, PollSchedule } from "./head.ts";
 import { type Lease, withLease } from "./lease.ts";
 import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
-import { type ChainState, checkpointOf, evolveChain } from "./state.ts";
-import { loadChainState } from "./view.ts";
+import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
 
 /** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
 const RECEIPTS_SAMPLE = 0.05;

@@ -9,7 +9,7 @@ import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { ChainReader, Tips } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { isUnforked } from "./branch.ts";
-import type { ChainState } from "./state.ts";
+import type { ChainState } from "./view.ts";
 
 // Schedules a follower's polls: when the next block is due, or earlier on request. Makes no requests itself.
 

@@ -2,9 +2,8 @@
  * Runs work under a lease: acquires it, renews it while the work runs, releases it at the end. A holder that loses the
  * lease is aborted. One that was paused, and does not know it yet, is refused by the log's expected versions.
  */
-import type { Clock } from "../core/clock.ts";
+import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
-import { withTimeout } from "../core/retry.ts";
 import type { EventLog } from "../log/event-log.ts";
 
 /** Time to live. After it, another process takes over a dead holder's work. */

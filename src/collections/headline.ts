@@ -2,13 +2,11 @@
  * The headline of an NFT stream: the facts a worker needs to continue, derived from the stream's events and stored on
  * its row. Also the events that request indexing, and the schedule after a failure.
  */
-import type { Clock } from "../core/clock.ts";
+import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { backoffMs } from "../core/retry.ts";
 import { type IndexingFailed, nftStream, type TransferForm } from "../events/types.ts";
-import type { EventLog, Headline } from "../log/event-log.ts";
-import { appendUnlessMoved } from "../log/stream-writer.ts";
+import { appendUnlessMoved, type EventLog, type Headline } from "../log/event-log.ts";
 import type { Collection } from "./collection.ts";
 
 type IndexStatus =

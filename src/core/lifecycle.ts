@@ -3,10 +3,9 @@
  * then runs the closers in reverse order of registration. Each wait has a bound: a loop that hangs on a node or a log
  * without an answer is named in a warning and left behind.
  */
-import { type Clock, systemClock } from "./clock.ts";
+import { type Clock, systemClock, withTimeout } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
-import { withTimeout } from "./retry.ts";
 
 /** After an abort a loop ends within this, unless it waits for a node. Then its connections are closed. */
 const ENDING_MS = 1_500;

@@ -8,15 +8,13 @@ import { isReidentificationDue } from "../collections/headline.ts";
 import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { LIMITS } from "../config.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { withTimeout } from "../core/retry.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 
-import { finishPage } from "../listings/pages.ts";
-import { currentPlan } from "../listings/plan.ts";
+import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-query.ts";

@@ -5,10 +5,9 @@
 import http from "node:http";
 import type { Server, ServerWebSocket } from "bun";
 import { LIMITS } from "../config.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
-import { withTimeout } from "../core/retry.ts";
 import type { Channel } from "../push/channel.ts";
 import { encodeMessage, type ServerMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";

@@ -3,9 +3,10 @@
  * Yielded ranges are verified and contiguous. The caller appends them; a slow caller slows the reading (back-pressure).
  * The operator chooses how strictly answers are checked (`VERIFY`).
  */
+
+import { retry } from "../core/clock.ts";
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
-import { retry } from "../core/retry.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/topics.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";

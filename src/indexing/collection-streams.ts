@@ -14,8 +14,7 @@ import {
   type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
-import type { Append, EventLog, StreamHead } from "../log/event-log.ts";
-import { isConflict } from "../log/stream-writer.ts";
+import { type Append, type EventLog, isConflict, type StreamHead } from "../log/event-log.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
 

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain, IndexingObserver } from "../chain/consumer.ts";
-import { isCanonical } from "../chain/state.ts";
+import { isCanonical } from "../chain/view.ts";
 import type { Chain } from "../chains/chains.ts";
 import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";

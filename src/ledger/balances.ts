@@ -3,7 +3,7 @@
  * and the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower
  * it. So supply has a history like any balance.
  */
-import { mix } from "../core/hash-seed.ts";
+import { mix } from "../core/hex.ts";
 import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./owners.ts";

@@ -2,7 +2,7 @@
  * The tokens of a collection: one slot per (kind, id) with a history of its own. Ids that fit 64 bits cost 8 bytes;
  * larger ones are in a side table. Consecutive ids are found by arithmetic, all others by a hash index.
  */
-import { mix } from "../core/hash-seed.ts";
+import { mix } from "../core/hex.ts";
 import type { TransferKind, WordColumn } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";

@@ -1,18 +1,35 @@
 /**
- * One page of a listing: a walk in, the envelope out. The first step reads the entries, the second adds the metadata of
- * the tokens and signs the cursor. Both read memory only.
+ * Pages of a listing: a walk in, the envelope out. Planning decides the snapshot and reads the entries, at once or in
+ * slices between which requests run; finishing adds the metadata and signs the cursor. Reads memory only.
  */
-
 import type { Collection } from "../collections/collection.ts";
-import type { PageChain } from "../collections/hot-collections.ts";
+import {
+  currentCollection,
+  type HotCollections,
+  type PageChain,
+  type ShownChain,
+} from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
+import { yieldToEventLoop } from "../core/background.ts";
 import { ByteWriter } from "../core/byte-text.ts";
-import type { Hash } from "../core/hex.ts";
+import type { Address, Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
-import { readSlice, type Slice } from "../ledger/listing.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { readInSlices, readSlice, type Slice } from "../ledger/listing.ts";
+import { areHoldersReady, buildPairIndexInSlices, countEntries, findRowInSlices } from "../ledger/places.ts";
 import type { Position } from "../ledger/rows.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
-import { type PageFrom, resolveWalk, type Snapshot, signCursor, snapshotOf, type Walk } from "./walk.ts";
+import {
+  beginningOf,
+  type FirstPage,
+  isStillTrue,
+  type PageFrom,
+  resolveWalk,
+  type Snapshot,
+  signCursor,
+  snapshotOf,
+  type Walk,
+} from "./walk.ts";
 
 interface PageOptions {
   readonly native: boolean;
@@ -32,7 +49,7 @@ export interface Page {
 }
 
 /** A page before its entries are read. */
-export interface PageStart {
+interface PageStart {
   readonly collection: Collection;
   /** Status and versions when the page was begun. The collection and the chain may change before it is finished. */
   readonly snapshot: Pick<Snapshot, "status" | "version" | "chainVersion">;
@@ -41,7 +58,7 @@ export interface PageStart {
 }
 
 /** A page before its records are written as JSON. */
-export interface PagePlan extends PageStart {
+interface PagePlan extends PageStart {
   readonly entries: readonly Entry[];
   readonly starts: Slice["starts"];
   /** Start of the next page; undefined at the end of the walk. */
@@ -53,7 +70,7 @@ export interface PagePlan extends PageStart {
  * @param snapshot of a first page, if it was decided before
  * @throws ApiError
  */
-export function startPage(
+function startPage(
   of: Pick<Walk, "chainId" | "address">,
   collection: Collection,
   chain: PageChain,
@@ -68,16 +85,16 @@ export function startPage(
 }
 
 /** The entries to read for a page; undefined if the page is empty. */
-export function sliceOf({ block, position, limit, left }: Walk) {
+function sliceOf({ block, position, limit, left }: Walk) {
   if (block === undefined || position === undefined) return undefined;
   return { block, from: position, limit: left === undefined ? limit : Math.min(limit, left) };
 }
 
 /** The slice of an empty page. */
-export const EMPTY_SLICE: Slice = { entries: [], starts: [], next: undefined };
+const EMPTY_SLICE: Slice = { entries: [], starts: [], next: undefined };
 
 /** Adds the entries to the page: those in `read`, or else as the ledger has them now. */
-export function fillPage(start: PageStart, read?: Slice): PagePlan {
+function fillPage(start: PageStart, read?: Slice): PagePlan {
   if (read !== undefined) return { ...start, ...read };
   const { collection, walk } = start;
   const options = sliceOf(walk);
@@ -126,4 +143,138 @@ export function finishPage(whole: PagePlan, facts: readonly RecordFacts[], optio
   addRecords(out, { address, collection, names }, entries, facts, { hex, native });
   out.ascii("}");
   return { body: out.view(), block, hash, finalized };
+}
+
+// Plans a page for a route: at once if no long walk is needed, else in slices that count the pairs of its block and
+// read its entries. The snapshot is decided before the first await and stays valid as long as its block does. If the
+// block changes meanwhile, the planning starts again.
+
+interface PlanSource {
+  readonly projections: HotCollections;
+  readonly chain: ShownChain;
+  readonly chainId: number;
+  readonly address: Address;
+}
+
+/** Starts in slices. After that the page is read in one go, so that a request ends even if reorgs keep coming. */
+const MAX_BEGINNINGS = 4;
+
+/**
+ * Plans a page of the collection that `currentCollection` just returned.
+ * @throws ApiError, directly or by the promise; AppError `chain_moved`, which is retryable
+ */
+export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
+  const { holders } = "cursor" in from ? from.cursor : from.first;
+  if (holders) return planInSlices(source, collection, from);
+  if (findingRange(source.chain, collection, from)?.next().done === false)
+    return planInSlices(source, collection, from);
+  const start = startPage(source, collection, source.chain, from);
+  const work = readingPage(start);
+  const { done, value } = work.next();
+  return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
+}
+
+/** A page that is being read in slices. */
+interface Begun {
+  readonly start: PageStart;
+  readonly work: Generator<void, Slice>;
+}
+
+async function planInSlices(
+  source: PlanSource,
+  before: Collection,
+  from: PageFrom,
+  underWay?: Begun,
+): Promise<PagePlan> {
+  const { projections, chain, chainId, address } = source;
+  let collection = before;
+  for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
+    const begun = beginning === 1 && underWay !== undefined ? underWay : await beginPage(source, collection, from);
+    const read = begun && (await readOn(begun, chain));
+    // Nothing is awaited between the last check and `fillPage`.
+    if (begun !== undefined && read !== undefined) {
+      projections.updateSize(chainId, address);
+      return fillPage(begun.start, read);
+    }
+    collection = await currentCollection({ projections, chain }, { chainId, address }, undefined);
+  }
+  return planPage(source, collection, chain, from);
+}
+
+async function beginPage(source: PlanSource, collection: Collection, from: PageFrom): Promise<Begun | undefined> {
+  const start = await startInSlices(source, collection, from);
+  return start && { start, work: readingPage(start) };
+}
+
+/**
+ * Walks to the start of a range of tokens as of a block. The walk leaves marks by which `positionAfter` finds the row
+ * fast. Undefined at the newest block, which needs no walk.
+ */
+function findingRange(chain: ShownChain, collection: Collection, from: PageFrom): Generator<void, unknown> | undefined {
+  if ("cursor" in from) return undefined;
+  const { part, asOfBlock } = from.first;
+  if (part === undefined || asOfBlock === undefined) return undefined;
+  const { ledger } = collection;
+  const block = snapshotOf(collection, chain, asOfBlock).block?.number;
+  if (block === undefined) return undefined;
+  return findRowInSlices(ledger, block, beginningOf(part, countEntries(ledger, block, false)));
+}
+
+/** The snapshot and the start of the page in it; undefined if the block changed meanwhile. */
+async function startInSlices(
+  source: PlanSource,
+  collection: Collection,
+  from: PageFrom,
+): Promise<PageStart | undefined> {
+  const { chain } = source;
+  if ("cursor" in from) return startPage(source, collection, chain, from);
+  const { first } = from;
+  const { ledger } = collection;
+  const snapshot = snapshotOf(collection, chain, first.asOfBlock);
+  if (!first.holders) {
+    const work = findingRange(chain, collection, from);
+    while (work?.next().done === false) {
+      await yieldToEventLoop();
+      await shownAsFar(collection, chain);
+      if (!isStillTrue(snapshot, collection, chain)) return undefined;
+    }
+    return startPage(source, collection, chain, from, snapshot);
+  }
+  const block = snapshot.block?.number;
+  if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
+    const isMade = await buildPairIndexInSlices(ledger, block);
+    await shownAsFar(collection, chain);
+    if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
+      return undefined;
+  }
+  return startPage(source, collection, chain, from, snapshot);
+}
+
+function isStartedAtOnce(ledger: Ledger, block: number, { withTotal, part }: FirstPage): boolean {
+  return (!withTotal && part === undefined) || areHoldersReady(ledger, block, part !== undefined);
+}
+
+function* readingPage(start: PageStart): Generator<void, Slice> {
+  const options = sliceOf(start.walk);
+  if (options === undefined) return EMPTY_SLICE;
+  return yield* readInSlices(start.collection.ledger, { ...options, holders: start.walk.holders });
+}
+
+/** Reads the page's entries in slices; undefined if the block changed meanwhile. */
+async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
+  const { collection, walk, snapshot } = start;
+  const { status } = snapshot;
+  const block = walk.block === undefined ? undefined : { number: walk.block, hash: walk.hash as Hash };
+  for (;;) {
+    await shownAsFar(collection, chain);
+    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
+    const { done, value } = work.next();
+    if (done === true) return value;
+    await yieldToEventLoop();
+  }
+}
+
+/** Waits until the visible chain has the collection's version: a reorg reverts the collection's blocks first. */
+async function shownAsFar({ chainVersion }: Collection, chain: ShownChain): Promise<void> {
+  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
 }

@@ -17,9 +17,8 @@ import {
   type StreamName,
 } from "../events/types.ts";
 import { idToBigInt, loadId } from "../ledger/token-slots.ts";
-import type { EventLog, Headline } from "../log/event-log.ts";
+import { appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
-import { appendWithRetry } from "../log/stream-writer.ts";
 import { MetadataBook } from "./book.ts";
 import type { Token } from "./due-tokens.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Outcomes of fetching a token's metadata, their documents in the blob table, and when a token is fetched again. A failure
- * is stored as a value with a reason, because hostile content is an everyday case.
+ * Outcomes of fetching a token's metadata, their documents in the blob table, and when a token is fetched again. A
+ * failure is stored as a value with a reason, because hostile content is an everyday case.
  */
 import type { Hash } from "../core/hex.ts";
 import type { MetadataReason } from "../events/types.ts";

@@ -5,9 +5,9 @@
  * takes over the lease continues after the last recorded outcome.
  */
 import { type Lease, withLease } from "../chain/lease.ts";
+import { backoffMs } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { backoffMs } from "../core/retry.ts";
 import { type MetadataEvent, metadataStream, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import { appendMetadata, tokensOf } from "./books.ts";
 import { DueTokens, type Token } from "./due-tokens.ts";

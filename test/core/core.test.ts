@@ -1,11 +1,10 @@
 /** The small parts below all others: addresses, redaction, retry, lifecycle. */
 import { describe, expect, test } from "bun:test";
-import { type Clock, systemClock } from "../../src/core/clock.ts";
+import { type Clock, retry, systemClock } from "../../src/core/clock.ts";
 import { AppError, redact } from "../../src/core/errors.ts";
 import { parseAddress, parseQuantity } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { createLogger, silentLogger } from "../../src/core/logger.ts";
-import { retry } from "../../src/core/retry.ts";
 
 describe("addresses", () => {
   const checksummed = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";

@@ -5,7 +5,7 @@
 
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { mix, SEED } from "../../src/core/hash-seed.ts";
+import { mix, SEED } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
 import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";

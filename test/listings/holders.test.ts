@@ -16,7 +16,7 @@ import { createNftRoute, type NftChain } from "../../src/http/operations.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { readSlice } from "../../src/ledger/listing.ts";
 import { countEntries, positionAfter } from "../../src/ledger/places.ts";
-import { currentPlan } from "../../src/listings/plan.ts";
+import { currentPlan } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import type { FirstPage } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";

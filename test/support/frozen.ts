@@ -1,5 +1,5 @@
 /** Replays frozen records through the current code and summarises the result of each stream. */
-import { evolveChain, initialChainState } from "../../src/chain/state.ts";
+import { evolveChain, initialChainState } from "../../src/chain/view.ts";
 import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
 import { readSlice } from "../../src/ledger/listing.ts";

@@ -3,10 +3,10 @@
  * metadata worker under the same lease. Results go to the collection's metadata stream.
  */
 import { LRUCache } from "lru-cache";
+import { backoffMs } from "../../core/clock.ts";
 import { isAbort } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
-import { backoffMs } from "../../core/retry.ts";
 import { encodeTokens } from "../../events/columns.ts";
 import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
 import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";

@@ -9,8 +9,8 @@ const ascii = (bytes: Uint8Array, from: number, to: number): string =>
   String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
 
 /**
- * The type of a raster picture that previews can be made of; undefined for other files. Goes by the first bytes, because
- * the content types that servers send are often wrong.
+ * The type of a raster picture that previews can be made of; undefined for other files. Goes by the first bytes,
+ * because the content types that servers send are often wrong.
  */
 export function sniffPicture(bytes: Uint8Array): string | undefined {
   const head = ascii(bytes, 0, 16);
@@ -101,8 +101,8 @@ export const isBmp = (bytes: Uint8Array): boolean =>
   HEADERS.has(viewOf(bytes).getUint32(FILE_HEADER, true));
 
 /**
- * Decodes an uncompressed BMP file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. The image
- * library can't open BMP files; contracts like to draw them, because they need no compression.
+ * Decodes an uncompressed BMP file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. The
+ * image library can't open BMP files; contracts like to draw them, because they need no compression.
  * @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file
  */
 export function decodeBmp(bytes: Uint8Array, maxPixels: number): Raster {

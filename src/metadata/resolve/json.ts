@@ -8,8 +8,8 @@ export type JsonValue = string | number | boolean | null | readonly JsonValue[] 
 export type JsonObject = { readonly [key: string]: JsonValue };
 
 /**
- * Most levels of nested lists and objects; real metadata has five. `JSON.parse` accepts a hundred thousand, but recursive
- * code that processes them overflows the stack.
+ * Most levels of nested lists and objects; real metadata has five. `JSON.parse` accepts a hundred thousand, but
+ * recursive code that processes them overflows the stack.
  */
 const MAX_NESTING = 256;
 

@@ -1,8 +1,8 @@
 /**
  * Normalises the many shapes of metadata to the fields of API.md. In: a JSON object. Out: values in their original
  * type, null or an empty list for missing ones. Like a marketplace, it takes a field only from places that clearly mean
- * it, and the first such place counts. Traits come as a list of traits, a list of pairs, an object, JSON in a string, or
- * the properties of ERC-1155. Pure.
+ * it, and the first such place counts. Traits come as a list of traits, a list of pairs, an object, JSON in a string,
+ * or the properties of ERC-1155. Pure.
  */
 import {
   described,
@@ -16,7 +16,7 @@ import {
   unwrapped,
 } from "./json.ts";
 
-export interface NormalizedAttribute {
+interface NormalizedAttribute {
   readonly trait_type: string | null;
   readonly value: JsonValue;
   readonly display_type: string | null;
@@ -36,10 +36,10 @@ export interface NormalizedMetadata {
 }
 
 /** Most traits per token, more than any collection has. A body of a megabyte could hold fifty thousand. */
-export const MAX_ATTRIBUTES = 1_000;
+const MAX_ATTRIBUTES = 1_000;
 
 /** Field names of a trait. An object with none of them is a table of traits. */
-export const TRAIT_WORDS = ["trait_type", "trait", "value", "trait_value"] as const;
+const TRAIT_WORDS = ["trait_type", "trait", "value", "trait_value"] as const;
 
 function attribute(fields: Fields, name: string | null): NormalizedAttribute {
   const count = fields.value("trait_count");
@@ -53,8 +53,7 @@ function attribute(fields: Fields, name: string | null): NormalizedAttribute {
   };
 }
 
-export const loose = (value: JsonValue, name: string | null): NormalizedAttribute =>
-  attribute(new Fields({ value }), name);
+const loose = (value: JsonValue, name: string | null): NormalizedAttribute => attribute(new Fields({ value }), name);
 
 /** The traits of one item of a list. */
 function itemsOf(item: JsonValue): NormalizedAttribute[] {
@@ -65,7 +64,7 @@ function itemsOf(item: JsonValue): NormalizedAttribute[] {
 }
 
 /** The traits of an object that has them by name. */
-export const tableOf = (table: JsonObject): NormalizedAttribute[] =>
+const tableOf = (table: JsonObject): NormalizedAttribute[] =>
   Object.entries(table)
     .slice(0, MAX_ATTRIBUTES)
     .map(([name, value]) =>
@@ -113,7 +112,7 @@ function traitsOfProperties(properties: JsonValue, used: ReadonlySet<string>): N
   return traits;
 }
 
-export const holdsObjects = (value: JsonValue): boolean =>
+const holdsObjects = (value: JsonValue): boolean =>
   Array.isArray(value) && value.some((item: JsonValue) => typeof item === "object");
 
 /** Converts SVG text in the metadata to a data URI. */

@@ -1,8 +1,8 @@
 /**
- * Detects what content is: a JSON object, returned as strictly valid text, or a picture. Decodes `data:` URIs as contracts
- * write them: base64, percent-encoded, or not encoded at all. Tolerates a byte order mark, a wrong or missing charset,
- * and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in the
- * worker.
+ * Detects what content is: a JSON object, returned as strictly valid text, or a picture. Decodes `data:` URIs as
+ * contracts write them: base64, percent-encoded, or not encoded at all. Tolerates a byte order mark, a wrong or missing
+ * charset, and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in
+ * the worker.
  */
 import type { MetadataReason } from "../../events/types.ts";
 import { sniffPicture } from "../media/raster.ts";

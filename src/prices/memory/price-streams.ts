@@ -5,8 +5,7 @@
  */
 import type { Address } from "../../core/hex.ts";
 import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
-import type { Append, EventLog, StreamHead } from "../../log/event-log.ts";
-import { appendWithRetry } from "../../log/stream-writer.ts";
+import { type Append, appendWithRetry, type EventLog, type StreamHead } from "../../log/event-log.ts";
 import {
   afterGap,
   type Coverage,

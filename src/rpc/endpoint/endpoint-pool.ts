@@ -3,9 +3,8 @@
  * A request that is much slower than its endpoint usually is goes to a second endpoint as well, and the first answer
  * counts. One retry loop serves all requests; `Plan` says how they differ.
  */
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, retry } from "../../core/clock.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
-import { retry } from "../../core/retry.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import type { Availability } from "./availability.ts";

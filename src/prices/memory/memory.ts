@@ -17,17 +17,9 @@ import type { PricesContext, Subject } from "../context.ts";
 import { fromPoolState, type Observation, type Pool, toPoolState } from "../market/pools.ts";
 import type { TokenFacts } from "../search/discovery.ts";
 import { type HeadRead, observed } from "../search/history.ts";
+import { baseNumber, extend, followByLog, hotPool } from "./pool-truth.ts";
 import type { KnownPool, PriceState } from "./projection.ts";
-import {
-  emptyBook,
-  extend,
-  hotPool,
-  LISTED,
-  markNotFollowed,
-  revertPool,
-  type TokenBook,
-  UNLISTED,
-} from "./token-book.ts";
+import { emptyBook, revertPools, type TokenBook, unfollow } from "./token-book.ts";
 
 // Converts between the types of the prices and the events of the log. Pure.
 
@@ -144,15 +136,14 @@ export function applyEvents(context: MemoryContext, stream: StreamName, events: 
       else if (pool !== undefined) book.pools.set(pool.address, hotPool(pool));
     } else if (event.type === "PriceObserved") {
       const hot = book.pools.get(event.pool);
-      const known = hot?.base?.number ?? -1;
-      if (hot !== undefined && event.block > known) extend(hot, [observationOf(event)], event.timestamp);
+      if (hot !== undefined && event.block > baseNumber(hot)) extend(hot, [observationOf(event)], event.timestamp);
       // A state without a log index was read from a node, so a client asked another process for a price.
       if (event.logIndex === undefined) {
         book.lastRequestMs = clock.monotonic();
         books.reference.lastRequestMs = book.lastRequestMs;
       }
     } else if (event.type === "BlocksReverted") {
-      for (const hot of book.pools.values()) revertPool(hot, event.ancestor.number);
+      revertPools(book, event.ancestor.number);
     }
   }
 }
@@ -189,20 +180,18 @@ export function applyCoverage(context: PricesContext, book: TokenBook, session: 
   const { session: own, from, pools } = context.journal.coverage(book.stream);
   const known = knownPools(context, book);
   const isWhole = pools === known.size && [...book.pools.keys()].every((address) => known.has(address));
-  if (from === undefined || session === undefined || own !== session || !isWhole) {
-    markNotFollowed(book);
-    if (book.discoveredBlock === LISTED) book.discoveredBlock = UNLISTED;
+  const isFollowed = session !== undefined && own === session && isWhole;
+  if (book.list.kind === "logged") book.list = { kind: "logged", isComplete: isFollowed && from !== undefined };
+  if (from === undefined || !isFollowed) {
+    unfollow(book);
     return;
   }
-  if (book.discoveredBlock === UNLISTED) book.discoveredBlock = LISTED;
   book.heldFrom = from;
   for (const [address, hot] of book.pools) {
-    hot.coveredFrom = from;
-    if (hot.base !== undefined && hot.base.number >= from - 1) continue;
-    const { observations, knownFrom } = known.get(address)!;
-    const number = Math.max(from - 1, knownFrom);
-    hot.timeline = observations.map(observationOf);
-    hot.base = Number.isFinite(number) ? { number, hash: undefined, timestamp: Number.POSITIVE_INFINITY } : undefined;
+    followByLog(hot, from, () => {
+      const { observations, knownFrom } = known.get(address)!;
+      return { timeline: observations.map(observationOf), knownFrom };
+    });
   }
 }
 
@@ -248,7 +237,7 @@ export async function adoptBook(context: PricesContext, token: Address): Promise
 export async function loadReference(context: PricesContext): Promise<boolean> {
   const { books, chain, journal, clock } = context;
   const { reference } = books;
-  if (reference.discoveredBlock !== undefined) return true;
+  if (reference.list.kind !== "unknown") return true;
   const state = await journal.open(reference.stream);
   const facts = new Map<Address, TokenFacts>();
   for (const token of referenceTokens(chain)) {
@@ -257,7 +246,7 @@ export async function loadReference(context: PricesContext): Promise<boolean> {
     if (books.peek(stream) === undefined) journal.close(stream);
     if (said !== undefined) facts.set(token.address, said);
   }
-  if (!facts.has(reference.address) || reference.discoveredBlock !== undefined) return false;
+  if (!facts.has(reference.address) || reference.list.kind !== "unknown") return false;
   reference.facts = facts;
   fill(context, reference);
   reference.lastRequestMs = clock.monotonic();
@@ -269,7 +258,7 @@ function fill(context: PricesContext, book: TokenBook): void {
     const pool = poolOf(context, book, discovered);
     if (pool !== undefined && !book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
   }
-  book.discoveredBlock = UNLISTED;
+  book.list = { kind: "logged", isComplete: false };
   book.lastDiscoveryMs = context.clock.monotonic();
 }
 

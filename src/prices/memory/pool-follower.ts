@@ -23,22 +23,21 @@ import {
   observedEvent,
   sessionUnderWay,
 } from "./memory.ts";
-import type { AppendOptions } from "./price-streams.ts";
-import { type Coverage, UNCOVERED } from "./projection.ts";
 import {
-  type Base,
+  baseNumber,
+  beginBatch,
   extend,
-  followedFrom,
+  followFromRead,
+  forget,
   type HotPool,
   hotPool,
-  isStanding,
-  markNotFollowed,
+  readAt,
   replay,
-  resetTo,
-  revertBook,
   stateAt,
-  type TokenBook,
-} from "./token-book.ts";
+} from "./pool-truth.ts";
+import type { AppendOptions } from "./price-streams.ts";
+import { type Coverage, UNCOVERED } from "./projection.ts";
+import { followedFrom, forgetList, revertBook, type TokenBook, unfollow } from "./token-book.ts";
 
 /** Most headers fetched per batch to date states. After a long gap a batch omits headers of old blocks. */
 const MAX_UNDATED = 64;
@@ -53,7 +52,7 @@ export const MAX_GAP_MS = 3_600_000;
 interface Change {
   readonly book: TokenBook;
   readonly events: PriceEvent[];
-  readonly states: { readonly hot: HotPool; readonly base: Base | undefined; readonly states: Observation[] }[];
+  readonly states: { readonly hot: HotPool; readonly truth: HotPool["truth"]; readonly states: Observation[] }[];
   readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
 }
 
@@ -172,10 +171,10 @@ export class PriceFollower implements ChainConsumer {
     const current = sessionUnderWay(this.#context);
     for (const book of books.all()) {
       for (const hot of book.pools.values()) {
-        if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
+        if (baseNumber(hot) < fromBlock - 1) forget(hot);
       }
       applyCoverage(this.#context, book, isKnown ? current : undefined);
-      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) markNotFollowed(book);
+      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) unfollow(book);
     }
     this.#followedBlocks.clear();
     const random = Math.floor(clock.random() * 2 ** 40).toString(36);
@@ -185,7 +184,7 @@ export class PriceFollower implements ChainConsumer {
   /** Ends the session because no client asks for prices. Replicas must not rely on the log from here on. */
   async #endSession(to: HeaderRef): Promise<void> {
     const { books, journal } = this.#context;
-    for (const book of books.all()) markNotFollowed(book);
+    for (const book of books.all()) unfollow(book);
     this.#context.session = undefined;
     this.#dropped.clear();
     if (journal.coverage(books.reference.stream).session === undefined) return;
@@ -208,15 +207,16 @@ export class PriceFollower implements ChainConsumer {
       changes.set(book, change);
       book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
       for (const [address, hot] of book.pools) {
-        this.#updateBaseAndCoverage(hot, batch, asked.pools.has(address));
-        const { base } = hot;
-        if (base === undefined) unread.push({ book, hot, isNew: false });
-        else if (hot.coveredFrom !== undefined) {
+        beginBatch(hot, batch, asked.pools.has(address), this.#followedBlocks);
+        const { truth } = hot;
+        if (truth.kind === "unknown") unread.push({ book, hot, isNew: false });
+        else if (truth.kind === "followed") {
+          const { base } = truth;
           const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#followedBlocks);
           const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#followedBlocks);
           // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
           if (last !== undefined && isBlind(last)) {
-            hot.base = undefined;
+            forget(hot);
             unread.push({ book, hot, isNew: false });
             continue;
           }
@@ -224,7 +224,7 @@ export class PriceFollower implements ChainConsumer {
           const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#followedBlocks) : undefined;
           if (first !== undefined) change.events.push(observedEvent(address, first));
           if (states.length === 0) continue;
-          change.states.push({ hot, base, states });
+          change.states.push({ hot, truth, states });
           change.events.push(...states.map((state) => observedEvent(address, state)));
         }
       }
@@ -246,16 +246,6 @@ export class PriceFollower implements ChainConsumer {
     return [...changes.values()];
   }
 
-  /** Drops a pool's base if it is orphaned or has a gap after it, and sets the first block covered. */
-  #updateBaseAndCoverage(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
-    if (!isStanding(hot, this.#followedBlocks)) hot.base = undefined;
-    const { base } = hot;
-    hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
-    // A base at or beyond the end of the batch stays: the next batch continues from there.
-    const first = hot.coveredFrom ?? to.number + 1;
-    if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
-  }
-
   async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
     const { reader } = this.#context;
     const chosen = unread.slice(0, MAX_READS);
@@ -273,7 +263,7 @@ export class PriceFollower implements ChainConsumer {
     const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
     // A new pool that could not be read is found again by asking the factories.
     const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
-    for (const { book } of left) book.discoveredBlock = undefined;
+    for (const { book } of left) forgetList(book);
     return done;
   }
 
@@ -290,14 +280,12 @@ export class PriceFollower implements ChainConsumer {
     const writes = changes.map(async ({ book, events, states, reads }) => {
       const unread = new Map(reads.map(({ hot, read }) => [read.pool.address, hot]));
       const after = { ...book, pools: new Map(book.pools) };
-      for (const [address, hot] of unread) after.pools.set(address, { ...hot, ...knownAt(to) });
+      for (const [address, hot] of unread) after.pools.set(address, { ...hot, truth: readAt(to) });
       const coverage = this.#coverageOf(after, book === books.reference);
       await this.#append(book.stream, events, { followed: true, coverage, block: to.number });
-      for (const { hot, base, states: own } of states) if (hot.base === base) extend(hot, own, to.timestamp);
+      for (const { hot, truth, states: own } of states) if (hot.truth === truth) extend(hot, own, to.timestamp);
       for (const { hot, read } of reads) {
-        hot.pool = read.pool;
-        resetTo(hot, observed(read, to), to);
-        hot.coveredFrom = to.number + 1;
+        followFromRead(hot, { pool: read.pool, state: observed(read, to) }, to);
         book.pools.set(read.pool.address, hot);
       }
     });
@@ -363,11 +351,6 @@ export class PriceFollower implements ChainConsumer {
     return known;
   }
 }
-
-const knownAt = ({ number, hash, timestamp }: HeaderRef) => ({
-  base: { number, hash, timestamp },
-  coveredFrom: number + 1,
-});
 
 function intersection<T extends { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> }>(
   a: T,

@@ -14,17 +14,8 @@ import type { Market } from "../market/market.ts";
 import { type Observation, otherToken, type Pool } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
 import { loadBook, recordReads } from "../memory/memory.ts";
-import {
-  emptyBook,
-  type HotPool,
-  hotPool,
-  isCurrent,
-  LISTED,
-  rebase,
-  stateAt,
-  type TokenBook,
-  UNLISTED,
-} from "../memory/token-book.ts";
+import { type HotPool, hotPool, isCurrent, learn, stateAt } from "../memory/pool-truth.ts";
+import { emptyBook, forgetList, type TokenBook } from "../memory/token-book.ts";
 import {
   both,
   pairsAmong,
@@ -115,12 +106,22 @@ export class Markets {
     return books.reference.pools.size + (own?.pools.size ?? 0);
   }
 
-  #isDiscovered({ discoveredBlock, lastDiscoveryMs, heldFrom }: TokenBook): boolean {
-    if (discoveredBlock === undefined || discoveredBlock === UNLISTED) return false;
-    if (heldFrom !== undefined && heldFrom <= discoveredBlock + 1) return true;
-    // This process follows, but started after the factories were asked: pools created in between are missing.
-    if (heldFrom !== undefined && discoveredBlock !== LISTED && this.#context.session !== undefined) return false;
-    return this.#context.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
+  /** True if a price may rely on the book's list of pools. */
+  #isDiscovered({ list, heldFrom, lastDiscoveryMs }: TokenBook): boolean {
+    const isFresh = this.#context.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
+    switch (list.kind) {
+      case "unknown":
+        return false;
+      case "logged":
+        return list.isComplete && isFresh;
+      case "asked":
+        if (heldFrom === undefined) return isFresh;
+        if (heldFrom <= list.block + 1) return true;
+        // This process may have begun to follow after the factories were asked: pools created in between are missing.
+        return isFresh && this.#context.session === undefined;
+      default:
+        return list satisfies never;
+    }
   }
 
   /** Returns the subject. Asks factories and tokens for anything that is not in memory. */
@@ -196,12 +197,12 @@ export class Markets {
     const held = this.#context.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
     const book = (await loadBook(this.#context, token)) ?? held ?? emptyBook(this.#context.chain.chainId, token);
-    if (!isKnown) book.discoveredBlock = undefined;
+    if (!isKnown) forgetList(book);
     return book;
   }
 
   #discovered(book: TokenBook, header: BlockHeader): void {
-    book.discoveredBlock = header.number;
+    book.list = { kind: "asked", block: header.number };
     book.lastDiscoveryMs = this.#context.clock.monotonic();
     book.lastRequestMs = book.lastDiscoveryMs;
   }
@@ -250,7 +251,7 @@ export class Markets {
     for (const read of reads) {
       const entry = hot.get(read.pool.address);
       const at = { pool: read.pool, state: states.get(read.pool.address) };
-      if (entry !== undefined) rebase(entry, at, header, this.#context.view);
+      if (entry !== undefined) learn(entry, at, header, this.#context.view);
     }
     return this.#market(subject, {
       block: header,

@@ -16,7 +16,7 @@ import type { Observation, Pool } from "../market/pools.ts";
 import { repriced, TWAP_WINDOW, timeWeighted } from "../market/quality.ts";
 import { type Quote, type QuoteOptions, quote } from "../market/quote.ts";
 import { divide, multiply, type Rational, rational, subtract } from "../market/rational.ts";
-import { isCurrent, reachesBack, statesUpTo } from "../memory/token-book.ts";
+import { isCurrent, reachesBack, statesUpTo } from "../memory/pool-truth.ts";
 import { seriesBetween, undefinedIfTooManyLogs } from "./history.ts";
 import type { Markets } from "./markets.ts";
 

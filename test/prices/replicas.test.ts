@@ -178,6 +178,25 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       }
     });
 
+    test("a read at an older block hides no newer state of the log", async () => {
+      const { scene, a, b } = await pair();
+      const { chain, pool } = scene;
+      await price(a);
+      for (let round = 0; round < 2; round++) {
+        chain.mine();
+        await a.follow();
+        await Promise.all([a.show(), b.show()]);
+      }
+      chain.mine();
+      scene.trade(pool, 10_000n, 300n);
+      await a.follow();
+      // The reader shows the block before, and so does its endpoint.
+      chain.behind = 1;
+      expect(await price(b)).toEqual([chain.tip.number - 1, 20]);
+      await b.show();
+      expect(await price(b)).toEqual([chain.tip.number, 60]);
+    });
+
     test("a reorg reaches the reader too", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool } = scene;

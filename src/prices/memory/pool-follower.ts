@@ -1,97 +1,96 @@
 /**
- * Keeps the pools in memory current, as a consumer of the chain's follower. Turns a batch's logs into states without
- * asking the node, finds new pools by their factory's events, and reverts orphaned blocks. Appends each change to the
- * log before it updates memory, and records which tokens are followed, so that replicas can rely on the log.
+ * Keeps the pools in memory current, as a consumer of the chain's follower. Appends each change to the log before it
+ * updates memory, and records which tokens are followed, so that replicas can rely on the log. Adopts the tokens that
+ * other processes price.
  */
-
-import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain } from "../../chain/consumer.ts";
-import { AppError } from "../../core/errors.ts";
+import { LRUCache } from "lru-cache";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainView, FollowedChain } from "../../chain/consumer.ts";
+import type { Chain } from "../../chains/chains.ts";
+import { isMoney, isReference } from "../../chains/tokens.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import { type BlockRef, type HeaderRef, type PriceEvent, priceStream, type StreamName } from "../../events/types.ts";
-import type { PricesContext } from "../context.ts";
-import { isBlind, type Observation } from "../market/pools.ts";
-import { type PoolRead, planState, together } from "../search/discovery.ts";
-import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.ts";
-import { byAddress, observed } from "../search/history.ts";
-import { creationsIn, FollowedBlocks } from "./followed-blocks.ts";
 import {
-  adoptBook,
-  applyCoverage,
-  discoveredEvent,
-  knownPools,
-  loadReference,
-  observedEvent,
-  sessionUnderWay,
-} from "./memory.ts";
+  type BlockRef,
+  type HeaderRef,
+  type PriceEvent,
+  parseStream,
+  priceStream,
+  type StreamName,
+} from "../../events/types.ts";
+import type { ChainReader } from "../../rpc/port.ts";
+import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.ts";
+import { observed } from "../search/history.ts";
+import { type Asked, BatchChanges, type Change } from "./batch-changes.ts";
+import type { PoolMemory } from "./memory.ts";
+import { baseNumber, extend, followFromRead, forget, readAt } from "./pool-truth.ts";
 import type { AppendOptions } from "./price-streams.ts";
 import { type Coverage, UNCOVERED } from "./projection.ts";
-import {
-  type Base,
-  extend,
-  followedFrom,
-  type HotPool,
-  hotPool,
-  isStanding,
-  markNotFollowed,
-  replay,
-  resetTo,
-  revertBook,
-  stateAt,
-  type TokenBook,
-} from "./token-book.ts";
+import { followedFrom, revertBook, type TokenBook, unfollow } from "./token-book.ts";
 
-/** Most headers fetched per batch to date states. After a long gap a batch omits headers of old blocks. */
-const MAX_UNDATED = 64;
-/** Most pools read at the end of a batch because their state is not known: up to six calls each, in one Multicall3. */
-const MAX_READS = 64;
+/** Most tokens of other processes that wait to be loaded. A token beyond it is announced again by its next request. */
+const MAX_ANNOUNCED = 1_000;
+/** Dropped streams remembered. A forgotten one is loaded once more at most. */
+const MAX_DROPPED = 10_000;
 /** Most tokens of other processes taken over per batch. */
 const MAX_ADOPTED = 16;
 /** After a gap this long between batches, in ms, reading the states costs less than reading all logs since. */
 export const MAX_GAP_MS = 3_600_000;
 
-/** The part of a batch that concerns one book. */
-interface Change {
-  readonly book: TokenBook;
-  readonly events: PriceEvent[];
-  readonly states: { readonly hot: HotPool; readonly base: Base | undefined; readonly states: Observation[] }[];
-  readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
+/** One unbroken stretch of following by this process. */
+interface Session {
+  readonly name: string;
+  /** Last block that was applied. */
+  to: number;
 }
 
-/** A pool that must be read at the end of the batch. */
-interface Unread {
-  readonly book: TokenBook;
-  readonly hot: HotPool;
-  readonly isNew: boolean;
+interface FollowerOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly memory: PoolMemory;
+  /** Resolves once memory is restored from the log. */
+  readonly ready: () => Promise<void>;
 }
 
 export class PriceFollower implements ChainConsumer {
   readonly name = "prices";
   readonly topics: readonly Hash[] = [...STATE_TOPICS, ...BALANCE_TOPICS, TOPIC.pairCreated, TOPIC.poolCreated];
-  readonly #context: PricesContext;
-  readonly #ready: () => Promise<void>;
+  readonly #options: FollowerOptions;
+  readonly #memory: PoolMemory;
+  readonly #batch: BatchChanges;
+  /** Undefined while this process does not follow. */
+  #session: Session | undefined;
   /** The addresses of every filter since the last batch. The follower can call `addresses` several times per batch. */
-  #requested: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } | undefined;
+  #requested: Asked | undefined;
   #queue: Promise<void> = Promise.resolve();
   #appliedMs: number;
   /** The chain as its follower has recorded it. Undefined until this process follows. */
   #chain: FollowedChain | undefined;
-  readonly #followedBlocks: FollowedBlocks;
+  /** Evicted books. The log must no longer say that they are followed. */
   readonly #dropped = new Set<TokenBook>();
+  /** Streams of evicted books, with the version that recorded the eviction. */
+  readonly #droppedStreams = new LRUCache<StreamName, number>({ max: MAX_DROPPED });
+  /** Tokens that other processes price and this one does not hold yet, with the stream version that announced them. */
+  readonly #announcedTokens = new Map<Address, number>();
 
-  /** @param ready resolves once memory is restored from the log */
-  constructor(context: PricesContext, ready: () => Promise<void>) {
-    this.#context = context;
-    this.#ready = ready;
-    this.#followedBlocks = new FollowedBlocks(context.view);
-    this.#appliedMs = context.clock.monotonic();
+  constructor(options: FollowerOptions) {
+    this.#options = options;
+    this.#memory = options.memory;
+    this.#batch = new BatchChanges(options);
+    this.#appliedMs = options.clock.monotonic();
+  }
+
+  get isFollowing(): boolean {
+    return this.#session !== undefined;
   }
 
   addresses(): readonly Address[] {
-    const { books, venues, clock } = this.#context;
+    const { books, venues } = this.#memory;
     books.prune();
     const pools = new Set<Address>();
     const held = new Set<TokenBook>();
-    const late = clock.monotonic() - this.#appliedMs > MAX_GAP_MS;
+    const late = this.#options.clock.monotonic() - this.#appliedMs > MAX_GAP_MS;
     if (!books.idle && !late) {
       for (const book of books.all()) {
         held.add(book);
@@ -103,9 +102,20 @@ export class PriceFollower implements ChainConsumer {
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
-  /** Notes that memory evicted a book: the log must no longer say that it is followed. */
+  /** Notes that memory evicted a book. */
   drop(book: TokenBook): void {
-    if (this.#context.session !== undefined) this.#dropped.add(book);
+    if (this.isFollowing) this.#dropped.add(book);
+  }
+
+  /** Notes a price stream that grew, perhaps by a request at another process. Returns true if its token is new here. */
+  announce(stream: StreamName, version: number): boolean {
+    const { books, journal } = this.#memory;
+    const parsed = parseStream(stream);
+    if (parsed.kind !== "price" || version <= journal.version(stream)) return false;
+    if (isMoney(this.#options.chain, parsed.address) || books.peek(stream) !== undefined) return false;
+    if (this.#announcedTokens.size >= MAX_ANNOUNCED) return false;
+    this.#announcedTokens.set(parsed.address, version);
+    return true;
   }
 
   /** Resolves once memory has caught up with the log. */
@@ -122,256 +132,160 @@ export class PriceFollower implements ChainConsumer {
   }
 
   #enqueue(work: () => Promise<void>): Promise<void> {
-    const result = this.#queue.then(() => this.#ready()).then(work);
+    const result = this.#queue.then(() => this.#options.ready()).then(work);
     this.#queue = result.catch(() => undefined);
     return result;
   }
 
   /** Reads the events of other processes. While another process follows, its headlines say which pools are followed. */
   async #sync(): Promise<void> {
-    const { books, journal, session } = this.#context;
+    const { books, journal } = this.#memory;
     books.prune();
     await journal.open(books.reference.stream);
     const held = [...books.all()];
     await journal.refresh(held.map((book) => book.stream));
-    const current = sessionUnderWay(this.#context);
-    if (session !== undefined && session === current) return;
-    this.#context.session = undefined;
-    this.#context.followedTo = undefined;
-    for (const book of held) applyCoverage(this.#context, book, current);
+    const current = this.#memory.sessionUnderWay();
+    if (this.#session !== undefined && this.#session.name === current) return;
+    this.#session = undefined;
+    for (const book of held) this.#memory.applyCoverage(book, current);
   }
 
   async #apply(batch: AdvancedBlocks): Promise<void> {
-    const context = this.#context;
     const asked = this.#requested ?? { pools: new Set<Address>(), books: new Set<TokenBook>() };
     this.#requested = undefined;
-    this.#appliedMs = context.clock.monotonic();
+    this.#appliedMs = this.#options.clock.monotonic();
     await this.#sync();
     if (asked.books.size === 0) await this.#endSession(batch.to);
-    else this.#continueOrStartSession(batch);
-    this.#followedBlocks.add(batch);
-    const isFollowing = context.session !== undefined;
-    const changes = isFollowing ? await this.#changes(batch, asked) : [];
-    if (isFollowing) await this.#write(changes, batch.to);
-    context.followedTo = batch.to.number;
+    else this.#session = this.#continuedOrNewSession(batch);
+    this.#batch.blocks.add(batch);
+    if (this.#session !== undefined) {
+      await this.#write(await this.#batch.of(batch, asked), batch.to, this.#session.name);
+      this.#session.to = batch.to.number;
+    }
     await this.#loadAnnouncedTokens();
   }
 
   /** Continues this process's session, or starts a new one and takes over from the process that followed up to here. */
-  #continueOrStartSession({ fromBlock, headers }: AdvancedBlocks): void {
-    const { books, clock, followedTo, session, view, listingFingerprint } = this.#context;
-    if (session !== undefined && followedTo !== undefined && fromBlock <= followedTo + 1) {
+  #continuedOrNewSession({ fromBlock, headers }: AdvancedBlocks): Session {
+    const { books, fingerprint } = this.#memory;
+    const { clock, view } = this.#options;
+    const session = this.#session;
+    if (session !== undefined && fromBlock <= session.to + 1) {
       // A batch that is delivered again may hold other blocks than the first time.
-      if (fromBlock <= followedTo) for (const book of books.all()) revertBook(book, fromBlock - 1);
-      return;
+      if (fromBlock <= session.to) for (const book of books.all()) revertBook(book, fromBlock - 1);
+      return session;
     }
     const head = view.head();
     const linked = headers[0]?.number !== fromBlock || headers[0].parentHash === head?.hash;
     // After a gap in its own session, or in the published chain, the log's guarantee does not cover the missing blocks.
     const isKnown = session === undefined && head?.number === fromBlock - 1 && linked;
-    const current = sessionUnderWay(this.#context);
+    const current = isKnown ? this.#memory.sessionUnderWay() : undefined;
     for (const book of books.all()) {
-      for (const hot of book.pools.values()) {
-        if (hot.base !== undefined && hot.base.number < fromBlock - 1) hot.base = undefined;
-      }
-      applyCoverage(this.#context, book, isKnown ? current : undefined);
-      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) markNotFollowed(book);
+      for (const hot of book.pools.values()) if (baseNumber(hot) < fromBlock - 1) forget(hot);
+      this.#memory.applyCoverage(book, current);
+      if (book.heldFrom !== undefined && book.heldFrom > fromBlock) unfollow(book);
     }
-    this.#followedBlocks.clear();
+    this.#batch.blocks.clear();
     const random = Math.floor(clock.random() * 2 ** 40).toString(36);
-    this.#context.session = `${listingFingerprint}-${clock.now().toString(36)}-${random}`;
+    return { name: `${fingerprint}-${clock.now().toString(36)}-${random}`, to: fromBlock - 1 };
   }
 
   /** Ends the session because no client asks for prices. Replicas must not rely on the log from here on. */
   async #endSession(to: HeaderRef): Promise<void> {
-    const { books, journal } = this.#context;
-    for (const book of books.all()) markNotFollowed(book);
-    this.#context.session = undefined;
+    const { books, journal } = this.#memory;
+    for (const book of books.all()) unfollow(book);
+    this.#session = undefined;
     this.#dropped.clear();
     if (journal.coverage(books.reference.stream).session === undefined) return;
     await this.#append(books.reference.stream, [], { coverage: UNCOVERED, block: to.number });
   }
 
-  /** Returns the batch's changes, book by book. Reads pools without a known state at the end of the batch. */
-  async #changes(
-    batch: AdvancedBlocks,
-    asked: { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> },
-  ): Promise<Change[]> {
-    const { books, venues, chain, journal } = this.#context;
-    const { fromBlock, to } = batch;
-    const groups = byAddress(batch.logs);
-    const timestamps = await this.#timestamps(batch);
-    const changes = new Map<TokenBook, Change>();
-    const unread: Unread[] = [];
-    for (const book of books.all()) {
-      const change: Change = { book, events: [], states: [], reads: [] };
-      changes.set(book, change);
-      book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
-      for (const [address, hot] of book.pools) {
-        this.#updateBaseAndCoverage(hot, batch, asked.pools.has(address));
-        const { base } = hot;
-        if (base === undefined) unread.push({ book, hot, isNew: false });
-        else if (hot.coveredFrom !== undefined) {
-          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.#followedBlocks);
-          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.#followedBlocks);
-          // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
-          if (last !== undefined && isBlind(last)) {
-            hot.base = undefined;
-            unread.push({ book, hot, isNew: false });
-            continue;
-          }
-          // The log must also hold the pool's state before the first followed block, whichever process read it.
-          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.#followedBlocks) : undefined;
-          if (first !== undefined) change.events.push(observedEvent(address, first));
-          if (states.length === 0) continue;
-          change.states.push({ hot, base, states });
-          change.events.push(...states.map((state) => observedEvent(address, state)));
-        }
-      }
-    }
-    for (const log of batch.logs) {
-      for (const { book, pool } of creationsIn(log, { books, venues, chain })) {
-        unread.push({ book, hot: hotPool(pool), isNew: true });
-      }
-    }
-    for (const [{ book, hot, isNew }, read] of await this.#read(unread, to)) {
-      const change = changes.get(book);
-      if (change === undefined) continue;
-      change.reads.push({ hot, read });
-      const state = observed(read, to);
-      const isSaid = journal.state(book.stream).pools.has(read.pool.address);
-      if (isNew || !isSaid) change.events.push(discoveredEvent(read.pool, to.number));
-      if (state !== undefined) change.events.push(observedEvent(read.pool.address, state));
-    }
-    return [...changes.values()];
-  }
-
-  /** Drops a pool's base if it is orphaned or has a gap after it, and sets the first block covered. */
-  #updateBaseAndCoverage(hot: HotPool, { fromBlock, to }: AdvancedBlocks, isAsked: boolean): void {
-    if (!isStanding(hot, this.#followedBlocks)) hot.base = undefined;
-    const { base } = hot;
-    hot.coveredFrom = isAsked ? (hot.coveredFrom ?? Math.max(fromBlock, (base?.number ?? -1) + 1)) : undefined;
-    // A base at or beyond the end of the batch stays: the next batch continues from there.
-    const first = hot.coveredFrom ?? to.number + 1;
-    if (hot.base !== undefined && first > hot.base.number + 1) hot.base = undefined;
-  }
-
-  async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
-    const { reader } = this.#context;
-    const chosen = unread.slice(0, MAX_READS);
-    const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
-    let reads: PoolRead[] = [];
-    try {
-      if (chosen.length > 0) {
-        reads = plan.read(await reader.calls(plan.calls, to.number));
-        if ((await reader.header(to.number))?.hash !== to.hash) reads = [];
-      }
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      // Not fatal: the next request for the token reads the pool, and the next batch retries.
-    }
-    const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
-    // A new pool that could not be read is found again by asking the factories.
-    const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
-    for (const { book } of left) book.discoveredBlock = undefined;
-    return done;
-  }
-
   /** Appends as the chain's follower. The guard refuses a process that was paused while another one took over. */
   #append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions): Promise<void> {
-    return this.#context.journal.append(stream, events, { ...options, chainVersion: this.#chain?.version ?? 0 });
+    return this.#memory.journal.append(stream, events, { ...options, chainVersion: this.#chain?.version ?? 0 });
   }
 
   /** Appends the changes to the log, then applies them to memory. */
-  async #write(changes: readonly Change[], to: HeaderRef): Promise<void> {
-    const { journal, books, droppedStreams } = this.#context;
+  async #write(changes: readonly Change[], to: HeaderRef, session: string): Promise<void> {
+    const { journal, books } = this.#memory;
     const dropped = [...this.#dropped].filter((book) => books.peek(book.stream) === undefined);
     this.#dropped.clear();
     const writes = changes.map(async ({ book, events, states, reads }) => {
-      const unread = new Map(reads.map(({ hot, read }) => [read.pool.address, hot]));
       const after = { ...book, pools: new Map(book.pools) };
-      for (const [address, hot] of unread) after.pools.set(address, { ...hot, ...knownAt(to) });
-      const coverage = this.#coverageOf(after, book === books.reference);
+      for (const { hot, read } of reads) after.pools.set(read.pool.address, { ...hot, truth: readAt(to) });
+      const coverage = this.#coverageOf(after, session);
       await this.#append(book.stream, events, { followed: true, coverage, block: to.number });
-      for (const { hot, base, states: own } of states) if (hot.base === base) extend(hot, own, to.timestamp);
+      for (const { hot, truth, states: own } of states) if (hot.truth === truth) extend(hot, own, to.timestamp);
       for (const { hot, read } of reads) {
-        hot.pool = read.pool;
-        resetTo(hot, observed(read, to), to);
-        hot.coveredFrom = to.number + 1;
+        followFromRead(hot, { pool: read.pool, state: observed(read, to) }, to);
         book.pools.set(read.pool.address, hot);
       }
     });
     const ends = dropped.map(async ({ stream }) => {
       await journal.open(stream);
       await this.#append(stream, [], { coverage: UNCOVERED, block: to.number });
-      droppedStreams.set(stream, journal.version(stream));
-      if (books.peek(stream) === undefined) journal.close(stream);
+      this.#droppedStreams.set(stream, journal.version(stream));
+      this.#memory.closeUnheld(stream);
     });
     await Promise.all([...writes, ...ends]);
   }
 
   /** Returns the coverage to record for a book: the first block followed, or not followed. */
-  #coverageOf(book: TokenBook, isReference: boolean): Coverage {
-    const { session } = this.#context;
-    const known = knownPools(this.#context, book);
+  #coverageOf(book: TokenBook, session: string): Coverage {
+    const known = this.#memory.knownPools(book);
     const added = [...book.pools.keys()].filter((address) => !known.has(address)).length;
     const from = [...known.keys()].every((address) => book.pools.has(address)) ? followedFrom(book) : undefined;
-    if (from === undefined) return isReference ? { session, from: undefined, pools: 0 } : UNCOVERED;
-    return { session, from, pools: known.size + added };
+    if (from !== undefined) return { session, from, pools: known.size + added };
+    const isReference = book.stream === this.#memory.books.reference.stream;
+    return isReference ? { session, from: undefined, pools: 0 } : UNCOVERED;
   }
 
   /** Loads tokens that other processes price, so that they are followed here. */
   async #loadAnnouncedTokens(): Promise<void> {
-    const { announcedTokens, droppedStreams, chain } = this.#context;
-    for (const [token, version] of announcedTokens) {
+    const announced = this.#announcedTokens;
+    for (const [token, version] of announced) {
       // The event that records an eviction grows the token's stream as well. It is no client's request.
-      if (version <= (droppedStreams.get(priceStream(chain.chainId, token)) ?? 0)) announcedTokens.delete(token);
+      const dropped = this.#droppedStreams.get(priceStream(this.#options.chain.chainId, token)) ?? 0;
+      if (version <= dropped) announced.delete(token);
     }
-    const tokens = [...announcedTokens.keys()].slice(0, MAX_ADOPTED);
-    for (const token of tokens) announcedTokens.delete(token);
-    if (tokens.length === 0 || !(await loadReference(this.#context))) return;
-    this.#context.books.reference.lastRequestMs = this.#context.clock.monotonic();
-    await Promise.all(tokens.map((token) => adoptBook(this.#context, token)));
+    const tokens = [...announced.keys()].slice(0, MAX_ADOPTED);
+    for (const token of tokens) announced.delete(token);
+    if (tokens.length === 0 || !(await this.#memory.loadReference())) return;
+    this.#memory.noteRequest(this.#memory.books.reference);
+    await Promise.all(tokens.map((token) => this.#adopt(token)));
+  }
+
+  /**
+   * Loads the book of a token that another process priced. Every process writes a connector's facts into the connector's
+   * stream; only pools in it show that a client asked for the connector's price.
+   */
+  async #adopt(token: Address): Promise<void> {
+    const { chain } = this.#options;
+    const stream = priceStream(chain.chainId, token);
+    const isAsked = !isReference(chain, token) || (await this.#memory.journal.open(stream)).pools.size > 0;
+    if (isAsked) await this.#memory.loadBook(token);
+    else this.#memory.closeUnheld(stream);
   }
 
   async #revert(ancestor: BlockRef): Promise<void> {
-    const { books } = this.#context;
     await this.#sync();
-    const held = [...books.all()];
+    const held = [...this.#memory.books.all()];
     for (const book of held) revertBook(book, ancestor.number);
-    this.#followedBlocks.clear(ancestor.number);
-    if (this.#context.session === undefined) return;
-    this.#context.followedTo = ancestor.number;
+    this.#batch.blocks.clear(ancestor.number);
+    const session = this.#session;
+    if (session === undefined) return;
+    session.to = ancestor.number;
     const reverted: PriceEvent = { type: "BlocksReverted", ancestor };
     await Promise.all(
       held.map((book) => {
-        const coverage = this.#coverageOf(book, book === books.reference);
+        const coverage = this.#coverageOf(book, session.name);
         return this.#append(book.stream, [reverted], { followed: true, coverage, block: ancestor.number });
       }),
     );
   }
-
-  async #timestamps(batch: AdvancedBlocks): Promise<Map<number, number>> {
-    const known = new Map(batch.headers.map((header) => [header.number, header.timestamp]));
-    const missing = [...new Set(batch.logs.map((log) => log.blockNumber))].filter((number) => !known.has(number));
-    const wanted = missing.slice(-MAX_UNDATED);
-    if (wanted.length > 0) {
-      for (const header of await this.#context.reader.headers(wanted)) {
-        if (header !== undefined) known.set(header.number, header.timestamp);
-      }
-    }
-    return known;
-  }
 }
 
-const knownAt = ({ number, hash, timestamp }: HeaderRef) => ({
-  base: { number, hash, timestamp },
-  coveredFrom: number + 1,
+const intersection = (a: Asked, b: Asked): Asked => ({
+  pools: a.pools.intersection(b.pools),
+  books: a.books.intersection(b.books),
 });
-
-function intersection<T extends { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> }>(
-  a: T,
-  b: T,
-): { readonly pools: ReadonlySet<Address>; readonly books: ReadonlySet<TokenBook> } {
-  return { pools: a.pools.intersection(b.pools), books: a.books.intersection(b.books) };
-}

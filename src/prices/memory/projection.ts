@@ -1,10 +1,13 @@
 /**
  * The projection of a price stream: a pure fold over its events into the token's facts, its pools, and each pool's
- * recent states in block order; and its headline, which says from which block on a process follows the pools.
+ * recent states in block order; its headline, which says from which block on a process follows the pools; and the
+ * conversions between the events and the types of the prices.
  */
 import type { Address } from "../../core/hex.ts";
 import type { PoolDiscovered, PriceEvent, PriceObserved, TokenIdentified } from "../../events/types.ts";
 import type { Headline } from "../../log/event-log.ts";
+import { fromPoolState, type Observation, type Pool, toPoolState } from "../market/pools.ts";
+import type { TokenFacts } from "../search/discovery.ts";
 
 export interface KnownPool {
   readonly discovered: PoolDiscovered;
@@ -86,12 +89,12 @@ function withPool(state: PriceState, address: Address, pool: KnownPool): PriceSt
 export const latest = (state: PriceState, pool: Address, block = Number.POSITIVE_INFINITY): PriceObserved | undefined =>
   state.pools.get(pool)?.observations.findLast((entry) => entry.block <= block);
 
-// The headline of a price stream: it says from which block on a process follows the stream's pools, so that a replica
-// that only reads the log knows which pools another process keeps current. A session is one unbroken stretch of
-// following by one process. The reference stream's headline names the current session; the headline of any other stream
-// counts only if it names the same one. A session's name begins with a fingerprint of the process's factories and
-// reference tokens.
-
+/**
+ * The headline of a price stream, by which a replica that only reads the log knows the pools that another process keeps
+ * current. A session is one unbroken stretch of following by one process. The reference stream's headline names the
+ * current session; the headline of any other stream counts only if it names the same one. A session's name begins with
+ * a fingerprint of the process's factories and reference tokens.
+ */
 export interface Coverage {
   readonly session: string | undefined;
   /**
@@ -122,3 +125,59 @@ export function coverageOf(headline: Headline | undefined): Coverage {
 
 export const sameCoverage = (a: Coverage, b: Coverage): boolean =>
   a.session === b.session && a.from === b.from && a.pools === b.pools;
+
+/** The event of a token's facts. */
+export const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
+  type: "TokenIdentified",
+  name: facts.name,
+  symbol: facts.symbol,
+  ...(facts.decimals === undefined ? {} : { decimals: facts.decimals }),
+  isContract: facts.kind !== "not_a_token",
+  block,
+});
+
+/** The event of a new pool. */
+export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
+  type: "PoolDiscovered",
+  pool: pool.address,
+  factory: pool.factory,
+  style: pool.style,
+  fee: pool.fee,
+  token0: pool.token0,
+  token1: pool.token1,
+  ...(pool.stableCurve ? { stableCurve: true } : {}),
+  block,
+});
+
+/** The event of a pool's state. */
+export const observedEvent = (pool: Address, observation: Observation): PriceObserved => ({
+  type: "PriceObserved",
+  pool,
+  state: toPoolState(observation.reading),
+  ...(observation.balance0 === undefined ? {} : { balance0: observation.balance0.toString() }),
+  ...(observation.balance1 === undefined ? {} : { balance1: observation.balance1.toString() }),
+  block: observation.block,
+  blockHash: observation.blockHash,
+  timestamp: observation.timestamp,
+  ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
+  ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
+});
+
+/** The inverse of `observedEvent`. */
+export const observationOf = (event: PriceObserved): Observation => ({
+  reading: fromPoolState(event.state),
+  ...(event.balance0 === undefined ? {} : { balance0: BigInt(event.balance0) }),
+  ...(event.balance1 === undefined ? {} : { balance1: BigInt(event.balance1) }),
+  block: event.block,
+  blockHash: event.blockHash,
+  timestamp: event.timestamp,
+  ...(event.transactionHash === undefined ? {} : { transactionHash: event.transactionHash }),
+  ...(event.logIndex === undefined ? {} : { logIndex: event.logIndex }),
+});
+
+/** Returns the facts of a token that has a price; else undefined. */
+export function factsOf({ token }: PriceState): TokenFacts | undefined {
+  if (token?.decimals === undefined || !token.isContract) return undefined;
+  const { name, symbol, decimals } = token;
+  return { name, symbol, decimals, kind: "erc20" };
+}

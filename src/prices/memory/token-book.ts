@@ -1,43 +1,26 @@
 /**
- * The tokens held in memory: facts, pools, and each pool's states back to the start of the average's window. Decides
- * if a pool's state is current at a followed head: it was known at some block, and every block since then came
- * through the follower of this process or of the process that writes the log. Makes no requests.
+ * The tokens held in memory: facts, pools, where each list of pools is from, and from which block on it is followed.
+ * Evicts idle tokens, and the least recently used ones beyond the bounds. Makes no requests.
  */
 import { LRUCache } from "lru-cache";
-import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Address, Hash } from "../../core/hex.ts";
-import { type HeaderRef, priceStream, type StreamName } from "../../events/types.ts";
-import type { ChainLog } from "../../rpc/port.ts";
-import { isBlind, type Observation, type Pool } from "../market/pools.ts";
-import { TWAP_WINDOW } from "../market/quality.ts";
+import type { Address } from "../../core/hex.ts";
+import { priceStream, type StreamName } from "../../events/types.ts";
 import type { TokenFacts } from "../search/discovery.ts";
-import { applyLog } from "../search/exchange-events.ts";
-import { insertByBlock } from "./projection.ts";
+import { type HotPool, revertPool, unfollowPool } from "./pool-truth.ts";
 
-/** The current session guarantees that the log's list of the book's pools is complete. Below any block number. */
-export const LISTED = -1;
-/** The follower may use the log's list of the book's pools. Before a price comes from it, the factories are asked. */
-export const UNLISTED = -2;
-
-/** A block; the pool's state at its end is known. */
-export interface Base {
-  readonly number: number;
-  /** Undefined when only the log gives the number. The stream's own revert events then invalidate it. */
-  readonly hash: Hash | undefined;
-  /** Unix seconds; infinite when only the number is known. */
-  readonly timestamp: number;
-}
-
-export interface HotPool {
-  pool: Pool;
-  /** Ascending by block, one per block. */
-  timeline: Observation[];
-  /** `timeline` is complete from the end of this block on; undefined when the pool must be read (again). */
-  base: Base | undefined;
-  /** First block from which on all of the pool's events came through the follower without a gap. */
-  coveredFrom: number | undefined;
-}
+/**
+ * Where a book's list of pools is from.
+ *
+ * - `unknown`: the factories must be asked (again).
+ * - `logged`: from the log. The follower may use it; a price may use it only while `isComplete`, which means that the
+ *   current session guarantees that no pool is missing.
+ * - `asked`: from the factories, at the end of `block`.
+ */
+type PoolList =
+  | { readonly kind: "unknown" }
+  | { readonly kind: "logged"; readonly isComplete: boolean }
+  | { readonly kind: "asked"; readonly block: number };
 
 export interface TokenBook {
   readonly address: Address;
@@ -45,9 +28,8 @@ export interface TokenBook {
   /** Facts of the book's own token. The reference book has those of every reference token. */
   facts: ReadonlyMap<Address, TokenFacts>;
   readonly pools: Map<Address, HotPool>;
-  /** The block at which the factories were asked, `LISTED` or `UNLISTED`; undefined when they must be asked (again). */
-  discoveredBlock: number | undefined;
-  /** First block from which on all pool creations for this book came through the follower without a gap. */
+  list: PoolList;
+  /** First block from which on all pool creations for this book came through the follower; undefined: not followed. */
   heldFrom: number | undefined;
   /** `Clock.monotonic` of the last request to the factories. */
   lastDiscoveryMs: number;
@@ -69,10 +51,6 @@ export interface BookLimits {
 /** Rough heap cost: a pool with its maps, and one observation with two bigints and two hashes. */
 const POOL_BYTES = 1_024;
 const OBSERVATION_BYTES = 512;
-/** States that are older than the window by this margin are dropped, in seconds. */
-const KEEP_SECONDS = TWAP_WINDOW + 300;
-/** States of one pool in memory: half an hour of half-second blocks is 3,600. */
-const MAX_TIMELINE = 4_096;
 
 export class Books {
   readonly reference: TokenBook;
@@ -95,8 +73,8 @@ export class Books {
       dispose: (book, _address, reason) => {
         if (reason === "set") return;
         // The follower ignores an evicted book. A caller that still holds it must read its pools again.
-        markNotFollowed(book);
-        book.discoveredBlock = undefined;
+        unfollow(book);
+        forgetList(book);
         options.onDrop(book);
       },
     });
@@ -146,7 +124,7 @@ export class Books {
   /** True if there was no price request lately. The follower then follows no pools. */
   get idle(): boolean {
     const quiet = this.#clock.monotonic() - this.reference.lastRequestMs > this.#limits.idleMs;
-    return this.reference.discoveredBlock === undefined || quiet;
+    return this.reference.list.kind === "unknown" || quiet;
   }
 }
 
@@ -156,163 +134,48 @@ function bytesOf(book: TokenBook): number {
   return bytes;
 }
 
-export const hotPool = (pool: Pool): HotPool => ({
-  pool,
-  timeline: [],
-  base: undefined,
-  coveredFrom: undefined,
-});
-
 /** A book without facts and pools. */
 export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   address: token,
   stream: priceStream(chainId, token),
   facts: new Map(),
   pools: new Map(),
-  discoveredBlock: undefined,
+  list: { kind: "unknown" },
   heldFrom: undefined,
   lastDiscoveryMs: Number.NEGATIVE_INFINITY,
   lastRequestMs: Number.NEGATIVE_INFINITY,
 });
 
-/** True if all events since the base came through without a gap. */
-const isUnbroken = ({ base, coveredFrom }: HotPool): boolean =>
-  base !== undefined && coveredFrom !== undefined && coveredFrom <= base.number + 1;
-
-/** True if the pool's state at `head` is certain, and its depth is capped by a known balance. */
-export function isCurrent(hot: HotPool, head: HeaderRef, view: ChainView): boolean {
-  if (!isUnbroken(hot) || hot.base!.number > head.number || !isStanding(hot, view)) return false;
-  const state = stateAt(hot, head.number, view);
-  // Logs of earlier releases can hold blind states.
-  return state === undefined || !isBlind(state);
-}
-
-/** True if the base's block is still on the chain. */
-export function isStanding({ base }: HotPool, view: ChainView): boolean {
-  return base === undefined || base.hash === undefined || isOn(view, base.number, base.hash);
-}
-
-/** False if the followed chain has another block at that number. */
-function isOn(view: ChainView, number: number, hash: Hash): boolean {
-  const header = view.header(number);
-  return header === undefined ? view.isCanonical({ number, hash }) : header.hash === hash;
-}
-
-/** Returns the pool's state at the end of a block. */
-export const stateAt = (hot: HotPool, block: number, view: ChainView): Observation | undefined =>
-  hot.timeline.findLast((state) => state.block <= block && isOn(view, state.block, state.blockHash));
-
-/** Returns the pool's states up to the end of a block. */
-export const statesUpTo = (hot: HotPool, block: number, view: ChainView): Observation[] =>
-  hot.timeline.filter((state) => state.block <= block && isOn(view, state.block, state.blockHash));
-
-/** True if the pool's states are complete from a moment (Unix seconds) on. */
-export const reachesBack = (hot: HotPool, timestamp: number): boolean =>
-  isUnbroken(hot) && hot.base!.timestamp <= timestamp;
-
-/** Applies a node's read of a pool at the end of a block. Keeps the followed states if they are still unbroken. */
-export function rebase(hot: HotPool, read: PoolAt, block: HeaderRef, view: ChainView): void {
-  hot.pool = read.pool;
-  if (isUnbroken(hot) && hot.base!.number <= block.number && isStanding(hot, view)) {
-    // The read is still true for its block. If it reached the log first, the journal will not append it again.
-    const isHeld = hot.timeline.some((state) => state.blockHash === block.hash && !isBlind(state));
-    if (read.state !== undefined && !isHeld) extend(hot, [read.state], block.timestamp);
-    return;
-  }
-  resetTo(hot, read.state, block);
-  if (hot.coveredFrom !== undefined) hot.coveredFrom = Math.max(hot.coveredFrom, block.number + 1);
-}
-
-/** A pool and its state, as a node returned them. */
-interface PoolAt {
-  readonly pool: Pool;
-  readonly state: Observation | undefined;
-}
-
-/** Replaces a pool's states by one read. */
-export function resetTo(hot: HotPool, observation: Observation | undefined, block: HeaderRef): void {
-  const { number, hash, timestamp } = block;
-  hot.base = { number, hash, timestamp };
-  hot.timeline = observation === undefined ? [] : [observation];
-}
-
-/** Adds states and drops those that are too old for any average. `now`: Unix seconds. */
-export function extend(hot: HotPool, observations: readonly Observation[], now: number): void {
-  for (const observation of observations) {
-    const isNewest = observation.block > (hot.timeline.at(-1)?.block ?? -1);
-    if (isNewest) hot.timeline.push(observation);
-    else hot.timeline = insertByBlock(hot.timeline, observation);
-  }
-  const { timeline } = hot;
-  let drop = Math.max(0, timeline.length - MAX_TIMELINE);
-  while (drop + 1 < timeline.length && timeline[drop + 1]!.timestamp < now - KEEP_SECONDS) drop++;
-  if (drop === 0) return;
-  timeline.splice(0, drop);
-  const { block: number, blockHash: hash, timestamp } = timeline[0]!;
-  if (hot.base !== undefined && number > hot.base.number) hot.base = { number, hash, timestamp };
-}
-
-/** Reverts a pool to the block `ancestor`. Returns true if it had anything above. */
-export function revertPool(hot: HotPool, ancestor: number): boolean {
-  const before = hot.timeline.length;
-  hot.timeline = hot.timeline.filter((observation) => observation.block <= ancestor);
-  const isLost = hot.base !== undefined && hot.base.number > ancestor;
-  if (isLost) hot.base = undefined;
-  if (hot.coveredFrom !== undefined && hot.coveredFrom > ancestor + 1) hot.coveredFrom = undefined;
-  return isLost || hot.timeline.length < before;
+/** The factories must be asked for the book's pools before the next price. */
+export function forgetList(book: TokenBook): void {
+  book.list = { kind: "unknown" };
 }
 
 /** Reverts a book to the block `ancestor`. */
 export function revertBook(book: TokenBook, ancestor: number): void {
-  for (const hot of book.pools.values()) revertPool(hot, ancestor);
+  revertPools(book, ancestor);
   if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
-  if (book.discoveredBlock !== undefined && book.discoveredBlock > ancestor) book.discoveredBlock = undefined;
+  if (book.list.kind === "asked" && book.list.block > ancestor) forgetList(book);
 }
 
-/** Marks the book's pools as not followed, and drops bases that only the log gave. */
-export function markNotFollowed(book: TokenBook): void {
+/** Reverts a book's pools to the block `ancestor`. */
+export function revertPools(book: TokenBook, ancestor: number): void {
+  for (const hot of book.pools.values()) revertPool(hot, ancestor);
+}
+
+/** Marks a book as not followed, with all its pools. */
+export function unfollow(book: TokenBook): void {
   book.heldFrom = undefined;
-  for (const hot of book.pools.values()) {
-    hot.coveredFrom = undefined;
-    if (hot.base?.hash === undefined) hot.base = undefined;
-  }
+  for (const hot of book.pools.values()) unfollowPool(hot);
 }
 
 /** Returns the first block from which the whole book is followed; undefined when part of it is not. */
-export function followedFrom(book: TokenBook): number | undefined {
-  let from = book.heldFrom;
+export function followedFrom({ heldFrom, pools }: TokenBook): number | undefined {
+  let from = heldFrom;
   if (from === undefined) return undefined;
-  for (const hot of book.pools.values()) {
-    if (!isUnbroken(hot)) return undefined;
-    from = Math.max(from, hot.coveredFrom!);
+  for (const { truth } of pools.values()) {
+    if (truth.kind !== "followed") return undefined;
+    from = Math.max(from, truth.from);
   }
   return from;
-}
-
-/**
- * Returns the states that a batch's logs lead to. Up to the block before the batch, or to the pool's base if that is
- * later, the pool's timeline is authoritative. Later entries in it were read by another process and are ignored.
- * `timestamps`: Unix seconds by block. A state in a block without one is only an intermediate step; the batch's last
- * block always has one.
- */
-export function replay(
-  hot: HotPool,
-  { fromBlock }: AdvancedBlocks,
-  logs: readonly ChainLog[],
-  timestamps: ReadonlyMap<number, number>,
-  view: ChainView,
-): Observation[] {
-  const known = Math.max(fromBlock - 1, hot.base?.number ?? -1);
-  const states: Observation[] = [];
-  let last = stateAt(hot, known, view);
-  for (const log of logs) {
-    if (log.blockNumber <= known) continue;
-    const timestamp = timestamps.get(log.blockNumber);
-    const next = applyLog(last, log, timestamp ?? last?.timestamp ?? 0);
-    if (next === undefined || next === last) continue;
-    if (states.at(-1)?.block === next.block) states.pop();
-    if (timestamp !== undefined) states.push(next);
-    last = next;
-  }
-  return states;
 }

@@ -4,27 +4,20 @@
  * `history.ts`. Records its reads in the log before a response uses them. Does not price.
  */
 import { LRUCache } from "lru-cache";
-import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
+import type { ChainView } from "../../chain/consumer.ts";
+import type { Chain } from "../../chains/chains.ts";
+import { isMoney, isReferencePair } from "../../chains/tokens.ts";
+import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
-import type { BlockHeader, Call, CallsAtHead } from "../../rpc/port.ts";
-import { type PricesContext, pastSourceOf, type Subject } from "../context.ts";
+import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { Market } from "../market/market.ts";
 import { type Observation, otherToken, type Pool } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
-import { loadBook, recordReads } from "../memory/memory.ts";
-import {
-  emptyBook,
-  type HotPool,
-  hotPool,
-  isCurrent,
-  LISTED,
-  rebase,
-  stateAt,
-  type TokenBook,
-  UNLISTED,
-} from "../memory/token-book.ts";
+import type { PoolMemory } from "../memory/memory.ts";
+import { type HotPool, hotPool, isCurrent, learn, stateAt } from "../memory/pool-truth.ts";
+import { emptyBook, forgetList, type TokenBook } from "../memory/token-book.ts";
 import {
   both,
   pairsAmong,
@@ -33,18 +26,39 @@ import {
   planProbe,
   planState,
   planToken,
+  type TokenFacts,
   together,
   unlistedVenues,
 } from "./discovery.ts";
-import { type HeadRead, observed, statesAt } from "./history.ts";
+import { type HeadRead, Origins, observed, type PastSource, statesAt } from "./history.ts";
 
-// Contract calls at the node's newest block, or at a head that the node has just returned. Skips endpoints that are
-// behind the followed chain.
+/** A token with its facts and every pool that may price it. */
+export interface Subject {
+  readonly token: Address;
+  readonly facts: TokenFacts;
+  readonly book: TokenBook;
+  /** Pools of an unlisted factory, used for this request only. */
+  readonly unlistedPools: readonly Pool[];
+  /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
+  readonly factoryAnswers: boolean;
+  /** The head at which the node just answered for factories and tokens; undefined when memory had the answers. */
+  readonly discoveredHead?: BlockHeader;
+}
 
-type HeadCallContext = Pick<PricesContext, "reader" | "view">;
+interface MarketsOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly memory: PoolMemory;
+  /** True while this process follows the chain. */
+  readonly isFollowing: () => boolean;
+}
+
+type HeadCalls = Pick<MarketsOptions, "reader" | "view">;
 
 /** Runs calls at the newest block. Retries once on another endpoint if the first one is behind the followed head. */
-async function callsAtHead({ reader, view }: HeadCallContext, calls: readonly Call[]): Promise<CallsAtHead> {
+async function callsAtHead({ reader, view }: HeadCalls, calls: readonly Call[]): Promise<CallsAtHead> {
   const answer = await reader.callsAtHead(calls);
   const followed = view.head();
   if (followed === undefined || answer.header.number >= followed.number) return answer;
@@ -53,7 +67,7 @@ async function callsAtHead({ reader, view }: HeadCallContext, calls: readonly Ca
 
 /** Runs calls at a given head in one round trip. Falls back to the newest block without a head, or if that fails. */
 async function callsAt(
-  context: HeadCallContext,
+  context: HeadCalls,
   calls: readonly Call[],
   header: BlockHeader | undefined,
 ): Promise<CallsAtHead> {
@@ -62,7 +76,7 @@ async function callsAt(
 
 /** Saves the request for the head: on a chain without Multicall3 that is a round trip of its own. */
 async function callsAtKnownHead(
-  { reader }: HeadCallContext,
+  { reader }: HeadCalls,
   calls: readonly Call[],
   header: BlockHeader | undefined,
 ): Promise<CallsAtHead | undefined> {
@@ -86,23 +100,30 @@ const AHEAD_MS = 15_000;
 type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: HeaderRef };
 
 export class Markets {
-  readonly #context: PricesContext;
+  readonly #options: MarketsOptions;
+  readonly #origins = new Origins();
   readonly #ahead = new LRUCache<Address, { market: Market; readMs: number }>({ max: 256 });
   /** Requests in progress that ask the factories about a token again. */
   readonly #rediscovering = new Map<Address, Promise<Subject | undefined>>();
 
-  constructor(context: PricesContext) {
-    this.#context = context;
+  constructor(options: MarketsOptions) {
+    this.#options = options;
+  }
+
+  /** The source for reads of past blocks, with the final block known at this moment. */
+  get pastSource(): PastSource {
+    const { reader, view } = this.#options;
+    return { reader, origins: this.#origins, finalized: view.finalized()?.number ?? -1 };
   }
 
   /** Returns the subject from memory; undefined when the factories must be asked for its pools. */
   known(token: Address): Subject | undefined {
-    const { books, clock, chain } = this.#context;
+    const { memory, chain } = this.#options;
+    const { books } = memory;
     const { reference } = books;
     const book = isMoney(chain, token) ? reference : books.get(token);
     if (book === undefined) return undefined;
-    book.lastRequestMs = clock.monotonic();
-    reference.lastRequestMs = book.lastRequestMs;
+    memory.noteRequest(book);
     if (!this.#isDiscovered(reference) || !this.#isDiscovered(book)) return undefined;
     const facts = book.facts.get(token);
     return facts === undefined ? undefined : { token, facts, book, unlistedPools: [], factoryAnswers: true };
@@ -110,17 +131,28 @@ export class Markets {
 
   /** Number of pools in memory that the token's price could come from. */
   poolCount(token: Address): number {
-    const { books, chain } = this.#context;
+    const { chain } = this.#options;
+    const { books } = this.#options.memory;
     const own = isMoney(chain, token) ? undefined : books.get(token);
     return books.reference.pools.size + (own?.pools.size ?? 0);
   }
 
-  #isDiscovered({ discoveredBlock, lastDiscoveryMs, heldFrom }: TokenBook): boolean {
-    if (discoveredBlock === undefined || discoveredBlock === UNLISTED) return false;
-    if (heldFrom !== undefined && heldFrom <= discoveredBlock + 1) return true;
-    // This process follows, but started after the factories were asked: pools created in between are missing.
-    if (heldFrom !== undefined && discoveredBlock !== LISTED && this.#context.session !== undefined) return false;
-    return this.#context.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
+  /** True if a price may rely on the book's list of pools. */
+  #isDiscovered({ list, heldFrom, lastDiscoveryMs }: TokenBook): boolean {
+    const isFresh = this.#options.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
+    switch (list.kind) {
+      case "unknown":
+        return false;
+      case "logged":
+        return list.isComplete && isFresh;
+      case "asked":
+        if (heldFrom === undefined) return isFresh;
+        if (heldFrom <= list.block + 1) return true;
+        // This process may have begun to follow after the factories were asked: pools created in between are missing.
+        return isFresh && !this.#options.isFollowing();
+      default:
+        return list satisfies never;
+    }
   }
 
   /** Returns the subject. Asks factories and tokens for anything that is not in memory. */
@@ -142,8 +174,8 @@ export class Markets {
   }
 
   async #askAgain(token: Address): Promise<Subject | undefined> {
-    const { books, clock } = this.#context;
-    const book = books.get(token);
+    const { memory, clock } = this.#options;
+    const book = memory.books.get(token);
     if (book === undefined || clock.monotonic() - book.lastDiscoveryMs < REDISCOVER_MS) return undefined;
     const known = this.poolCount(token);
     const subject = await this.#discover(token, undefined);
@@ -151,9 +183,9 @@ export class Markets {
   }
 
   async #discover(token: Address, unlisted: Address | undefined): Promise<Subject> {
-    const context = this.#context;
-    const { chain, references, venues } = context;
-    const reference = context.books.reference;
+    const { chain } = this.#options;
+    const { books, references, venues } = this.#options.memory;
+    const { reference } = books;
     const isOwn = isMoney(chain, token);
     const logged = isOwn ? reference : await this.#bookOf(token);
     const isKnown = this.#isDiscovered(reference);
@@ -169,20 +201,20 @@ export class Markets {
       together(unlisted === undefined ? [] : [planProbe(unlisted)]),
     );
     const plan = both(both(referencePlan, tokenPlan), extraPlan);
-    const { header, results } = await callsAtHead(context, plan.calls);
+    const { header, results } = await callsAtHead(this.#options, plan.calls);
     const [[[referencePools, referenceFacts], [tokenPools, facts]], [extraPools, [venue]]] = plan.read(results);
     if (referenceFacts.length > 0) {
       reference.facts = new Map(references.map((address, index) => [address, referenceFacts[index]!]));
       addPools(reference, referencePools);
       this.#discovered(reference, header);
     }
-    const book = isOwn ? reference : (context.books.get(token) ?? logged);
+    const book = isOwn ? reference : (books.get(token) ?? logged);
     if (!isOwn) {
       book.facts = new Map([[token, facts]]);
       addPools(book, tokenPools);
       this.#discovered(book, header);
       // An address that is not a priceable token takes no memory.
-      if (refusalOf(facts) === undefined) context.books.put(book);
+      if (refusalOf(facts) === undefined) books.put(book);
     }
     // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const own = new Set([...reference.pools.keys(), ...book.pools.keys()]);
@@ -193,22 +225,23 @@ export class Markets {
 
   /** Returns the book with the log's pools. Its prices are used only after the factories were asked. */
   async #bookOf(token: Address): Promise<TokenBook> {
-    const held = this.#context.books.get(token);
+    const { memory, chain } = this.#options;
+    const held = memory.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
-    const book = (await loadBook(this.#context, token)) ?? held ?? emptyBook(this.#context.chain.chainId, token);
-    if (!isKnown) book.discoveredBlock = undefined;
+    const book = (await memory.loadBook(token)) ?? held ?? emptyBook(chain.chainId, token);
+    if (!isKnown) forgetList(book);
     return book;
   }
 
   #discovered(book: TokenBook, header: BlockHeader): void {
-    book.discoveredBlock = header.number;
-    book.lastDiscoveryMs = this.#context.clock.monotonic();
+    book.list = { kind: "asked", block: header.number };
+    book.lastDiscoveryMs = this.#options.clock.monotonic();
     book.lastRequestMs = book.lastDiscoveryMs;
   }
 
   /** Returns the market at the followed head if all of it is in memory; undefined when the node must be asked. */
   fromMemory(subject: Subject, head: HeaderRef): Market | undefined {
-    const { view } = this.#context;
+    const { view } = this.#options;
     const pools = this.#hotPools(subject);
     if (subject.unlistedPools.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
     const states = new Map(
@@ -229,7 +262,7 @@ export class Markets {
   aheadOfFollower(subject: Subject, head: HeaderRef): Market | undefined {
     const kept = this.#ahead.get(subject.token);
     if (kept === undefined || subject.unlistedPools.length > 0) return undefined;
-    const fresh = this.#context.clock.monotonic() - kept.readMs < AHEAD_MS;
+    const fresh = this.#options.clock.monotonic() - kept.readMs < AHEAD_MS;
     return fresh && kept.market.block.number > head.number ? kept.market : undefined;
   }
 
@@ -237,7 +270,7 @@ export class Markets {
   async fromNode(subject: Subject): Promise<Market> {
     const market = await this.#cold(subject);
     if (subject.unlistedPools.length === 0)
-      this.#ahead.set(subject.token, { market, readMs: this.#context.clock.monotonic() });
+      this.#ahead.set(subject.token, { market, readMs: this.#options.clock.monotonic() });
     return market;
   }
 
@@ -246,11 +279,11 @@ export class Markets {
     const { header, reads } = await this.readHead(subject, pools, subject.discoveredHead);
     const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
     const states = observedIn({ header, reads });
-    await recordReads(this.#context, subject, { header, reads });
+    await this.#options.memory.recordReads(subject.book, { header, reads });
     for (const read of reads) {
       const entry = hot.get(read.pool.address);
       const at = { pool: read.pool, state: states.get(read.pool.address) };
-      if (entry !== undefined) rebase(entry, at, header, this.#context.view);
+      if (entry !== undefined) learn(entry, at, header, this.#options.view);
     }
     return this.#market(subject, {
       block: header,
@@ -268,7 +301,7 @@ export class Markets {
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const { header, results } = await callsAt(this.#context, plan.calls, at);
+    const { header, results } = await callsAt(this.#options, plan.calls, at);
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
   }
@@ -276,7 +309,7 @@ export class Markets {
   /** Returns the market at the end of a past block, with these pools only. */
   async past(subject: Subject, block: BlockHeader, pools: readonly Pool[]): Promise<Market> {
     const honest = await this.#honest(subject, pools);
-    const then = await statesAt(pastSourceOf(this.#context), honest, block, () => this.readHead(subject, honest));
+    const then = await statesAt(this.pastSource, honest, block, () => this.readHead(subject, honest));
     return this.#market(subject, { block, isPast: true, ...then });
   }
 
@@ -296,7 +329,7 @@ export class Markets {
   async #honest({ unlistedPools }: Subject, pools: readonly Pool[]): Promise<readonly Pool[]> {
     if (unlistedPools.length === 0) return pools;
     const plan = together(unlistedPools.map((pool) => planPoolTokens(pool.address)));
-    const said = plan.read(await this.#context.reader.calls(plan.calls, "latest"));
+    const said = plan.read(await this.#options.reader.calls(plan.calls, "latest"));
     const liars = new Set(unlistedPools.filter((pool, index) => contradicts(pool, said[index]!)));
     return pools.filter((pool) => !liars.has(pool));
   }
@@ -308,7 +341,7 @@ export class Markets {
 
   /** Returns the token's own pools with the native coin and the stablecoins, and the pools that set the dollar. */
   #directPools({ token }: Subject, pools: readonly Pool[]): readonly Pool[] {
-    const { chain } = this.#context;
+    const { chain } = this.#options;
     const ends = (address: Address): boolean => address === token || isMoney(chain, address);
     return pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
   }
@@ -318,7 +351,8 @@ export class Markets {
    * those of each connector that the token has a pool with.
    */
   #hotPools({ token, book, unlistedPools }: Subject): HotPool[] {
-    const { chain, books } = this.#context;
+    const { chain } = this.#options;
+    const { books } = this.#options.memory;
     const held = new Map([...books.reference.pools, ...book.pools]);
     const ends = new Set([token]);
     for (const pool of [...[...held.values()].map((hot) => hot.pool), ...unlistedPools]) {
@@ -331,11 +365,12 @@ export class Markets {
   }
 
   #market(subject: Subject, seen: Seen): Market {
-    const { chain, books } = this.#context;
+    const { chain } = this.#options;
+    const { books, references } = this.#options.memory;
     const decimals = new Map<Address, number>();
-    for (const token of referenceTokens(chain)) {
-      const said = books.reference.facts.get(token.address)?.decimals;
-      if (said !== undefined) decimals.set(token.address, said);
+    for (const token of references) {
+      const said = books.reference.facts.get(token)?.decimals;
+      if (said !== undefined) decimals.set(token, said);
     }
     if (subject.facts.decimals !== undefined) decimals.set(subject.token, subject.facts.decimals);
     const { number, hash, timestamp } = seen.block;

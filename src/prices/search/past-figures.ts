@@ -1,71 +1,23 @@
 /**
  * Figures of a price that need a past block: the block at a moment, the change over 24 hours, and the 30-minute
- * average. Work at past blocks goes through a bounded queue, because without archive state it searches logs for
- * minutes.
+ * average.
  */
 import { LRUCache } from "lru-cache";
-import type { Chain } from "../../chains/chains.ts";
-import { Semaphore } from "../../core/background.ts";
+import type { ChainView } from "../../chain/consumer.ts";
 import { ApiError, AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
-import type { ChainReader } from "../../rpc/port.ts";
-import { type PricesContext, pastSourceOf, type Subject } from "../context.ts";
+import type { BlockHeader, ChainReader } from "../../rpc/port.ts";
+import type { RunInSlot } from "../answer-cache.ts";
 import type { Market } from "../market/market.ts";
 import type { Observation, Pool } from "../market/pools.ts";
 import { repriced, TWAP_WINDOW, timeWeighted } from "../market/quality.ts";
 import { type Quote, type QuoteOptions, quote } from "../market/quote.ts";
 import { divide, multiply, type Rational, rational, subtract } from "../market/rational.ts";
-import { isCurrent, reachesBack, statesUpTo } from "../memory/token-book.ts";
+import { isCurrent, reachesBack, statesUpTo } from "../memory/pool-truth.ts";
+import type { Books } from "../memory/token-book.ts";
 import { seriesBetween, undefinedIfTooManyLogs } from "./history.ts";
-import type { Markets } from "./markets.ts";
-
-// A bounded queue for work at past blocks. Without archive state such a request searches logs, which can last minutes
-// and outlive its client. A few run at once, some more wait, further ones are refused. A waiting request is
-// dropped when its turn comes if its client is gone.
-
-/** Concurrent requests: a public node bears this many concurrent log searches. */
-const AT_ONCE = 16;
-/** Most waiting requests: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
-const MAX_WAITING = 256;
-
-const RETRY = { headers: { "retry-after": "5" } };
-
-/** Runs work when a slot is free. */
-export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
-
-export class PastQueue {
-  readonly #chain: Chain;
-  readonly #slots = new Semaphore(AT_ONCE);
-  /** Number of requests that run or wait. */
-  #count = 0;
-
-  constructor(chain: Chain) {
-    this.#chain = chain;
-  }
-
-  /**
-   * Runs `work` in a slot.
-   * @param isWanted returns true if a client sent the request lately; called when a slot is free
-   * @throws ApiError 429 when the queue is full, 503 when the request was dropped; and any error of `work`
-   */
-  async run<T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
-    const { name } = this.#chain;
-    if (this.#count >= AT_ONCE + MAX_WAITING) {
-      const message = `too many requests about past blocks of ${name} are waiting; retry later`;
-      throw new ApiError(429, "rate_limited", message, RETRY);
-    }
-    this.#count++;
-    try {
-      return await this.#slots.run(() => {
-        if (isWanted()) return work();
-        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; retry later`, RETRY);
-      });
-    } finally {
-      this.#count--;
-    }
-  }
-}
+import type { Markets, Subject } from "./markets.ts";
 
 /** Headers kept: enough for a day of requests one minute apart. */
 const MAX_KNOWN = 2_048;
@@ -168,130 +120,117 @@ function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
   return [...new Set(inside)].sort((a, b) => a - b);
 }
 
-// The change of a price over 24 hours, in per cent. The earlier price is that of the last block at or before 24 h
-// earlier: by the same route if it had a price then, else by the route that ranks first at that block.
-
 /** Seconds. */
 const DAY = 86_400;
 
-interface ChangeQuestion {
+interface FiguresOptions {
+  readonly reader: ChainReader;
+  readonly view: ChainView;
   readonly markets: Markets;
-  readonly times: BlockTimes;
-  /** Blocks up to this number are final. */
-  readonly finalized: number;
-  readonly subject: Subject;
-  readonly now: Quote;
-  /** Returns the request's options for another market. */
-  readonly optionsAt: (market: Market) => QuoteOptions;
+  readonly books: Books;
+  readonly blockSeconds: number;
 }
 
-/** Returns per cent; undefined without a price at that block, or if the search for it exceeds the log limit. */
-export async function changeOf(question: ChangeQuestion): Promise<Rational | undefined> {
-  const { now, times, finalized } = question;
-  const { block } = now.market;
-  const found = await times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
-  if (found === undefined) return undefined;
-  const header = { ...found, logsBloom: "0x" };
-  const usd = await undefinedIfTooManyLogs(usdAt(question, header));
-  return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
-}
+export class PastFigures {
+  readonly #options: FiguresOptions;
+  readonly #times: BlockTimes;
 
-type PastBlock = Parameters<Markets["past"]>[1];
-
-const usdAt = async (question: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> =>
-  (await bySameRoute(question, block)) ?? rankedAnew(question, block);
-
-async function bySameRoute({ markets, subject, now }: ChangeQuestion, block: PastBlock): Promise<Rational | undefined> {
-  const { route } = now;
-  if (route === undefined) return undefined;
-  const pools = route.legs.map((leg) => leg.pool);
-  const then = await markets.past(subject, block, pools);
-  return repriced(then, route, (pool) => then.states.get(pool.address));
-}
-
-async function rankedAnew(
-  { markets, subject, optionsAt }: ChangeQuestion,
-  block: PastBlock,
-): Promise<Rational | undefined> {
-  const market = await markets.pastFor(subject, block, optionsAt);
-  try {
-    return quote(market, optionsAt(market)).usd;
-  } catch (error) {
-    if (error instanceof ApiError) return undefined;
-    throw error;
+  constructor(options: FiguresOptions) {
+    this.#options = options;
+    this.#times = new BlockTimes(options.reader, options.blockSeconds);
   }
-}
 
-// The 30-minute average of a quote's route. Uses the states in memory if they reach back far enough, else the pools'
-// logs.
-
-interface AverageQuestion {
-  readonly context: PricesContext;
-  readonly markets: Markets;
-  readonly times: BlockTimes;
-  readonly subject: Subject;
-  readonly now: Quote;
-  /** Runs the read of past blocks when a slot is free. */
-  readonly turn: RunInSlot;
-}
-
-/**
- * Returns US dollars. Undefined for a price without a route, for a route without a price in the window, or if the read
- * exceeds the log limit.
- */
-export async function averageOf(question: AverageQuestion): Promise<Rational | undefined> {
-  const { context, subject, turn } = question;
-  const { route, market } = question.now;
-  if (route === undefined) return undefined;
-  const { block } = market;
-  const start = block.timestamp - TWAP_WINDOW;
-  const pools = route.legs.map((leg) => leg.pool);
-  const kept = keptSeries(
-    context,
-    subject,
-    pools.map((pool) => pool.address),
-    start,
-    { ...block, parentHash: block.hash },
-  );
-  if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-  const series = await undefinedIfTooManyLogs(turn(() => readSeries(question, pools, start)));
-  return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
-}
-
-/** Reads the pools' states since `start` (Unix seconds) from their logs; undefined if block 0 can't be read. */
-async function readSeries(
-  { context, markets, times, subject, now }: AverageQuestion,
-  pools: readonly Pool[],
-  start: number,
-): Promise<Map<Address, Observation[]> | undefined> {
-  const { block } = now.market;
-  const from = await times.lastAt(start, { ...block, parentHash: block.hash }, context.view.finalized()?.number ?? -1);
-  const first = from ?? (await context.reader.header(0));
-  if (first === undefined) return undefined;
-  return seriesBetween(
-    pastSourceOf(context),
-    pools,
-    { ...first, logsBloom: "0x" },
-    { ...block, parentHash: block.hash, logsBloom: "0x" },
-    () => markets.readHead(subject, pools),
-  );
-}
-
-/** Returns the pools' states in memory if they reach back to `start` (Unix seconds) without a gap; else undefined. */
-function keptSeries(
-  { books, view }: PricesContext,
-  subject: Subject,
-  addresses: readonly Address[],
-  start: number,
-  block: HeaderRef,
-): Map<Address, readonly Observation[]> | undefined {
-  if (block.number > (view.head()?.number ?? -1)) return undefined;
-  const series = new Map<Address, readonly Observation[]>();
-  const held = [subject.book, books.reference];
-  for (const address of addresses) {
-    const hot = held.map((book) => book.pools.get(address)).find((entry) => entry !== undefined);
-    if (hot === undefined || !isCurrent(hot, block, view) || !reachesBack(hot, start)) return undefined;
-    series.set(address, statesUpTo(hot, block.number, view));
+  /**
+   * Returns the change of a price over 24 hours, in per cent. The earlier price is that of the last block at or before
+   * 24 h earlier: by the same route if it had a price then, else by the route that ranks first at that block. Undefined
+   * without a price at that block, or if the search for it exceeds the log limit.
+   * @param optionsAt the request's options for another market
+   * @param finalized blocks up to this number are final
+   */
+  async change(
+    subject: Subject,
+    now: Quote,
+    optionsAt: (market: Market) => QuoteOptions,
+    finalized: number,
+  ): Promise<Rational | undefined> {
+    const { block } = now.market;
+    const found = await this.#times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
+    if (found === undefined) return undefined;
+    const header = { ...found, logsBloom: "0x" };
+    const usd = await undefinedIfTooManyLogs(this.#usdAt(subject, now, header, optionsAt));
+    return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
   }
-  return series;
+
+  async #usdAt(
+    subject: Subject,
+    { route }: Quote,
+    block: BlockHeader,
+    optionsAt: (market: Market) => QuoteOptions,
+  ): Promise<Rational | undefined> {
+    const { markets } = this.#options;
+    if (route !== undefined) {
+      const pools = route.legs.map((leg) => leg.pool);
+      const then = await markets.past(subject, block, pools);
+      const usd = repriced(then, route, (pool) => then.states.get(pool.address));
+      if (usd !== undefined) return usd;
+    }
+    const market = await markets.pastFor(subject, block, optionsAt);
+    try {
+      return quote(market, optionsAt(market)).usd;
+    } catch (error) {
+      if (error instanceof ApiError) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the 30-minute average of a quote's route in US dollars. Uses the states in memory if they reach back far
+   * enough, else the pools' logs. Undefined for a price without a route, for a route without a price in the window, or
+   * if the read exceeds the log limit.
+   * @param turn runs the read of past blocks when a slot is free
+   */
+  async average(subject: Subject, { route, market }: Quote, turn: RunInSlot): Promise<Rational | undefined> {
+    if (route === undefined) return undefined;
+    const { block } = market;
+    const start = block.timestamp - TWAP_WINDOW;
+    const pools = route.legs.map((leg) => leg.pool);
+    const end = { ...block, parentHash: block.hash, logsBloom: "0x" };
+    const kept = this.#keptSeries(subject, pools, start, end);
+    if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
+    const series = await undefinedIfTooManyLogs(turn(() => this.#readSeries(subject, pools, start, end)));
+    return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
+  }
+
+  /** Reads the pools' states since `start` (Unix seconds) from their logs; undefined if block 0 can't be read. */
+  async #readSeries(
+    subject: Subject,
+    pools: readonly Pool[],
+    start: number,
+    end: BlockHeader,
+  ): Promise<Map<Address, Observation[]> | undefined> {
+    const { markets, reader, view } = this.#options;
+    const from = await this.#times.lastAt(start, end, view.finalized()?.number ?? -1);
+    const first = from ?? (await reader.header(0));
+    if (first === undefined) return undefined;
+    const readHead = () => markets.readHead(subject, pools);
+    return seriesBetween(markets.pastSource, pools, { ...first, logsBloom: "0x" }, end, readHead);
+  }
+
+  /** Returns the pools' states in memory if they reach back to `start` (Unix seconds) without a gap; else undefined. */
+  #keptSeries(
+    subject: Subject,
+    pools: readonly Pool[],
+    start: number,
+    end: HeaderRef,
+  ): Map<Address, readonly Observation[]> | undefined {
+    const { books, view } = this.#options;
+    if (end.number > (view.head()?.number ?? -1)) return undefined;
+    const series = new Map<Address, readonly Observation[]>();
+    for (const { address } of pools) {
+      const hot = subject.book.pools.get(address) ?? books.reference.pools.get(address);
+      if (hot === undefined || !isCurrent(hot, end, view) || !reachesBack(hot, start)) return undefined;
+      series.set(address, statesUpTo(hot, end.number, view));
+    }
+    return series;
+  }
 }

@@ -1,0 +1,109 @@
+/**
+ * A single-flight cache of answers, by key and version, and the bounded queue for work at past blocks. Knows nothing of
+ * prices.
+ */
+import { LRUCache } from "lru-cache";
+import type { Chain } from "../chains/chains.ts";
+import { Semaphore } from "../core/background.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+
+/** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
+const UNWANTED_MS = 60_000;
+
+/** A computation, shared by all requests that ask for the same meanwhile. */
+interface SharedComputation<A> {
+  readonly answer: Promise<A>;
+  /** `Clock.monotonic` of the last of these requests. */
+  askedMs: number;
+}
+
+interface AnswerCacheOptions<A> {
+  readonly maxBytes: number;
+  readonly bytesOf: (answer: A) => number;
+  readonly clock: Clock;
+}
+
+export class AnswerCache<A extends object> {
+  readonly #clock: Clock;
+  readonly #answers: LRUCache<string, A>;
+  readonly #inFlight = new Map<string, SharedComputation<A>>();
+
+  constructor({ maxBytes, bytesOf, clock }: AnswerCacheOptions<A>) {
+    this.#clock = clock;
+    this.#answers = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf });
+  }
+
+  get(key: string, version: string | number): A | undefined {
+    return this.#answers.get(`${key}@${version}`);
+  }
+
+  set(key: string, version: string | number, answer: A): void {
+    this.#answers.set(`${key}@${version}`, answer);
+  }
+
+  /** Starts the computation of a key, or joins the one in progress. `isWanted`: a client asked for it lately. */
+  share(key: string, compute: (isWanted: () => boolean) => Promise<A>): Promise<A> {
+    const now = this.#clock.monotonic();
+    const shared = this.#inFlight.get(key);
+    if (shared !== undefined) {
+      shared.askedMs = now;
+      return shared.answer;
+    }
+    const isWanted = (): boolean => {
+      const asked = this.#inFlight.get(key);
+      // A computation that starts at once is not registered yet.
+      return asked === undefined || this.#clock.monotonic() - asked.askedMs < UNWANTED_MS;
+    };
+    const answer = compute(isWanted).finally(() => this.#inFlight.delete(key));
+    this.#inFlight.set(key, { answer, askedMs: now });
+    return answer;
+  }
+}
+
+/** Concurrent requests: a public node bears this many concurrent log searches. */
+const AT_ONCE = 16;
+/** Most waiting requests: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
+const MAX_WAITING = 256;
+
+const RETRY = { headers: { "retry-after": "5" } };
+
+/** Runs work when a slot is free. */
+export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
+
+/**
+ * Bounds work at past blocks. Without archive state such work searches logs, which can last minutes and outlive its
+ * client. A waiting piece of work is dropped when its turn comes if its client is gone.
+ */
+export class PastQueue {
+  readonly #chain: Chain;
+  readonly #slots = new Semaphore(AT_ONCE);
+  /** Number of requests that run or wait. */
+  #count = 0;
+
+  constructor(chain: Chain) {
+    this.#chain = chain;
+  }
+
+  /**
+   * Runs `work` in a slot.
+   * @param isWanted returns true if a client sent the request lately; called when a slot is free
+   * @throws ApiError 429 when the queue is full, 503 when the request was dropped; and any error of `work`
+   */
+  async run<T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
+    const { name } = this.#chain;
+    if (this.#count >= AT_ONCE + MAX_WAITING) {
+      const message = `too many requests about past blocks of ${name} are waiting; retry later`;
+      throw new ApiError(429, "rate_limited", message, RETRY);
+    }
+    this.#count++;
+    try {
+      return await this.#slots.run(() => {
+        if (isWanted()) return work();
+        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; retry later`, RETRY);
+      });
+    } finally {
+      this.#count--;
+    }
+  }
+}

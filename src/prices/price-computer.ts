@@ -1,0 +1,245 @@
+/**
+ * Computes one price: from the pools in memory, from a read of the node's head, shared by all concurrent requests for
+ * the same token, or from a past block. Repeats what a reorg interrupted.
+ */
+import type { ChainView } from "../chain/consumer.ts";
+import type { Chain } from "../chains/chains.ts";
+import { listedToken } from "../chains/tokens.ts";
+import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { HeaderRef } from "../events/types.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
+import { PastQueue, type RunInSlot } from "./answer-cache.ts";
+import type { Market } from "./market/market.ts";
+import { floorOf, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
+import { type PriceParameters, type Selection, selectPools, unknownExchange } from "./price-query.ts";
+import { type PriceRecord, provenanceOf, recordOf } from "./price-record.ts";
+import { isTooManyLogs } from "./search/history.ts";
+import type { Markets, Subject } from "./search/markets.ts";
+import type { PastFigures } from "./search/past-figures.ts";
+
+export interface PriceRequest extends PriceParameters {
+  readonly address: Address;
+}
+
+export interface PriceAnswer {
+  readonly record: PriceRecord;
+  /** `record` as JSON. */
+  readonly body: string;
+  /** The block of the price. `timestamp` is in Unix seconds. */
+  readonly asOf: Pick<HeaderRef, "number" | "hash" | "timestamp">;
+  readonly finality: "finalized" | "latest";
+  /** Number of pools in memory that the price could come from. */
+  readonly poolCount: number;
+}
+
+/** Attempts at a request that fails with `chain_moved`. */
+const MOVED_ATTEMPTS = 3;
+
+/** A request in progress. */
+interface PriceComputation {
+  readonly request: PriceRequest;
+  readonly selection: Selection;
+  /** True if a client sent this request lately. */
+  readonly isWanted: () => boolean;
+  /** Runs the reads of past blocks when a slot is free. */
+  readonly turn: RunInSlot;
+  /** True after a reorg during the read: the followed head may be orphaned, so it must not be used. */
+  readonly hasMoved: boolean;
+}
+
+interface ComputerOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly markets: Markets;
+  readonly figures: PastFigures;
+  /** Called when a token's pools become known. */
+  readonly onTokenKnown: (() => void) | undefined;
+}
+
+export class PriceComputer {
+  readonly #options: ComputerOptions;
+  readonly #markets: Markets;
+  readonly #figures: PastFigures;
+  /** Slots for requests about past blocks. */
+  readonly #pastQueue: PastQueue;
+  /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
+  readonly #headPastQueue: PastQueue;
+  readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
+
+  constructor(options: ComputerOptions) {
+    this.#options = options;
+    this.#markets = options.markets;
+    this.#figures = options.figures;
+    this.#pastQueue = new PastQueue(options.chain);
+    this.#headPastQueue = new PastQueue(options.chain);
+  }
+
+  /**
+   * Computes a price.
+   * @param isWanted returns true if a client sent this request lately
+   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   */
+  async compute(request: PriceRequest, isWanted: () => boolean): Promise<PriceAnswer> {
+    const selection = selectPools(this.#options.chain, request.exchange);
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(isWanted, work);
+    const question: PriceComputation = { request, selection, isWanted, turn, hasMoved: false };
+    const ask = (): Promise<PriceAnswer> =>
+      this.#attempt((hasMoved) => {
+        const now = { ...question, hasMoved };
+        return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
+      });
+    return ask().catch(async (error: unknown) => {
+      const isRefused = error instanceof ApiError && error.status === 404;
+      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
+      if (found === undefined) throw error;
+      if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
+      return this.#finish(question, found, await this.#markets.fromNode(found));
+    });
+  }
+
+  /** Retries work that a reorg interrupted, and passes `hasMoved` to the retries. */
+  async #attempt<T>(work: (hasMoved: boolean) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work(attempt > 1);
+      } catch (error) {
+        const moved = error instanceof AppError && error.code === "chain_moved";
+        if (!moved || attempt === MOVED_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  async #atHead(question: PriceComputation): Promise<PriceAnswer> {
+    const { request, selection, hasMoved } = question;
+    const head = hasMoved ? undefined : this.#options.view.head();
+    const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+    const warm = head !== undefined && known !== undefined ? this.#markets.fromMemory(known, head) : undefined;
+    const ahead = head !== undefined && known !== undefined ? this.#markets.aheadOfFollower(known, head) : undefined;
+    if (ahead !== undefined) return this.#finish(question, known!, ahead);
+    if (warm !== undefined) return this.#finish(question, known!, warm);
+    const { subject, market } = await this.#load(request.address, selection.unlisted);
+    this.#assertPriceable(subject);
+    return this.#finish(question, subject, market!);
+  }
+
+  /** Reads subject and head market from the node. Concurrent requests for the same token share the read. */
+  #load(token: Address, unlisted: Address | undefined): Promise<{ subject: Subject; market: Market | undefined }> {
+    const shared = this.#loading.get(token);
+    if (unlisted === undefined && shared !== undefined) return shared;
+    const load = async (): Promise<{ subject: Subject; market: Market | undefined }> => {
+      const subject = await this.#markets.subject(token, unlisted);
+      if (refusalOf(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
+      this.#options.onTokenKnown?.();
+      return { subject, market: await this.#markets.fromNode(subject) };
+    };
+    if (unlisted !== undefined) return load();
+    const loading = load().finally(() => this.#loading.delete(token));
+    this.#loading.set(token, loading);
+    return loading;
+  }
+
+  /** @throws ApiError when the address is not a priceable token, or the unlisted factory is not a factory */
+  #assertPriceable(subject: Subject): void {
+    if (!subject.factoryAnswers) throw unknownExchange();
+    const refused = refusalOf(subject.facts);
+    if (refused !== undefined) throw refused;
+  }
+
+  async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection, isWanted, hasMoved } = question;
+    const head = this.#options.view.head();
+    if (head?.number === toBlock && !hasMoved) {
+      // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
+      const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
+      const warm = known === undefined ? undefined : this.#markets.fromMemory(known, head);
+      if (warm !== undefined) return this.#finish(question, known!, warm);
+    }
+    // The slot is taken for the whole request, so its parts don't wait for further slots.
+    return this.#pastQueue.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
+  }
+
+  async #inPast(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
+    const { request, selection } = question;
+    const head = this.#options.view.head();
+    const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
+    const [subject, block] = await Promise.all([
+      this.#markets.subject(request.address, selection.unlisted),
+      this.#header(toBlock),
+    ]);
+    this.#assertPriceable(subject);
+    if (block === undefined) throw invalidParameter("to_block", "a block the node has");
+    // Counts the pools now: pools found during the read, perhaps a minute later, are not part of this market.
+    const poolCount = this.#markets.poolCount(request.address);
+    const market = await this.#markets
+      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
+      .catch((error: unknown) => {
+        throw isTooManyLogs(error) ? refusal("no_price_at_block") : error;
+      });
+    const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
+    return { ...answer, poolCount };
+  }
+
+  /** Returns the number of the node's head. @throws ApiError 400 when `toBlock` is above it */
+  async #newestFor(toBlock: number): Promise<number> {
+    const { reader } = this.#options;
+    let newest = await reader.head();
+    // Perhaps only this endpoint is behind.
+    if (toBlock > newest.number && (await reader.benchLaggards(newest))) newest = await reader.head();
+    if (toBlock > newest.number) {
+      throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
+    }
+    return newest.number;
+  }
+
+  /** Returns a block's header. Retries once if the endpoint that lacks it is behind the followed head. */
+  async #header(number: number): Promise<BlockHeader | undefined> {
+    const { reader, view } = this.#options;
+    const header = await reader.header(number);
+    const head = view.head();
+    if (header !== undefined || head === undefined || number > head.number) return header;
+    return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
+  }
+
+  async #finish(
+    { request, selection, turn }: PriceComputation,
+    subject: Subject,
+    market: Market,
+  ): Promise<PriceAnswer> {
+    const poolCount = this.#markets.poolCount(subject.token);
+    const priced = quote(market, this.#quoteOptions(request, selection, market));
+    const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
+    const [percentChange, twap] = await Promise.all([
+      request.percentChange ? turn(() => this.#figures.change(subject, priced, optionsAt, this.finalized)) : undefined,
+      request.provenance ? this.#figures.average(subject, priced, turn) : undefined,
+    ]);
+    const record = recordOf({
+      quote: priced,
+      facts: subject.facts,
+      listed: listedToken(market.chain.chainId, subject.token),
+      exchangeName: selection.exchangeName,
+      percentChange,
+      provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
+    });
+    const { number, hash, timestamp } = market.block;
+    const finality = number <= this.finalized ? "finalized" : "latest";
+    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount };
+  }
+
+  #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {
+    return {
+      token: request.address,
+      floor: request.minLiquidityUsd ?? floorOf(market),
+      accepts: selection.accepts,
+      isNamed: request.exchange !== undefined,
+      isPast: market.isPast,
+    };
+  }
+
+  /** The newest final block, estimated by the chain's finality depth if unknown; below 0 when there is none. */
+  get finalized(): number {
+    const { view, chain } = this.#options;
+    return view.finalized()?.number ?? (view.head()?.number ?? -1) - chain.finalityDepth;
+  }
+}

@@ -165,11 +165,11 @@ const MAX_WALK = 8;
 const BLOCK = 0;
 /** The token's previous transfer, or -1. */
 const PREV = 1;
-/** The sender's holding, or `NOBODY`. */
+/** The sender's holding, or `SUPPLY`. */
 const FROM = 2;
 /** Link to the previous entry of the sender's list: an entry, -1, or -(2 + k) for row k of the stored balances. */
 const FROM_PREV = 3;
-/** The receiver's holding, `NOBODY`, or ~owner if the transfer creates the holding. */
+/** The receiver's holding, `SUPPLY`, or ~owner if the transfer creates the holding. */
 const TO = 4;
 /** Link to the previous entry of the receiver's list. If the transfer creates the holding: the slot. */
 const TO_PREV = 5;
@@ -222,7 +222,7 @@ export class EntryLists {
     return this.#table.upperBound(BLOCK, block);
   }
 
-  /** The holding that the entry belongs to, or `NOBODY`. */
+  /** The holding that the entry belongs to, or `SUPPLY`. */
   holdingOf(entry: number): number {
     const transfer = entry >>> 1;
     if ((entry & 1) === 0) return this.#table.get(transfer, FROM);

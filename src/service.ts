@@ -24,7 +24,7 @@ import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
-import { KeyRing, RateLimiter } from "./http/auth.ts";
+import { KeyRing, RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { openLog } from "./log/open.ts";

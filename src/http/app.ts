@@ -24,7 +24,6 @@ import {
   toApiError,
   withoutBody,
 } from "./answers.ts";
-import type { KeyRing, RateLimiter } from "./auth.ts";
 import {
   HEADERS,
   healthDetail,
@@ -44,7 +43,14 @@ import {
   type NftRouteDeps,
   type PriceRouteDeps,
 } from "./operations.ts";
-import { NFT_PARAMETERS, PRICE_PARAMETERS, UNKNOWN_PARAMETERS, unknownParameters } from "./query.ts";
+import {
+  type KeyRing,
+  NFT_PARAMETERS,
+  PRICE_PARAMETERS,
+  type RateLimiter,
+  UNKNOWN_PARAMETERS,
+  unknownParameters,
+} from "./requests.ts";
 import { swaggerPage } from "./swagger-page.ts";
 
 // Checks a request's method against the router's list of routes. Does not check keys or parameters.

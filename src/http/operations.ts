@@ -20,7 +20,7 @@ import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-query.ts";
 import type { Prices } from "../prices/price-service.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "./answers.ts";
-import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./query.ts";
+import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./requests.ts";
 
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {

@@ -13,7 +13,7 @@ import { encodeMessage, type ServerMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";
 import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
-import type { KeyRing, RateLimiter } from "./auth.ts";
+import type { KeyRing, RateLimiter } from "./requests.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {

@@ -13,7 +13,7 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
-import { NFT_TOPICS } from "../rpc/decode/topics.ts";
+import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
 import { type Change, type Followed, FollowedStreams } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";

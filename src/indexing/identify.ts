@@ -6,7 +6,7 @@
 import { Interface } from "ethers";
 import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
 import type { ContractIdentified, TransferForm } from "../events/types.ts";
-import { onlyBytes } from "../rpc/abi.ts";
+import { onlyBytes } from "../rpc/calls.ts";
 import {
   ASSIGN,
   CAT_ADOPTED,
@@ -20,7 +20,7 @@ import {
   TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../rpc/decode/topics.ts";
+} from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/span.ts";
 import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";

@@ -9,7 +9,7 @@ import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
-import { NFT_TOPICS } from "../rpc/decode/topics.ts";
+import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../rpc/port.ts";
 import type { Followed, FollowedStreams } from "./collection-streams.ts";
 

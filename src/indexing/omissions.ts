@@ -18,8 +18,7 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { addressesInBloom } from "../rpc/block-logs.ts";
-import { NFT_TOPICS } from "../rpc/decode/topics.ts";
-import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
+import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */

@@ -7,7 +7,7 @@ import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { BlockRef, MetadataOutdated } from "../events/types.ts";
-import { onlyBytes, selectorOf } from "../rpc/abi.ts";
+import { onlyBytes, selectorOf } from "../rpc/calls.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 import type { Token } from "./due-tokens.ts";
 

@@ -7,7 +7,7 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
-import { verifyLogs } from "./decode/verify.ts";
+import { verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { fromAnyNode } from "./headers.ts";
 import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "./port.ts";

@@ -2,13 +2,91 @@
  * Reads state by `eth_call`: many calls in one through Multicall3, else as a JSON-RPC batch. Reads the newest state
  * together with the header of the block that it belongs to.
  */
+import { id } from "ethers";
 import { type Address, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
-import { aggregateCalls, aggregatedResults, selectorOf } from "./abi.ts";
 import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
 import { benchLaggards, headerFrom, newestHeaderOf } from "./headers.ts";
 import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint } from "./port.ts";
 import { isStateUnavailable, RpcError } from "./rpc-errors.ts";
+
+// Reads and writes ABI-encoded numbers and bytes directly in hex digits. A general ABI coder allocates an object per
+// word and decodes strings byte by byte, on the thread that serves requests. Layout: the Solidity ABI specification,
+// "Formal Specification of the Encoding".
+
+/** Hex digits of an ABI word (32 bytes). */
+const WORD_DIGITS = 64;
+
+/** The function selector: the first four bytes of a call's data, as hex with 0x. */
+export const selectorOf = (signature: string): string => id(signature).slice(0, 10);
+
+export const addressWord = (address: Address): string => address.slice(2).padStart(WORD_DIGITS, "0");
+
+/** Encodes a number as an ABI word. */
+export const wordOf = (value: number): string => value.toString(16).padStart(WORD_DIGITS, "0");
+
+/** Reads the word at digit `at` as a length or offset. @throws RangeError past the end, and above 2^53 */
+function countAt(digits: string, at: number): number {
+  const value =
+    at + WORD_DIGITS <= digits.length ? Number.parseInt(digits.slice(at, at + WORD_DIGITS), 16) : Number.NaN;
+  if (!Number.isSafeInteger(value)) throw new RangeError("an ABI word is not a usable length or offset");
+  return value;
+}
+
+/** Returns the digits of the bytes whose length word is at digit `at`. @throws RangeError if the data are truncated */
+function bytesAt(digits: string, at: number): string {
+  const start = at + WORD_DIGITS;
+  const end = start + countAt(digits, at) * 2;
+  if (end > digits.length) throw new RangeError("the ABI data end before their declared length");
+  return digits.slice(start, end);
+}
+
+/** Returns the digits of hex data without the 0x. @throws RangeError if it is not hex with 0x */
+function digitsOf(data: string): string {
+  if (data.length % 2 !== 0 || !/^0x[0-9a-fA-F]*$/.test(data)) throw new RangeError("the return data are not hex");
+  return data.slice(2);
+}
+
+/** Decodes return data that hold a single `bytes` or `string`. @throws RangeError if they are malformed */
+export function onlyBytes(data: string): Buffer {
+  const digits = digitsOf(data);
+  return Buffer.from(bytesAt(digits, countAt(digits, 0) * 2), "hex");
+}
+
+/** The function of Multicall3 that runs many calls in one; each of them may fail (github.com/mds1/multicall3). */
+const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
+const TRUE = wordOf(1);
+/** Bytes of a call's tuple before its data: target, allowFailure flag, offset of the data. */
+const HEAD_BYTES = 96;
+const WORD_BYTES = WORD_DIGITS / 2;
+
+/** Encodes a call of `aggregate3`. */
+export function aggregateCalls(calls: readonly Call[]): string {
+  const offsets: string[] = [];
+  const tuples: string[] = [];
+  let at = calls.length * WORD_BYTES;
+  for (const { to, data } of calls) {
+    const words = Math.ceil((data.length - 2) / WORD_DIGITS);
+    offsets.push(wordOf(at));
+    tuples.push(addressWord(to), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
+    tuples.push(data.slice(2).padEnd(words * WORD_DIGITS, "0"));
+    at += HEAD_BYTES + WORD_BYTES * (1 + words);
+  }
+  return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
+}
+
+/** Decodes the results of `aggregate3`, in the calls' order. @throws RangeError if there is another number of them */
+export function aggregatedResults(returned: string, calls: number): CallResult[] {
+  const digits = digitsOf(returned);
+  const list = countAt(digits, 0) * 2;
+  if (countAt(digits, list) !== calls) throw new RangeError("Multicall3 returned another number of results than calls");
+  const first = list + WORD_DIGITS;
+  return Array.from({ length: calls }, (_, index) => {
+    const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;
+    const data = bytesAt(digits, tuple + countAt(digits, tuple + WORD_DIGITS) * 2);
+    return { ok: countAt(digits, tuple) !== 0, data: `0x${data}` };
+  });
+}
 
 /** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;

@@ -14,7 +14,7 @@ import {
   MAX_ADDRESSES,
   type SettledBy,
 } from "./block-logs.ts";
-import { verifyLogs } from "./decode/verify.ts";
+import { verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
 import { headerFrom } from "./headers.ts";

@@ -6,7 +6,7 @@ import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { logFilterParams } from "./block-logs.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
-import { NFT_TOPICS } from "./decode/topics.ts";
+import { NFT_TOPICS } from "./decode/transfers.ts";
 import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import {

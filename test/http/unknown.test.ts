@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { NFT_PARAMETERS, PRICE_PARAMETERS } from "../../src/http/query.ts";
+import { NFT_PARAMETERS, PRICE_PARAMETERS } from "../../src/http/requests.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.

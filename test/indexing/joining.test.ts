@@ -11,7 +11,7 @@ import { type Followed, FollowedStreams } from "../../src/indexing/collection-st
 import { JoiningCollections } from "../../src/indexing/joining.ts";
 import type { StreamHead } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { TRANSFER } from "../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { temporaryLogUrl } from "../support/service.ts";

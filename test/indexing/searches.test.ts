@@ -4,7 +4,7 @@
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { AbiCoder } from "ethers";
-import { TRANSFER } from "../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
-import { TRANSFER } from "../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
 import { withoutSecrets } from "../../src/rpc/endpoint/transport.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";

@@ -7,7 +7,7 @@ import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { bloomOf } from "../../src/rpc/block-logs.ts";
-import { TRANSFER } from "../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import { SpanController } from "../../src/rpc/endpoint/span.ts";
 import type { BlockHeader, ChainLog, Endpoint } from "../../src/rpc/port.ts";

@@ -1,7 +1,7 @@
 /** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
 import { bloomOf, logsOfReceipts } from "../../src/rpc/block-logs.ts";
-import { TRANSFER } from "../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";

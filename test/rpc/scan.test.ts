@@ -13,7 +13,7 @@ import {
   TRANSFER_821_SECOND,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../../src/rpc/decode/topics.ts";
+} from "../../src/rpc/decode/transfers.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;

@@ -7,7 +7,7 @@ import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { bloomOf } from "../../src/rpc/block-logs.ts";
-import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/topics.ts";
+import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/transfers.ts";
 import type { ModelTransfer } from "../ledger/model.ts";
 
 export interface SimLog {

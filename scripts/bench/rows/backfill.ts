@@ -2,7 +2,7 @@
  * Backfills of a synthetic chain, from the subscription that requests a collection to `indexed`, beside a bare loop
  * that fetches, parses and folds exactly the ranges that the service got. Both have read other data before.
  */
-import { NFT_TOPICS } from "../../../src/rpc/decode/topics.ts";
+import { NFT_TOPICS } from "../../../src/rpc/decode/transfers.ts";
 import { startPostgres } from "../../../test/support/postgres.ts";
 import type { CollectionOptions } from "../chain/options.ts";
 import { type SyntheticChain, startChain } from "../chain/start.ts";

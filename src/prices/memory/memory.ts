@@ -69,8 +69,8 @@ export class PoolMemory {
   }
 
   /**
-   * Appends what was read for a token to the log: facts, pools and pool states. Resolves once it is durable. The journal
-   * drops known facts, so recording the same reads again appends only changes.
+   * Appends what was read for a token to the log: facts, pools and pool states. Resolves once it is durable. The
+   * journal drops known facts, so recording the same reads again appends only changes.
    */
   async recordReads(own: TokenBook, { header, reads }: HeadRead): Promise<void> {
     const { reference } = this.books;

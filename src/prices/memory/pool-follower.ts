@@ -256,8 +256,8 @@ export class PriceFollower implements ChainConsumer {
   }
 
   /**
-   * Loads the book of a token that another process priced. Every process writes a connector's facts into the connector's
-   * stream; only pools in it show that a client asked for the connector's price.
+   * Loads the book of a token that another process priced. Every process writes a connector's facts into the
+   * connector's stream; only pools in it show that a client asked for the connector's price.
    */
   async #adopt(token: Address): Promise<void> {
     const { chain } = this.#options;

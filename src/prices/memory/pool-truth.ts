@@ -1,6 +1,6 @@
 /**
- * What memory knows of one pool: its states back to the start of the average's window, and whether they are current. Each
- * transition is one function here. Makes no requests.
+ * What memory knows of one pool: its states back to the start of the average's window, and whether they are current.
+ * Each transition is one function here. Makes no requests.
  */
 import type { AdvancedBlocks, ChainView } from "../../chain/consumer.ts";
 import type { Hash } from "../../core/hex.ts";
@@ -30,7 +30,8 @@ interface Base {
  *
  * - `unknown`: nothing that a price may use. The pool must be read.
  * - `known`: the state at the end of `base`. Later events may be missing. `base.hash ≠ undefined`.
- * - `followed`: the state at `base` and all events since `from`, up to the newest followed block. `from ≤ base.number + 1`.
+ * - `followed`: the state at `base` and all events since `from`, up to the newest followed block. `from ≤ base.number +
+ * 1`.
  *   They came through this process's follower, or through the log of the process that follows.
  */
 type PoolTruth =

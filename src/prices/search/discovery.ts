@@ -6,7 +6,7 @@ import type { Chain } from "../../chains/chains.ts";
 import type { Deployment, PoolStyle } from "../../chains/exchanges.ts";
 import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
-import { addressWord, wordOf } from "../../rpc/abi.ts";
+import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
 import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-events.ts";

@@ -4,7 +4,7 @@
  */
 import { id } from "ethers";
 import { type Address, type Hash, toAddress } from "../../core/hex.ts";
-import { selectorOf as selector } from "../../rpc/abi.ts";
+import { selectorOf as selector } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Observation, Reading } from "../market/pools.ts";
 

@@ -3,11 +3,146 @@
  * on the caller's thread where there is no worker.
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
-import type { BatchIds, BatchPart, DecodedRange, DecodeJob } from "../port.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import type { BatchIds, BatchPart, ChainLog, DecodedRange, DecodeJob } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs } from "./transfers.ts";
-import { verifyLogs } from "./verify.ts";
+
+// Verifies each `eth_getLogs` answer in one pure pass. Logs must belong to the requested addresses, topics and range,
+// one block must have one hash, and two different logs may not share an index. A log that was sent twice counts once.
+// The result is in chain order and lower case; all other code relies on that. One bad log refuses the whole answer.
+
+/** A log as nodes send it. */
+interface WireLog {
+  address: string;
+  topics: string[];
+  data: string;
+  blockNumber: string;
+  blockHash: string;
+  transactionHash: string;
+  logIndex: string;
+  removed?: boolean;
+}
+
+/** The request: addresses and topics in lower case. An empty set means any. */
+interface Expected {
+  readonly addresses: ReadonlySet<string>;
+  readonly topics: ReadonlySet<string>;
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
+const HEX = /^0x[0-9a-f]*$/;
+const WORD = /^0x[0-9a-f]{64}$/;
+const ADDRESS = /^0x[0-9a-f]{40}$/;
+/** Numbers in hex as nodes write them, and in decimal as some nodes do. */
+const QUANTITY = /^(?:0x[0-9a-f]{1,13}|[0-9]{1,15})$/i;
+/** Block numbers and indexes are stored in 32 bits. */
+const MAX_NUMBER = 2 ** 32 - 1;
+/** Most characters of a number in an error. */
+const MAX_DIGITS = 20;
+
+/** Shortens a value from the endpoint for an error. The value may have any type and length. */
+const textOf = (value: unknown): string =>
+  typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
+
+function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
+  return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
+    meta: { block: textOf(log?.blockNumber), logIndex: textOf(log?.logIndex) },
+  });
+}
+
+const lower = (text: string): string => (HEX.test(text) ? text : text.toLowerCase());
+
+/** Reads a whole number; NaN for anything else. `Number` alone would accept null, a list or a fraction. */
+function numberOf(value: unknown): number {
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value : Number.NaN;
+  return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
+}
+
+/** Verifies the logs of an answer's `result`. @throws RpcError `lie`, or `transient` if there is no list */
+export function verifyLogs(result: unknown, expected: Expected): ChainLog[] {
+  // A gateway without a backend answers null, and may answer properly on a retry.
+  if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
+  if (!Array.isArray(result)) throw lie("not a list");
+  const logs: ChainLog[] = new Array(result.length);
+  let [sorted, repeated] = [true, false];
+  for (let i = 0; i < result.length; i++) {
+    const wire = result[i] as WireLog;
+    const log = readLog(wire, expected);
+    logs[i] = log;
+    const before = logs[i - 1];
+    if (before !== undefined && compare(before, log) >= 0) sorted = false;
+  }
+  if (!sorted) logs.sort(compare);
+  for (let i = 1; i < logs.length; i++) {
+    const [a, b] = [logs[i - 1] as ChainLog, logs[i] as ChainLog];
+    if (a.blockNumber !== b.blockNumber) continue;
+    if (a.blockHash !== b.blockHash) throw lie("one block has two hashes", b);
+    if (a.logIndex !== b.logIndex) continue;
+    if (!isCopy(a, b)) throw lie("two logs share block and index", b);
+    repeated = true;
+  }
+  // Gateways that merge the answers of several nodes repeat a log once per node.
+  return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as ChainLog, log) !== 0) : logs;
+}
+
+/** True if two logs of one block and index are the same log. */
+function isCopy(a: ChainLog, b: ChainLog): boolean {
+  return (
+    a.address === b.address &&
+    a.transactionHash === b.transactionHash &&
+    a.data === b.data &&
+    a.topics.length === b.topics.length &&
+    a.topics.every((topic, i) => topic === b.topics[i])
+  );
+}
+
+function compare(a: ChainLog, b: ChainLog): number {
+  return a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
+}
+
+function readLog(wire: WireLog, expected: Expected): ChainLog {
+  if (
+    typeof wire !== "object" ||
+    wire === null ||
+    typeof wire.address !== "string" ||
+    !Array.isArray(wire.topics) ||
+    typeof wire.data !== "string" ||
+    typeof wire.blockHash !== "string" ||
+    !wire.topics.every((topic) => typeof topic === "string")
+  ) {
+    throw lie("a log lacks a field", wire);
+  }
+  if (wire.removed === true) throw lie("a log is marked as removed", wire);
+  const blockNumber = numberOf(wire.blockNumber);
+  const logIndex = numberOf(wire.logIndex);
+  if (!(blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_NUMBER)) {
+    throw lie("a log is outside the range", wire);
+  }
+  if (!(logIndex >= 0 && logIndex <= MAX_NUMBER)) throw lie("a log has no index", wire);
+  const address = lower(wire.address);
+  const blockHash = lower(wire.blockHash);
+  if (!ADDRESS.test(address) || !WORD.test(blockHash)) throw lie("a log's address or block is not hex", wire);
+  if (expected.addresses.size > 0 && !expected.addresses.has(address)) throw lie("a log is of another address", wire);
+  const topics = wire.topics.map(lower);
+  if (topics.length > 4 || !topics.every((topic) => WORD.test(topic))) throw lie("a log has odd topics", wire);
+  if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
+    throw lie("a log is of another topic", wire);
+  }
+  const data = lower(wire.data);
+  if (!HEX.test(data) || data.length % 2 !== 0) throw lie("a log's data is not hex", wire);
+  return {
+    address: address as Address,
+    topics: topics as Hash[],
+    data,
+    blockNumber,
+    blockHash: blockHash as Hash,
+    transactionHash: (typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "") as Hash,
+    logIndex,
+  };
+}
 
 export type DecodeRequest = DecodeJob & { readonly id: number; readonly raw: Uint8Array };
 export type DecodeReply =

@@ -2,25 +2,72 @@
  * Decodes verified logs into columns of transfers. Free functions on primitives: this is the hot loop of a backfill and
  * runs in a worker. Skips and counts a malformed log under a known topic; a hostile contract must not make it throw.
  */
+import { id } from "ethers";
+import type { Hash } from "../../core/hex.ts";
 import { TransferKind } from "../../events/columns.ts";
 import type { TransferForm } from "../../events/types.ts";
 import type { ChainLog } from "../port.ts";
-import {
-  ASSIGN,
-  CAT_ADOPTED,
-  CAT_RESCUED,
-  CONSECUTIVE_TRANSFER,
-  CREATE_821,
-  DESTROY_821,
-  PUNK_BOUGHT,
-  PUNK_TRANSFER,
+import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS_DIGITS } from "./transfer-builder.ts";
+
+// First topics of the events that are read as NFT transfers, computed from their signatures.
+
+const topic = (signature: string): Hash => id(signature) as Hash;
+
+/** ERC-721, also in its pre-standard forms. ERC-20 has the same topic. */
+export const TRANSFER = topic("Transfer(address,address,uint256)");
+
+/** ERC-1155. */
+export const TRANSFER_SINGLE = topic("TransferSingle(address,address,address,uint256,uint256)");
+export const TRANSFER_BATCH = topic("TransferBatch(address,address,address,uint256[],uint256[])");
+
+/** ERC-2309. */
+export const CONSECUTIVE_TRANSFER = topic("ConsecutiveTransfer(uint256,uint256,address,address)");
+
+/**
+ * ERC-821, the drafts behind Decentraland's LAND. From, to and id are indexed, operator and data are not
+ * (github.com/decentraland/erc721: contracts/IAssetRegistry.sol for the first, contracts/IERC721Base.sol for the
+ * second).
+ */
+export const TRANSFER_821 = topic("Transfer(address,address,uint256,address,bytes,bytes)");
+export const TRANSFER_821_SECOND = topic("Transfer(address,address,uint256,address,bytes)");
+
+/**
+ * Mints and burns of the first draft's earliest logic. Holder, id and operator are indexed
+ * (github.com/decentraland/land: contracts/registry/StandardAssetRegistry.sol). In other contracts these event names
+ * may mean something else.
+ */
+export const CREATE_821 = topic("Create(address,uint256,address,string)");
+export const DESTROY_821 = topic("Destroy(address,uint256,address)");
+
+/**
+ * MoonCats. Rescued: recipient and id are indexed. Adopted: id, from and to are indexed
+ * (github.com/ponderware/MoonCatRescue-Contract). Genesis cats have no owner before their adoption.
+ */
+export const CAT_RESCUED = topic("CatRescued(address,bytes5)");
+export const CAT_ADOPTED = topic("CatAdopted(bytes5,uint256,address,address)");
+
+/** CryptoPunks. */
+export const ASSIGN = topic("Assign(address,uint256)");
+export const PUNK_TRANSFER = topic("PunkTransfer(address,address,uint256)");
+export const PUNK_BOUGHT = topic("PunkBought(uint256,uint256,address,address)");
+
+/** Events that identify the kind of an NFT contract. */
+export const IDENTIFYING_TOPICS: readonly Hash[] = [
   TRANSFER,
+  TRANSFER_SINGLE,
+  TRANSFER_BATCH,
+  CONSECUTIVE_TRANSFER,
+  ASSIGN,
+  PUNK_TRANSFER,
+  PUNK_BOUGHT,
   TRANSFER_821,
   TRANSFER_821_SECOND,
-  TRANSFER_BATCH,
-  TRANSFER_SINGLE,
-} from "./topics.ts";
-import { addressOfTopic, addSingle, TransferBuilder, writeWords, ZERO_ADDRESS_DIGITS } from "./transfer-builder.ts";
+  CAT_RESCUED,
+  CAT_ADOPTED,
+];
+
+/** Topics requested of a contract that may be any kind of NFT. */
+export const NFT_TOPICS: readonly Hash[] = [...IDENTIFYING_TOPICS, CREATE_821, DESTROY_821];
 
 interface DecodedTransfers {
   /** Columns in the format of `TransfersCommitted`. */

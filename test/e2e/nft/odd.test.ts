@@ -14,7 +14,7 @@ import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { TRANSFER, TRANSFER_BATCH } from "../../../src/rpc/decode/topics.ts";
+import { TRANSFER, TRANSFER_BATCH } from "../../../src/rpc/decode/transfers.ts";
 import { type ModelTransfer, modelListing } from "../../ledger/model.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 import { factOf } from "./truth.ts";

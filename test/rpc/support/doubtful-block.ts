@@ -1,7 +1,7 @@
 /** Block 8. Its bloom contains one transfer of a contract. */
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { bloomOf } from "../../../src/rpc/block-logs.ts";
-import { TRANSFER } from "../../../src/rpc/decode/topics.ts";
+import { TRANSFER } from "../../../src/rpc/decode/transfers.ts";
 
 export const ADDRESS = `0x${"a".repeat(40)}` as Address;
 export const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}` as Hash;

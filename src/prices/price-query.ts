@@ -74,9 +74,7 @@ export function unknownExchange(): Error {
   );
 }
 
-// Maps the `exchange` parameter to the pools that a request may use and the exchange name in its response. Reads only
-// the list of exchanges.
-
+/** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
 export interface Selection {
   readonly accepts: (pool: Pool) => boolean;
   /** Display name of the requested alias. */

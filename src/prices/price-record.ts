@@ -5,8 +5,7 @@ import type { ListedToken } from "../chains/tokens.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import type { Observation, Pool } from "./market/pools.ts";
-import { confidence, spreadPercent } from "./market/quality.ts";
-import type { Quote } from "./market/quote.ts";
+import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
 import { format, formatDouble, multiply, powerOfTen, type Rational, toDouble, truncate } from "./market/rational.ts";
 import type { TokenFacts } from "./search/discovery.ts";
 

@@ -92,10 +92,6 @@ export function byDepth<T extends { readonly pool: Pool }>(value: (entry: T) => 
 /** The stablecoins that are configured to count as one dollar at the market's block. */
 export const dollars = (market: Market): readonly Stablecoin[] => dollarsAt(market.chain, market.block.timestamp);
 
-// The dollar of a chain at a block: which configured stablecoins are trusted, and the native coin's price. A stablecoin
-// is measured by the other ones (directly, or over the native coin). One that is more than 2 % off is not trusted as a
-// quote token. A stablecoin is never measured by a pool or a native price that it quotes itself. Pure.
-
 /** Two per cent. */
 const PEG_TOLERANCE = rational(2n, 100n);
 
@@ -112,6 +108,11 @@ export interface DisputedCoin {
   readonly usd: Rational;
 }
 
+/**
+ * The dollar of a chain at a block: which configured stablecoins are trusted, and the native coin's price. A stablecoin
+ * is measured by the other ones, directly or over the native coin, but never by a pool or a native price that it quotes
+ * itself.
+ */
 export interface Dollar {
   /** True if a stablecoin counts as one dollar here. */
   isTrusted(token: Address): boolean;

@@ -16,7 +16,7 @@ import { byAddress, observed } from "../search/history.ts";
 import type { PoolMemory } from "./memory.ts";
 import { beginBatch, forget, type HotPool, hotPool, replay, stateAt } from "./pool-truth.ts";
 import { discoveredEvent, observedEvent } from "./projection.ts";
-import { forgetList, type TokenBook } from "./token-book.ts";
+import { type TokenBook, UNLISTED } from "./token-book.ts";
 
 /** Most headers fetched per batch to date states. After a long gap a batch omits headers of old blocks. */
 const MAX_UNDATED = 64;
@@ -29,11 +29,18 @@ export interface Asked {
   readonly books: ReadonlySet<TokenBook>;
 }
 
+/** The states of a followed pool in a batch. */
+interface FollowedStates {
+  readonly hot: HotPool;
+  readonly truth: Extract<HotPool["truth"], { readonly kind: "followed" }>;
+  readonly states: readonly Observation[];
+}
+
 /** The part of a batch that concerns one book. */
-export interface Change {
+export interface BookChange {
   readonly book: TokenBook;
   readonly events: PriceEvent[];
-  readonly states: { readonly hot: HotPool; readonly truth: HotPool["truth"]; readonly states: Observation[] }[];
+  readonly states: FollowedStates[];
   readonly reads: { readonly hot: HotPool; readonly read: PoolRead }[];
 }
 
@@ -65,37 +72,35 @@ export class BatchChanges {
   }
 
   /** Returns the changes, book by book. Reads pools without a known state at the end of the batch. */
-  async of(batch: AdvancedBlocks, asked: Asked): Promise<Change[]> {
+  async of(batch: AdvancedBlocks, asked: Asked): Promise<BookChange[]> {
     const { books, journal } = this.#memory;
     const { fromBlock, to } = batch;
     const groups = byAddress(batch.logs);
     const timestamps = await this.#timestamps(batch);
-    const changes = new Map<TokenBook, Change>();
+    const changes = new Map<TokenBook, BookChange>();
     const unread: Unread[] = [];
     for (const book of books.all()) {
-      const change: Change = { book, events: [], states: [], reads: [] };
+      const change: BookChange = { book, events: [], states: [], reads: [] };
       changes.set(book, change);
       book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
       for (const [address, hot] of book.pools) {
         beginBatch(hot, batch, asked.pools.has(address), this.blocks);
-        const { truth } = hot;
-        if (truth.kind === "unknown") unread.push({ book, hot, isNew: false });
-        else if (truth.kind === "followed") {
-          const { base } = truth;
-          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.blocks);
-          const last = states.at(-1) ?? stateAt(hot, Math.max(base.number, fromBlock - 1), this.blocks);
-          // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
-          if (last !== undefined && isBlind(last)) {
+        switch (hot.truth.kind) {
+          case "unknown":
+            unread.push({ book, hot, isNew: false });
+            break;
+          case "known":
+            // At the end of the batch or later. The next batch continues from there.
+            break;
+          case "followed": {
+            const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.blocks);
+            if (this.#addStates(change, { hot, truth: hot.truth, states }, fromBlock)) break;
             forget(hot);
             unread.push({ book, hot, isNew: false });
-            continue;
+            break;
           }
-          // The log must also hold the pool's state before the first followed block, whichever process read it.
-          const first = base.number >= fromBlock - 1 ? stateAt(hot, base.number, this.blocks) : undefined;
-          if (first !== undefined) change.events.push(observedEvent(address, first));
-          if (states.length === 0) continue;
-          change.states.push({ hot, truth, states });
-          change.events.push(...states.map((state) => observedEvent(address, state)));
+          default:
+            hot.truth satisfies never;
         }
       }
     }
@@ -116,6 +121,22 @@ export class BatchChanges {
     return [...changes.values()];
   }
 
+  /** Adds a pool's states to a change. Returns false if the pool must be read instead. */
+  #addStates(change: BookChange, followed: FollowedStates, fromBlock: number): boolean {
+    const { hot, truth, states } = followed;
+    const { number } = truth.base;
+    const last = states.at(-1) ?? stateAt(hot, Math.max(number, fromBlock - 1), this.blocks);
+    // Its events give the price since `Initialize`, but not its balances. Only the node returns those.
+    if (last !== undefined && isBlind(last)) return false;
+    // The log must also hold the pool's state before the first followed block, whichever process read it.
+    const first = number >= fromBlock - 1 ? stateAt(hot, number, this.blocks) : undefined;
+    const { address } = hot.pool;
+    if (first !== undefined) change.events.push(observedEvent(address, first));
+    change.events.push(...states.map((state) => observedEvent(address, state)));
+    if (states.length > 0) change.states.push(followed);
+    return true;
+  }
+
   async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
     const chosen = unread.slice(0, MAX_READS);
     const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
@@ -132,7 +153,7 @@ export class BatchChanges {
     const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
     // A new pool that could not be read is found again by asking the factories.
     const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
-    for (const { book } of left) forgetList(book);
+    for (const { book } of left) book.list = UNLISTED;
     return done;
   }
 

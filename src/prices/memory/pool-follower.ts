@@ -20,7 +20,7 @@ import {
 import type { ChainReader } from "../../rpc/port.ts";
 import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.ts";
 import { observed } from "../search/history.ts";
-import { type Asked, BatchChanges, type Change } from "./batch-changes.ts";
+import { type Asked, BatchChanges, type BookChange } from "./batch-changes.ts";
 import type { PoolMemory } from "./memory.ts";
 import { baseNumber, extend, followFromRead, forget, readAt } from "./pool-truth.ts";
 import type { AppendOptions } from "./price-streams.ts";
@@ -206,7 +206,7 @@ export class PriceFollower implements ChainConsumer {
   }
 
   /** Appends the changes to the log, then applies them to memory. */
-  async #write(changes: readonly Change[], to: HeaderRef, session: string): Promise<void> {
+  async #write(changes: readonly BookChange[], to: HeaderRef, session: string): Promise<void> {
     const { journal, books } = this.#memory;
     const dropped = [...this.#dropped].filter((book) => books.peek(book.stream) === undefined);
     this.#dropped.clear();

@@ -7,7 +7,7 @@ import type { Hash } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { ChainLog } from "../../rpc/port.ts";
 import { isBlind, type Observation, type Pool } from "../market/pools.ts";
-import { TWAP_WINDOW } from "../market/quality.ts";
+import { TWAP_WINDOW } from "../market/quote.ts";
 import { applyLog } from "../search/exchange-events.ts";
 import { insertByBlock } from "./projection.ts";
 

@@ -22,6 +22,9 @@ type PoolList =
   | { readonly kind: "logged"; readonly isComplete: boolean }
   | { readonly kind: "asked"; readonly block: number };
 
+/** The factories must be asked for the book's pools before the next price. */
+export const UNLISTED: PoolList = { kind: "unknown" };
+
 export interface TokenBook {
   readonly address: Address;
   readonly stream: StreamName;
@@ -74,7 +77,7 @@ export class Books {
         if (reason === "set") return;
         // The follower ignores an evicted book. A caller that still holds it must read its pools again.
         unfollow(book);
-        forgetList(book);
+        book.list = UNLISTED;
         options.onDrop(book);
       },
     });
@@ -140,22 +143,17 @@ export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   stream: priceStream(chainId, token),
   facts: new Map(),
   pools: new Map(),
-  list: { kind: "unknown" },
+  list: UNLISTED,
   heldFrom: undefined,
   lastDiscoveryMs: Number.NEGATIVE_INFINITY,
   lastRequestMs: Number.NEGATIVE_INFINITY,
 });
 
-/** The factories must be asked for the book's pools before the next price. */
-export function forgetList(book: TokenBook): void {
-  book.list = { kind: "unknown" };
-}
-
 /** Reverts a book to the block `ancestor`. */
 export function revertBook(book: TokenBook, ancestor: number): void {
   revertPools(book, ancestor);
   if (book.heldFrom !== undefined && book.heldFrom > ancestor + 1) book.heldFrom = undefined;
-  if (book.list.kind === "asked" && book.list.block > ancestor) forgetList(book);
+  if (book.list.kind === "asked" && book.list.block > ancestor) book.list = UNLISTED;
 }
 
 /** Reverts a book's pools to the block `ancestor`. */

@@ -13,12 +13,13 @@ import type { Observation, Pool } from "../market/pools.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
 import { applyLog, STATE_TOPICS, setsPrice } from "./exchange-events.ts";
 
-// Remembers up to which block a pool is known to have had no state. A pool found through its factory comes without the
-// block of its first event. A search that found nothing back to the chain's first block is not repeated.
-
 /** Pools remembered: an address and a number each. */
 const MAX_POOLS = 20_000;
 
+/**
+ * Remembers up to which block a pool is known to have had no state. A pool found through its factory comes without the
+ * block of its first event. A search that found nothing back to the chain's first block is not repeated.
+ */
 export class Origins {
   readonly #emptyThrough = new LRUCache<Address, number>({ max: MAX_POOLS });
 

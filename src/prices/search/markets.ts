@@ -17,7 +17,7 @@ import { type Observation, otherToken, type Pool } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
 import type { PoolMemory } from "../memory/memory.ts";
 import { type HotPool, hotPool, isCurrent, learn, stateAt } from "../memory/pool-truth.ts";
-import { emptyBook, forgetList, type TokenBook } from "../memory/token-book.ts";
+import { emptyBook, type TokenBook, UNLISTED } from "../memory/token-book.ts";
 import {
   both,
   pairsAmong,
@@ -229,7 +229,7 @@ export class Markets {
     const held = memory.books.get(token);
     const isKnown = held !== undefined && this.#isDiscovered(held);
     const book = (await memory.loadBook(token)) ?? held ?? emptyBook(chain.chainId, token);
-    if (!isKnown) forgetList(book);
+    if (!isKnown) book.list = UNLISTED;
     return book;
   }
 

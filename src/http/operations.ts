@@ -17,7 +17,7 @@ import type { Entry } from "../ledger/entries.ts";
 import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
-import { parsePriceQuery } from "../prices/price-query.ts";
+import { parsePriceQuery } from "../prices/price-record.ts";
 import type { Prices } from "../prices/price-service.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "./answers.ts";
 import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./requests.ts";

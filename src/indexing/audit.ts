@@ -14,8 +14,7 @@ import { TransferKind } from "../events/columns.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Amount } from "../ledger/balance-entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { readSlice } from "../ledger/listing.ts";
-import { countEntries, positionAfter } from "../ledger/places.ts";
+import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./omissions.ts";
 

@@ -26,7 +26,7 @@ export interface Followed {
 }
 
 /** Events for one collection's stream, and its state after them. */
-export interface Change {
+export interface StreamChange {
   readonly followed: Followed;
   readonly events: readonly NftEvent[];
   readonly state: IndexState;
@@ -82,7 +82,7 @@ export class FollowedStreams {
     };
   }
 
-  #appendOf({ followed, events, state }: Change): Append {
+  #appendOf({ followed, events, state }: StreamChange): Append {
     // An append needs an event. For a change of status alone, this one adds no information.
     const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
     return {
@@ -98,7 +98,7 @@ export class FollowedStreams {
    * Writes one collection's stream.
    * @throws ConcurrencyError if another writer moved it, or the chain's stream; AppError `write_interrupted`
    */
-  async append(change: Change): Promise<void> {
+  async append(change: StreamChange): Promise<void> {
     const { followed, state } = change;
     followed.version = await this.#options.log.append(this.#appendOf(change)).catch(throwInterrupted);
     followed.state = state;
@@ -108,18 +108,18 @@ export class FollowedStreams {
    * Writes the streams of several collections. Retries after events of other writers that did not move the end.
    * @throws ConcurrencyError if another writer moved the end; AppError `write_interrupted`
    */
-  async appendAll(changes: readonly Change[]): Promise<void> {
+  async appendAll(changes: readonly StreamChange[]): Promise<void> {
     await this.#appendAll(changes).catch(throwInterrupted);
   }
 
-  async #appendAll(changes: readonly Change[]): Promise<void> {
+  async #appendAll(changes: readonly StreamChange[]): Promise<void> {
     const { log } = this.#options;
     let left = changes;
     for (let attempt = 1; left.length > 0; attempt++) {
       const outcomes = await log.appendAll(left.map((change) => this.#appendOf(change)));
-      const again: Change[] = [];
+      const again: StreamChange[] = [];
       for (const [index, outcome] of outcomes.entries()) {
-        const change = left[index] as Change;
+        const change = left[index] as StreamChange;
         const { followed, state } = change;
         if ("version" in outcome) {
           followed.version = outcome.version;

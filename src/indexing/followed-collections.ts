@@ -15,7 +15,7 @@ import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../ev
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
-import { type Change, type Followed, FollowedStreams } from "./collection-streams.ts";
+import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
@@ -204,7 +204,7 @@ export class FollowedCollections implements ChainConsumer {
       if (list === undefined) byAddress.set(log.address, [log]);
       else list.push(log);
     }
-    const changes: Change[] = [];
+    const changes: StreamChange[] = [];
     const counts: { readonly address: Address; readonly count: number }[] = [];
     for (const [address, logs] of byAddress) {
       const followed = this.#followed.get(address);

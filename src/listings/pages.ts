@@ -15,8 +15,15 @@ import { ByteWriter } from "../core/byte-text.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { readInSlices, readSlice, type Slice } from "../ledger/listing.ts";
-import { areHoldersReady, buildPairIndexInSlices, countEntries, findRowInSlices } from "../ledger/places.ts";
+import {
+  areHoldersReady,
+  buildPairIndexInSlices,
+  countEntries,
+  findRowInSlices,
+  readInSlices,
+  readSlice,
+  type Slice,
+} from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
 import { addRecords, type RecordFacts } from "./record.ts";
 import {

@@ -10,7 +10,7 @@ import { currentBlock, isBehind, type PageChain } from "../collections/hot-colle
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
-import { countEntries, positionAfter } from "../ledger/places.ts";
+import { countEntries, positionAfter } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 
 /** Everything that a walk fixes, and the place of its next page. A cursor is a walk that was signed. */

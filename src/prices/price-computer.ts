@@ -12,8 +12,15 @@ import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market } from "./market/market.ts";
 import { floorOf, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
-import { type PriceParameters, type Selection, selectPools, unknownExchange } from "./price-query.ts";
-import { type PriceRecord, provenanceOf, recordOf } from "./price-record.ts";
+import {
+  type PriceParameters,
+  type PriceRecord,
+  provenanceOf,
+  recordOf,
+  type Selection,
+  selectPools,
+  unknownExchange,
+} from "./price-record.ts";
 import { isTooManyLogs } from "./search/history.ts";
 import type { Markets, Subject } from "./search/markets.ts";
 import type { PastFigures } from "./search/past-figures.ts";

@@ -13,7 +13,7 @@ import {
   type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
-import { countEntries } from "../ledger/places.ts";
+import { countEntries } from "../ledger/listing.ts";
 import type { Envelope, ServerMessage } from "./messages.ts";
 
 const MAX_TOKEN_IDS = 1_000;

@@ -9,8 +9,7 @@ import { type Collection, evolve, initialState } from "../../src/collections/col
 import { TransferKind } from "../../src/events/columns.ts";
 import type { NftEvent } from "../../src/events/types.ts";
 import type { Entry } from "../../src/ledger/entries.ts";
-import { readSlice } from "../../src/ledger/listing.ts";
-import { countEntries, positionAfter } from "../../src/ledger/places.ts";
+import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { type Position, START } from "../../src/ledger/rows.ts";
 import { hash, identified, multi, play, range, type Step, single, stepOf } from "./histories.ts";
 import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "./model.ts";

@@ -7,8 +7,7 @@ import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { GAP_CHUNK_ROWS } from "../../src/ledger/gaps.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { readSlice } from "../../src/ledger/listing.ts";
-import { countEntries, positionAfter } from "../../src/ledger/places.ts";
+import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
 

@@ -2,8 +2,7 @@
 import { expect, test } from "bun:test";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { readHoldersInSlices, readSlice } from "../../src/ledger/listing.ts";
-import { countEntries } from "../../src/ledger/places.ts";
+import { countEntries, readHoldersInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { StateReader, StateWriter } from "../../src/ledger/tables.ts";
 import { columnsOf } from "./model.ts";

@@ -18,8 +18,7 @@ import {
 } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import { type PriceRecord, parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";

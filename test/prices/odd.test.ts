@@ -12,7 +12,7 @@ import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf, listedToken } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";

@@ -10,7 +10,7 @@ import type { Headline } from "../../src/log/event-log.ts";
 import { fromStored } from "../../src/log/records.ts";
 import { belongsTo } from "../../src/prices/memory/memory.ts";
 import { evolvePrice, initialPriceState } from "../../src/prices/memory/projection.ts";
-import type { RawPriceQuery } from "../../src/prices/price-query.ts";
+import type { RawPriceQuery } from "../../src/prices/price-record.ts";
 import type { FrozenRecord } from "../support/frozen.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";

@@ -2,24 +2,22 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ZERO_ADDRESS } from "../../src/core/hex.ts";
 import {
-  depth,
-  fromPoolState,
-  type Observation,
-  priceOfToken0,
-  type Reading,
-  toPoolState,
-} from "../../src/prices/market/pools.ts";
-import {
   compare,
+  depth,
   divide,
+  fromPoolState,
   invert,
   multiply,
+  type Observation,
   ONE,
   powerOfTen,
+  priceOfToken0,
   type Rational,
+  type Reading,
   rational,
   subtract,
-} from "../../src/prices/market/rational.ts";
+  toPoolState,
+} from "../../src/prices/market/pools.ts";
 import knownPrices from "../fixtures/known-prices.json";
 
 interface Known {

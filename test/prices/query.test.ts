@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../src/core/errors.ts";
-import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-query.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
 
 const refused = (raw: RawPriceQuery): unknown => {
   try {

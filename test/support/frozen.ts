@@ -2,8 +2,7 @@
 import { evolveChain, initialChainState } from "../../src/chain/view.ts";
 import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
-import { readSlice } from "../../src/ledger/listing.ts";
-import { countEntries } from "../../src/ledger/places.ts";
+import { countEntries, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { fromStored } from "../../src/log/records.ts";
 

@@ -4,19 +4,25 @@
  */
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import { type Decimals, depth, type Observation, otherToken, type Pool, priceOfToken0, tieBreak } from "./pools.ts";
 import {
   absolute,
   compare,
+  type Decimals,
+  depth,
   divide,
   invert,
   minimum,
   multiply,
+  type Observation,
   ONE,
+  otherToken,
+  type Pool,
+  priceOfToken0,
   type Rational,
   rational,
   subtract,
-} from "./rational.ts";
+  tieBreak,
+} from "./pools.ts";
 
 interface PricedBlock {
   readonly number: number;

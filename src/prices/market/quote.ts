@@ -1,6 +1,7 @@
 /**
  * Turns a market into a quote: the token's route, its price in dollars and in the native coin, or a refusal with the
- * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block. Pure.
+ * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block.
+ * Pure.
  */
 import { connectorsOf } from "../../chains/tokens.ts";
 import { ApiError } from "../../core/errors.ts";
@@ -18,22 +19,25 @@ import {
   type Side,
   sidesOf,
 } from "./market.ts";
-import { isCapped, type Observation, type Pool, priceOfToken0 } from "./pools.ts";
-import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
 import {
   add,
   compare,
   divide,
   invert,
+  isCapped,
   minimum,
   multiply,
+  type Observation,
   ONE,
+  type Pool,
+  priceOfToken0,
   type Rational,
   rational,
   shorten,
   subtract,
   ZERO,
-} from "./rational.ts";
+} from "./pools.ts";
+import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
 
 type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block";
 

@@ -5,8 +5,7 @@
  */
 import type { Address } from "../../core/hex.ts";
 import { byDepth, type Dollar, dollars, type Market, type NativePrice, type Side, sideOf } from "./market.ts";
-import { otherToken, type Pool } from "./pools.ts";
-import { compare, format, minimum, multiply, type Rational, ZERO } from "./rational.ts";
+import { compare, format, minimum, multiply, otherToken, type Pool, type Rational, ZERO } from "./pools.ts";
 
 /** A usable route from the token to the dollar. */
 export interface Route {

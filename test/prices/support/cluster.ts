@@ -12,7 +12,7 @@ import {
 } from "../../../src/events/types.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import type { PriceAnswer } from "../../../src/prices/price-computer.ts";
-import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-query.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FakeChain } from "./fake-chain.ts";
 import { eth, ManualClock } from "./world.ts";

@@ -24,10 +24,6 @@ import { type Position, rangeOfCode, START } from "./rows.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Row, type Slot, type WordTable } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 
-// Counts the entries of a listing after a block and finds its n-th one, without walking the listing. Tokens are counted
-// by the gaps of `gaps.ts`. (Token, owner) pairs have no numbers, so one walk per block builds an index of them, in
-// slices.
-
 /** Steps between two marks of an index, and steps per slice. */
 const STRIDE = HOLDERS_AT_ONCE;
 

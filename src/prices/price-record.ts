@@ -23,10 +23,6 @@ import {
 import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
 import type { TokenFacts } from "./search/discovery.ts";
 
-// Parses the price operation's query parameters that do not depend on the chain, from raw strings to typed values.
-// Strict: a repeated parameter, an unknown word or a malformed number is a 400 that names the parameter and the allowed
-// values.
-
 /** A parsed query string. A repeated parameter is a list. */
 export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
 

@@ -149,7 +149,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "accept a repeated log",
-    file: "src/rpc/decode/verify.ts",
+    file: "src/rpc/decode/answer.ts",
     find: "repeated = true;",
     replace: "repeated = false;",
   },

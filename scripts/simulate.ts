@@ -103,7 +103,7 @@ async function breakCode({ file, find, replace }: Mutation): Promise<string> {
     "src",
     "scripts",
     "test/simulation",
-    "test/nfts",
+    "test/ledger",
     "test/fixtures",
     "package.json",
     "tsconfig.json",

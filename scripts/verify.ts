@@ -6,7 +6,6 @@
  *
  * bun scripts/verify.ts [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
  */
-
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { SQL } from "bun";

@@ -2,7 +2,6 @@
  * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to the parts
  * that all chains share.
  */
-
 import { LRUCache } from "lru-cache";
 import type { PublishedChain } from "./chain/view.ts";
 import type { Chain } from "./chains/chains.ts";

@@ -3,7 +3,6 @@
  * quote side of a pool, and names and logos from `@uniswap/default-token-list`. Pure data; each connector has two
  * publishers.
  */
-
 import tokenList from "@uniswap/default-token-list";
 import { type Address, toAddress } from "../core/hex.ts";
 import type { Chain, ChainName, ChainToken } from "./chains.ts";

@@ -3,7 +3,6 @@
  * followed collection lacks a transfer, and the reading of a collection at a moment when it and the visible chain
  * agree.
  */
-
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";

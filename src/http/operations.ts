@@ -2,7 +2,6 @@
  * The routes of the API's two operations and of previews: parameters in, a response out. A request for an unknown
  * contract requests its indexing. The listing reads no chain data itself.
  */
-
 import type { Chain } from "../chains/chains.ts";
 import { isReidentificationDue } from "../collections/headline.ts";
 import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";

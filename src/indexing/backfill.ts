@@ -3,7 +3,6 @@
  * Yielded ranges are verified and contiguous. The caller appends them; a slow caller slows the reading (back-pressure).
  * The operator chooses how strictly answers are checked (`VERIFY`).
  */
-
 import { retry } from "../core/clock.ts";
 import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";

@@ -2,7 +2,6 @@
  * Finds what endpoints leave out: followed blocks in which logs of a contract are missing, and tokens that have an
  * owner by the contract but appear in no log of it.
  */
-
 import { Interface } from "ethers";
 import { numbersBetween } from "../chain/branch.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";

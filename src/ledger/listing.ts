@@ -3,7 +3,6 @@
  * before it. Long work yields between slices. Tokens are counted by the gaps of `gaps.ts`, (token, owner) pairs by an
  * index per block.
  */
-
 import { TransferKind } from "../events/columns.ts";
 import {
   type Entry,

@@ -2,7 +2,6 @@
  * Writes the entries of a listing as JSON bytes, in the field order of the API. Constant text is encoded once and
  * copied; no row is parsed, serialised or held as a string of its own.
  */
-
 import type { Collection } from "../collections/collection.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { type ByteWriter, type Piece, piece } from "../core/byte-text.ts";

@@ -3,7 +3,6 @@
  * per page, from a cursor or from the parameters of a first page. A cursor is a walk, signed with HMAC. Reads memory
  * only.
  */
-
 import { timingSafeEqual } from "node:crypto";
 import type { Collection } from "../collections/collection.ts";
 import { currentBlock, isBehind, type PageChain } from "../collections/hot-collections.ts";

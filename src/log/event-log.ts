@@ -2,7 +2,6 @@
  * The event-log port. Both engines implement it and pass one contract suite (`test/log/contract.ts`). Versions of a
  * stream start at 1 and have no gaps. An unwritten stream has version 0.
  */
-
 import { ConcurrencyError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";

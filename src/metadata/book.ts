@@ -3,7 +3,6 @@
  * and 40 bytes per outcome. Texts and pictures stay in the blob table; the book has their hashes. The outcomes of a
  * token are linked, newest first, so that the state at any past time can be read.
  */
-
 import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH, type TransferKind } from "../events/columns.ts";

@@ -4,7 +4,6 @@
  * that loses the race appends again, because no event here depends on the events before it. An `Outbox` gathers results
  * for a moment, so that hundreds of them become one append.
  */
-
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";

@@ -3,7 +3,6 @@
  * those of each chain (worker, media worker, announcements). Readers get facts from memory and the log; the workers
  * fetch.
  */
-
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";

@@ -2,7 +2,6 @@
  * Random histories of every kind of transfer, burns, batches, ranges and reorgs. The projection equals the naive model:
  * live, replayed, at every block and page by page. Folding an event twice changes nothing.
  */
-
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";

@@ -2,7 +2,6 @@
  * Histories longer than a chunk of a table and longer than the entries that make up a balance, with reorgs of more than
  * a chunk, and slack memory freed in between. At sampled blocks every listing equals the naive model.
  */
-
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";

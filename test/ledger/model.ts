@@ -2,7 +2,6 @@
  * A naive model of a collection: it keeps every transfer as an object and answers every question by a replay of all.
  * The columns of the projection must give the same answers.
  */
-
 import type { Collection } from "../../src/collections/collection.ts";
 import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { Entry } from "../../src/ledger/entries.ts";

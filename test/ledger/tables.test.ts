@@ -2,7 +2,6 @@
  * The parts of a collection's columns, across the borders of their chunks and shards: tables of words, indexes, runs of
  * ids, amounts of any size, and marks equal naive versions, also after rows were reverted and slack memory was freed.
  */
-
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { mix, SEED } from "../../src/core/hex.ts";

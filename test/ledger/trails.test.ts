@@ -2,7 +2,6 @@
  * Tokens with long histories, read at early blocks: equal to the naive model at any block, over reorgs and new
  * histories. The first read walks the history in slices and leaves marks, by which later reads find their entries.
  */
-
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";

@@ -30,9 +30,8 @@ interface Base {
  *
  * - `unknown`: nothing that a price may use. The pool must be read.
  * - `known`: the state at the end of `base`. Later events may be missing. `base.hash ≠ undefined`.
- * - `followed`: the state at `base` and all events since `from`, up to the newest followed block. `from ≤ base.number +
- * 1`.
- *   They came through this process's follower, or through the log of the process that follows.
+ * - `followed`: the state at `base` and all events since `from`, up to the newest followed block, with
+ *   `from ≤ base.number + 1`. They came through this process's follower, or through the log of the process that follows.
  */
 type PoolTruth =
   | { readonly kind: "unknown" }

@@ -2,7 +2,6 @@
  * Metadata as the service runs it, on a real log with real collections, fetching from real servers on loopback. Only
  * the chain is a table of answers per contract. For tests of the whole that need no node.
  */
-
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

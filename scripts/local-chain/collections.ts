@@ -1,7 +1,7 @@
 /**
  * Gives a local chain three NFT collections with a history: an ERC-721, an ERC721A and an ERC-1155, with mints one by
  * one and in batches, transfers between several accounts, and burns. The same seed on a fresh chain makes the same
- * history. Out: the contracts, and who owns what in the end, so that a test can compare.
+ * history. Out: the contracts, and the final owners, so that a test can compare.
  */
 import { type Anvil, inOneBlock } from "./anvil.ts";
 import { contractArtifact } from "./compile.ts";

@@ -3,9 +3,8 @@
  * service is a process that knows only its environment, so that any version of the sources can be recorded. What
  * differs from run to run (hashes, cursors, request ids, times of the clock) is replaced by a numbered mask.
  */
-import { join } from "node:path";
 import WebSocket from "ws";
-import { guardChild } from "../local-chain/guard.ts";
+import { spawnService } from "../../test/support/process.ts";
 import type { World } from "./world.ts";
 
 /** One exchange. `body` is parsed JSON, or a SHA-256 for anything else. */
@@ -443,32 +442,12 @@ async function withService(
   env: Record<string, string>,
   work: (base: string) => Promise<void>,
 ): Promise<void> {
-  const child = Bun.spawn([process.execPath, join(source, "src/main.ts")], {
-    env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "error", API_KEYS: KEY, ...env },
-    cwd: source,
-    stdin: "ignore",
-    stdout: "inherit",
-    stderr: "pipe",
-  });
-  const guard = guardChild({ pid: child.pid, signal: "KILL" });
-  const serving = Promise.withResolvers<string>();
-  const reading = (async () => {
-    let text = "";
-    const decoder = new TextDecoder();
-    for await (const bytes of child.stderr) {
-      text += decoder.decode(bytes, { stream: true });
-      const base = /serving (\S+)\/api\/v2/.exec(text)?.[1];
-      if (base !== undefined) serving.resolve(base);
-    }
-    serving.reject(new Error(`the service ended before it served:\n${text}`));
-  })();
+  const service = spawnService({ LOG_LEVEL: "error", API_KEYS: KEY, ...env }, source);
   try {
-    await work(await serving.promise);
+    await work(await service.serving);
   } finally {
-    child.kill("SIGTERM");
-    await child.exited;
-    await reading.catch(() => undefined);
-    guard.dismiss();
+    service.kill("SIGTERM");
+    await service.exited;
   }
 }
 

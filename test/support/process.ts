@@ -17,13 +17,17 @@ export interface ServiceProcess {
   get(path: string): Promise<Response>;
 }
 
-const MAIN = join(import.meta.dir, "../../src/main.ts");
+const CHECKOUT = join(import.meta.dir, "../..");
 
-/** Starts the service and does not wait until it serves. */
-export function spawnService(env: Record<string, string>): Omit<ServiceProcess, "base" | "get"> & {
+/** Starts the service of a checkout and does not wait until it serves. */
+export function spawnService(
+  env: Record<string, string>,
+  checkout = CHECKOUT,
+): Omit<ServiceProcess, "base" | "get"> & {
   serving: Promise<string>;
 } {
-  const child = Bun.spawn([process.execPath, MAIN], {
+  const child = Bun.spawn([process.execPath, join(checkout, "src/main.ts")], {
+    cwd: checkout,
     env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", ...env },
     stdin: "ignore",
     stdout: "ignore",

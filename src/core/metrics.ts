@@ -85,24 +85,19 @@ export class Metrics {
     bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     registry: this.registry,
   });
-  readonly eventsAppended = new Counter({
-    name: "log_events_appended_total",
-    help: "Events appended by this process, by type",
-    labelNames: ["type"],
-    registers: [this.registry],
-  });
-  readonly rpcRequests = new Counter({
-    name: "rpc_requests_total",
-    help: "Requests to endpoints, by endpoint label, method and outcome",
-    labelNames: ["endpoint", "method", "outcome"],
-    registers: [this.registry],
-  });
-  readonly rpcBytes = new Counter({
-    name: "rpc_received_bytes_total",
-    help: "Bytes received from endpoints",
-    labelNames: ["endpoint"],
-    registers: [this.registry],
-  });
+  readonly eventsAppended = this.#counter(
+    "log_events_appended_total",
+    "Events appended by this process, by type",
+    "type",
+  );
+  readonly rpcRequests = this.#counter(
+    "rpc_requests_total",
+    "Requests to endpoints, by endpoint label, method and outcome",
+    "endpoint",
+    "method",
+    "outcome",
+  );
+  readonly rpcBytes = this.#counter("rpc_received_bytes_total", "Bytes received from endpoints", "endpoint");
   readonly rpcSeconds = new Histogram({
     name: "rpc_request_duration_seconds",
     help: "Time until an endpoint's answer, by endpoint label",
@@ -110,169 +105,126 @@ export class Metrics {
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers: [this.registry],
   });
-  readonly rpcHedges = new Counter({
-    name: "rpc_hedged_requests_total",
-    help: "Slow requests that were also sent to a second endpoint",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly rpcBenchedBehind = new Counter({
-    name: "rpc_passed_over_total",
-    help: "Times an endpoint was benched because another one had newer blocks",
-    labelNames: ["endpoint"],
-    registers: [this.registry],
-  });
-  readonly rpcContradictions = new Counter({
-    name: "rpc_lies_total",
-    help: "Answers that contradicted themselves or known facts, by endpoint label",
-    labelNames: ["endpoint"],
-    registers: [this.registry],
-  });
-  readonly missedLogs = new Counter({
-    name: "rpc_missed_logs_total",
-    help: "Logs that an endpoint omitted, found by receipts or a second endpoint before any append",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly doubtfulBlocks = new Counter({
-    name: "rpc_doubtful_blocks_total",
-    help: "Blocks whose bloom named a contract without a log, by the source that settled the doubt",
-    labelNames: ["chain", "by"],
-    registers: [this.registry],
-  });
-  readonly blocksBehind = new Gauge({
-    name: "chain_blocks_behind_head",
-    help: "Blocks between the node's head and the followed head",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly nodeHead = new Gauge({
-    name: "chain_node_head",
-    help: "Newest block that the node showed at the last poll of this process's follower; if lower than chain_followed_head, the node went back",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly headAge = new Gauge({
-    name: "chain_head_age_seconds",
-    help: "Age of the newest block that answers show, by the block's timestamp",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly followedHead = new Gauge({
-    name: "chain_followed_head",
-    help: "Newest block that answers show",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly reorgs = new Counter({
-    name: "chain_reorgs_total",
-    help: "Reorganisations resolved",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly halted = new Gauge({
-    name: "chain_halted",
-    help: "1 while a fork deeper than finality stops the chain's follower",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly collectionsIndexed = new Counter({
-    name: "collections_indexed_total",
-    help: "Collections whose indexing completed",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly indexingFailures = new Counter({
-    name: "indexing_failures_total",
-    help: "Attempts to index a collection that failed",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly anomalies = new Gauge({
-    name: "transfer_anomalies",
-    help: "Transfers in hot collections that contradict earlier transfers",
-    registers: [this.registry],
-  });
-  readonly auditedHoldings = new Counter({
-    name: "audit_holdings_checked_total",
-    help: "Holdings that the self-audit compared with the chain",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly auditDrift = new Counter({
-    name: "audit_drift_total",
-    help: "Holdings that differ from the chain's answer at the same block",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly auditUnexplained = new Counter({
-    name: "audit_unexplained_holders_total",
-    help: "Tokens that have an owner by the contract but no log, found by the self-audit; counted at each find",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly malformedLogs = new Counter({
-    name: "malformed_logs_total",
-    help: "Logs under a known topic whose data do not fit the event",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly cacheBytes = new Gauge({
-    name: "cache_bytes",
-    help: "Bytes of hot collections",
-    registers: [this.registry],
-  });
-  readonly cacheCollections = new Gauge({
-    name: "cache_collections",
-    help: "Collections in memory",
-    registers: [this.registry],
-  });
-  readonly sockets = new Gauge({
-    name: "websocket_connections",
-    help: "Open WebSocket connections",
-    registers: [this.registry],
-  });
-  readonly socketMessages = new Counter({
-    name: "websocket_messages_total",
-    help: "Messages sent to WebSocket clients, by type",
-    labelNames: ["type"],
-    registers: [this.registry],
-  });
-  readonly metadataOutcomes = new Counter({
-    name: "metadata_outcomes_total",
-    help: "Tokens whose metadata was requested, by outcome: resolved (repaired: the resolved ones with text that was not strict JSON), or the reason of the failure",
-    labelNames: ["chain", "outcome"],
-    registers: [this.registry],
-  });
-  readonly mediaOutcomes = new Counter({
-    name: "media_outcomes_total",
-    help: "Media files (images, audio, video) that were examined, by status",
-    labelNames: ["chain", "status"],
-    registers: [this.registry],
-  });
-  readonly metadataInFlight = new Gauge({
-    name: "metadata_tokens_in_flight",
-    help: "Tokens whose metadata this process is fetching",
-    labelNames: ["chain"],
-    registers: [this.registry],
-  });
-  readonly metadataCacheBytes = new Gauge({
-    name: "metadata_cache_bytes",
-    help: "Bytes of metadata references in memory",
-    registers: [this.registry],
-  });
-  readonly answerCacheBytes = new Gauge({
-    name: "answer_cache_bytes",
-    help: "Bytes of cached answers that are ready to send",
-    registers: [this.registry],
-  });
-  readonly residentBytes = new Gauge({
-    name: "process_resident_memory_bytes",
-    help: "Resident memory of the process",
-    registers: [this.registry],
-  });
+  readonly rpcHedges = this.#counter(
+    "rpc_hedged_requests_total",
+    "Slow requests that were also sent to a second endpoint",
+    "chain",
+  );
+  readonly rpcBenchedBehind = this.#counter(
+    "rpc_passed_over_total",
+    "Times an endpoint was benched because another one had newer blocks",
+    "endpoint",
+  );
+  readonly rpcContradictions = this.#counter(
+    "rpc_lies_total",
+    "Answers that contradicted themselves or known facts, by endpoint label",
+    "endpoint",
+  );
+  readonly missedLogs = this.#counter(
+    "rpc_missed_logs_total",
+    "Logs that an endpoint omitted, found by receipts or a second endpoint before any append",
+    "chain",
+  );
+  readonly doubtfulBlocks = this.#counter(
+    "rpc_doubtful_blocks_total",
+    "Blocks whose bloom named a contract without a log, by the source that settled the doubt",
+    "chain",
+    "by",
+  );
+  readonly blocksBehind = this.#gauge(
+    "chain_blocks_behind_head",
+    "Blocks between the node's head and the followed head",
+    "chain",
+  );
+  readonly nodeHead = this.#gauge(
+    "chain_node_head",
+    "Newest block that the node showed at the last poll of this process's follower; if lower than chain_followed_head, the node went back",
+    "chain",
+  );
+  readonly headAge = this.#gauge(
+    "chain_head_age_seconds",
+    "Age of the newest block that answers show, by the block's timestamp",
+    "chain",
+  );
+  readonly followedHead = this.#gauge("chain_followed_head", "Newest block that answers show", "chain");
+  readonly reorgs = this.#counter("chain_reorgs_total", "Reorganisations resolved", "chain");
+  readonly halted = this.#gauge(
+    "chain_halted",
+    "1 while a fork deeper than finality stops the chain's follower",
+    "chain",
+  );
+  readonly collectionsIndexed = this.#counter(
+    "collections_indexed_total",
+    "Collections whose indexing completed",
+    "chain",
+  );
+  readonly indexingFailures = this.#counter(
+    "indexing_failures_total",
+    "Attempts to index a collection that failed",
+    "chain",
+  );
+  readonly anomalies = this.#gauge(
+    "transfer_anomalies",
+    "Transfers in hot collections that contradict earlier transfers",
+  );
+  readonly auditedHoldings = this.#counter(
+    "audit_holdings_checked_total",
+    "Holdings that the self-audit compared with the chain",
+    "chain",
+  );
+  readonly auditDrift = this.#counter(
+    "audit_drift_total",
+    "Holdings that differ from the chain's answer at the same block",
+    "chain",
+  );
+  readonly auditUnexplained = this.#counter(
+    "audit_unexplained_holders_total",
+    "Tokens that have an owner by the contract but no log, found by the self-audit; counted at each find",
+    "chain",
+  );
+  readonly malformedLogs = this.#counter(
+    "malformed_logs_total",
+    "Logs under a known topic whose data do not fit the event",
+    "chain",
+  );
+  readonly cacheBytes = this.#gauge("cache_bytes", "Bytes of hot collections");
+  readonly cacheCollections = this.#gauge("cache_collections", "Collections in memory");
+  readonly sockets = this.#gauge("websocket_connections", "Open WebSocket connections");
+  readonly socketMessages = this.#counter(
+    "websocket_messages_total",
+    "Messages sent to WebSocket clients, by type",
+    "type",
+  );
+  readonly metadataOutcomes = this.#counter(
+    "metadata_outcomes_total",
+    "Tokens whose metadata was requested, by outcome: resolved (repaired: the resolved ones with text that was not strict JSON), or the reason of the failure",
+    "chain",
+    "outcome",
+  );
+  readonly mediaOutcomes = this.#counter(
+    "media_outcomes_total",
+    "Media files (images, audio, video) that were examined, by status",
+    "chain",
+    "status",
+  );
+  readonly metadataInFlight = this.#gauge(
+    "metadata_tokens_in_flight",
+    "Tokens whose metadata this process is fetching",
+    "chain",
+  );
+  readonly metadataCacheBytes = this.#gauge("metadata_cache_bytes", "Bytes of metadata references in memory");
+  readonly answerCacheBytes = this.#gauge("answer_cache_bytes", "Bytes of cached answers that are ready to send");
+  readonly residentBytes = this.#gauge("process_resident_memory_bytes", "Resident memory of the process");
 
   readonly #measures: (() => void)[] = [];
+
+  #counter<L extends string>(name: string, help: string, ...labelNames: L[]): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  }
+
+  #gauge<L extends string>(name: string, help: string, ...labelNames: L[]): Gauge<L> {
+    return new Gauge({ name, help, labelNames, registers: [this.registry] });
+  }
 
   /** Calls `measure` before each scrape, for gauges that are cheaper to read than to maintain. */
   onScrape(measure: () => void): void {

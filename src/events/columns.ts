@@ -295,9 +295,10 @@ export function wordsToBigInt(column: WordColumn, index: number): bigint {
 
 /** Writes a bigint below 2^256 as eight words at `index`. */
 export function bigIntToWords(value: bigint, target: Uint32Array, index: number): void {
+  target.fill(0, index * 8, index * 8 + 8);
   let rest = value;
-  for (let w = 0; w < 8; w++) {
-    target[index * 8 + w] = Number(rest & MASK);
+  for (let at = index * 8; rest !== 0n; at++) {
+    target[at] = Number(rest & MASK);
     rest >>= 32n;
   }
 }

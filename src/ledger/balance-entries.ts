@@ -175,13 +175,13 @@ const TO = 4;
 const TO_PREV = 5;
 const WIDTH = 6;
 
-export class EntryLists {
+export abstract class EntryLists {
   readonly #table = new WordTable(WIDTH);
   readonly #amounts = new AmountColumn();
   /** Balances that entries store. `#keptPrev` has the previous entry of each. */
   readonly #kept = new AmountColumn();
   readonly #keptPrev = new WordTable(1);
-  /** Number of entries that the last `balance` call walked. */
+  /** Number of entries that the last `heldAfter` call walked. */
   #walked = 0;
   readonly #steps: Steps;
   /** Through the transfers of tokens, by slot. */
@@ -243,12 +243,12 @@ export class EntryLists {
   }
 
   /** True if the entry's transfer created the holding. */
-  isFirst(entry: number): boolean {
+  protected isFirst(entry: number): boolean {
     return (entry & 1) === 1 && this.#table.get(entry >>> 1, TO) < SUPPLY;
   }
 
   /** The previous entry of the same list, or -1. */
-  before(entry: number): number {
+  protected before(entry: number): number {
     if (this.isFirst(entry)) return -1;
     const link = this.#linkOf(entry);
     return link < -1 ? this.#keptPrev.get(-2 - link, 0) : link;
@@ -270,7 +270,7 @@ export class EntryLists {
    * The newest entry of a list at or before `block`, by a walk from its tail; -1 for none, or `PAUSED`.
    * @param list a holding, or ~slot for a token's supply
    */
-  find(list: number, tail: number, block: number): number {
+  protected findInList(list: number, tail: number, block: number): number {
     let entry = tail;
     let steps = 0;
     for (; entry >= 0 && this.block(entry >>> 1) > block; steps++) {
@@ -288,7 +288,7 @@ export class EntryLists {
   }
 
   /** The balance or supply after an entry; 0 for -1. */
-  balance(entry: number): Amount {
+  heldAfter(entry: number): Amount {
     this.#walked = 0;
     let [plus, minus]: [Amount, Amount] = [0, 0];
     for (let at = entry; at >= 0; ) {
@@ -308,17 +308,15 @@ export class EntryLists {
     return subtractAmounts(plus, minus);
   }
 
-  /** The link to `before` for an entry with `balance`. The last `balance` call must have been for `before`. */
+  /** The link to `before` for an entry with `balance`. The last `heldAfter` call must have been for `before`. */
   #linkTo(before: number, balance: Amount): number {
     if (before < 0 || this.#walked < MAX_WALK) return before;
-    const row = this.#keptPrev.add();
-    this.#keptPrev.set(row, 0, before);
-    this.#kept.push(balance);
-    return -2 - row;
+    this.#keptPrev.push(before);
+    return -2 - this.#kept.push(balance);
   }
 
   /** Adds a transfer. The caller must still put its entries into lists. */
-  add(block: number, prev: number, amount: Amount): number {
+  protected add(block: number, prev: number, amount: Amount): number {
     const transfer = this.#table.add();
     this.#table.set(transfer, BLOCK, block);
     this.#table.set(transfer, PREV, prev);
@@ -327,30 +325,33 @@ export class EntryLists {
   }
 
   /** Records that the transfer creates its receiver's holding. */
-  begin(transfer: number, slot: Slot, owner: number): void {
+  protected begin(transfer: number, slot: Slot, owner: number): void {
     this.#table.set(transfer, TO, ~owner);
     this.#table.set(transfer, TO_PREV, slot);
   }
 
   /**
-   * Puts the newest entry into the list of a holding or of a token's supply, after `before`. The last `balance` call
+   * Puts the newest entry into the list of a holding or of a token's supply, after `before`. The last `heldAfter` call
    * must have been for `before`.
    */
-  append(entry: number, { before, holding, balance }: { before: number; holding: number; balance: Amount }): void {
+  protected append(
+    entry: number,
+    { before, holding, balance }: { before: number; holding: number; balance: Amount },
+  ): void {
     const [word, linkWord] = (entry & 1) === 0 ? [FROM, FROM_PREV] : [TO, TO_PREV];
     this.#table.set(entry >>> 1, word, holding);
     this.#table.set(entry >>> 1, linkWord, this.#linkTo(before, balance));
   }
 
   /** Removes the balance that the newest entry stores, if any. */
-  retract(entry: number): void {
+  protected retract(entry: number): void {
     if (this.isFirst(entry) || this.#linkOf(entry) >= -1) return;
     this.#kept.pop();
     this.#keptPrev.count--;
   }
 
   /** Removes the newest transfer; its entries must be retracted. */
-  pop(): void {
+  protected popTransfer(): void {
     this.#amounts.pop();
     this.#table.count--;
   }

@@ -17,8 +17,7 @@ const hashPair = (seed: number, slot: Slot, owner: number): number => {
   return hash ^ (hash >>> 16);
 };
 
-export class BalanceHistory {
-  readonly #lists: EntryLists;
+export class BalanceHistory extends EntryLists {
   /** Marks the transfers that created a holding. */
   readonly #bringers = new RowMarks();
   /** By (slot, owner): the newest entry of the holding's list. */
@@ -43,39 +42,18 @@ export class BalanceHistory {
    * @param steps counts the steps of walks
    */
   constructor(links: TokenLinks, steps: Steps) {
+    super(steps);
     this.#links = links;
-    this.#lists = new EntryLists(steps);
   }
 
-  get count(): number {
-    return this.#lists.count;
-  }
-
-  get bytes(): number {
+  override get bytes(): number {
     const holders = this.#holders.bytes + this.#emptied.bytes;
-    return this.#lists.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes + holders;
-  }
-
-  block(transfer: number): number {
-    return this.#lists.block(transfer);
-  }
-
-  /** The token's previous transfer, or -1. */
-  prev(transfer: number): number {
-    return this.#lists.prev(transfer);
-  }
-
-  holdingOwner(holding: number): number {
-    return this.#lists.holdingOwner(holding);
-  }
-
-  holdingSlot(holding: number): Slot {
-    return this.#lists.holdingSlot(holding);
+    return super.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes + holders;
   }
 
   readonly #hashOf = (entry: number): number => {
-    const holding = this.#lists.holdingOf(entry);
-    return hashPair(this.#index.seed, this.#lists.holdingSlot(holding), this.#lists.holdingOwner(holding));
+    const holding = this.holdingOf(entry);
+    return hashPair(this.#index.seed, this.holdingSlot(holding), this.holdingOwner(holding));
   };
 
   /** The place of the holding (slot, owner) in the index, or -1. */
@@ -84,7 +62,7 @@ export class BalanceHistory {
     for (let place = index.home(hash); ; place++) {
       place = index.seek(hash, place);
       if (place < 0) return -1;
-      const holding = this.#lists.holdingOf(index.rowAt(hash, place));
+      const holding = this.holdingOf(index.rowAt(hash, place));
       if (this.holdingSlot(holding) === slot && this.holdingOwner(holding) === owner) return place;
     }
   }
@@ -99,7 +77,7 @@ export class BalanceHistory {
 
   /** The owner's balance at the newest block; for the zero address the token's supply. */
   balance(slot: Slot, owner: number): Amount {
-    return this.#lists.balance(this.#tailOf(slot, owner));
+    return this.heldAfter(this.#tailOf(slot, owner));
   }
 
   /**
@@ -113,11 +91,9 @@ export class BalanceHistory {
     { prev, after }: { prev: number; after: number },
   ): number {
     this.#index.reserve(2 * this.count + 1, this.#hashOf);
-    const transfer = this.#lists.add(block, prev, amount);
+    const transfer = this.add(block, prev, amount);
     if (this.#after.count === 0 || this.#after.get(this.#after.count - 1, 1) !== after) {
-      const row = this.#after.add();
-      this.#after.set(row, 0, transfer);
-      this.#after.set(row, 1, after);
+      this.#after.push(transfer, after);
     }
     if (from === ZERO_OWNER) this.#mint(transfer, slot, amount);
     else this.#send(transfer, slot, from, amount);
@@ -129,29 +105,27 @@ export class BalanceHistory {
 
   #mint(transfer: number, slot: Slot, amount: Amount): void {
     const before = this.#links.supplyTail(slot);
-    const supply = this.#lists.balance(before);
-    this.#lists.append(2 * transfer, { before, holding: SUPPLY, balance: addAmounts(supply, amount) });
+    const supply = this.heldAfter(before);
+    this.append(2 * transfer, { before, holding: SUPPLY, balance: addAmounts(supply, amount) });
     this.#links.setSupplyTail(slot, 2 * transfer);
     if (supply === 0) this.liveTokens++;
   }
 
   #burn(transfer: number, slot: Slot, amount: Amount): void {
     const before = this.#links.supplyTail(slot);
-    const left = subtractAmounts(this.#lists.balance(before), amount);
-    this.#lists.append(2 * transfer + 1, { before, holding: SUPPLY, balance: left });
+    const left = subtractAmounts(this.heldAfter(before), amount);
+    this.append(2 * transfer + 1, { before, holding: SUPPLY, balance: left });
     this.#links.setSupplyTail(slot, 2 * transfer + 1);
     if (left === 0) this.liveTokens--;
-    else if (this.#lists.balance(2 * transfer) === 0) {
-      const row = this.#emptied.add();
-      this.#emptied.set(row, 0, transfer);
-      this.#emptied.set(row, 1, this.#holders.get(slot, 0));
+    else if (this.heldAfter(2 * transfer) === 0) {
+      this.#emptied.push(transfer, this.#holders.get(slot, 0));
     }
   }
 
   /** Adds the owner to the token's word of `#holders`, or removes it. */
   #toggle(slot: Slot, owner: number): void {
     const holders = this.#holders;
-    while (holders.count <= slot) holders.set(holders.add(), 0, 0);
+    while (holders.count <= slot) holders.push(0);
     holders.set(slot, 0, holders.get(slot, 0) ^ owner);
   }
 
@@ -159,8 +133,8 @@ export class BalanceHistory {
     const hash = hashPair(this.#index.seed, slot, from);
     const place = this.#find(slot, from, hash);
     const before = this.#index.rowAt(hash, place);
-    const left = subtractAmounts(this.#lists.balance(before), amount);
-    this.#lists.append(2 * transfer, { before, holding: this.#lists.holdingOf(before), balance: left });
+    const left = subtractAmounts(this.heldAfter(before), amount);
+    this.append(2 * transfer, { before, holding: this.holdingOf(before), balance: left });
     this.#index.replace(hash, place, 2 * transfer);
     if (left > 0) return;
     this.liveHoldings--;
@@ -172,16 +146,16 @@ export class BalanceHistory {
     const hash = hashPair(this.#index.seed, slot, to);
     const place = this.#find(slot, to, hash);
     if (place < 0) {
-      this.#lists.begin(transfer, slot, to);
+      this.begin(transfer, slot, to);
       this.#index.add(hash, 2 * transfer + 1, this.#hashOf);
       this.liveHoldings++;
       this.#toggle(slot, to);
       return true;
     }
     const before = this.#index.rowAt(hash, place);
-    const held = this.#lists.balance(before);
-    const holding = this.#lists.holdingOf(before);
-    this.#lists.append(2 * transfer + 1, { before, holding, balance: addAmounts(held, amount) });
+    const held = this.heldAfter(before);
+    const holding = this.holdingOf(before);
+    this.append(2 * transfer + 1, { before, holding, balance: addAmounts(held, amount) });
     this.#index.replace(hash, place, 2 * transfer + 1);
     if (held === 0) {
       this.liveHoldings++;
@@ -192,28 +166,27 @@ export class BalanceHistory {
 
   /** Undoes the newest transfer. Returns its slot, and the token's transfer before it. */
   pop(): { slot: Slot; prev: number } {
-    const lists = this.#lists;
     const transfer = this.count - 1;
     const [sent, received] = [2 * transfer, 2 * transfer + 1];
-    const receiver = lists.holdingOf(received);
-    const slot = lists.holdingSlot(receiver === SUPPLY ? lists.holdingOf(sent) : receiver);
+    const receiver = this.holdingOf(received);
+    const slot = this.holdingSlot(receiver === SUPPLY ? this.holdingOf(sent) : receiver);
     if (receiver === SUPPLY) {
-      if (lists.balance(received) === 0) this.liveTokens++;
-    } else if (lists.balance(lists.before(received)) === 0) {
+      if (this.heldAfter(received) === 0) this.liveTokens++;
+    } else if (this.heldAfter(this.before(received)) === 0) {
       this.liveHoldings--;
       this.#toggle(slot, this.holdingOwner(receiver));
     }
     this.#retract(received, slot);
-    const sender = lists.holdingOf(sent);
+    const sender = this.holdingOf(sent);
     if (sender === SUPPLY) {
-      if (lists.balance(lists.before(sent)) === 0) this.liveTokens--;
-    } else if (lists.balance(sent) === 0) {
+      if (this.heldAfter(this.before(sent)) === 0) this.liveTokens--;
+    } else if (this.heldAfter(sent) === 0) {
       this.liveHoldings++;
       this.#toggle(slot, this.holdingOwner(sender));
     }
     this.#retract(sent, slot);
     const prev = this.prev(transfer);
-    lists.pop();
+    this.popTransfer();
     this.#bringers.pop();
     for (const table of [this.#after, this.#emptied]) {
       if (table.count > 0 && table.get(table.count - 1, 0) === transfer) table.count--;
@@ -223,25 +196,15 @@ export class BalanceHistory {
 
   /** Removes the newest entry from its list. */
   #retract(entry: number, slot: Slot): void {
-    const holding = this.#lists.holdingOf(entry);
-    const before = this.#lists.before(entry);
+    const holding = this.holdingOf(entry);
+    const before = this.before(entry);
     if (holding === SUPPLY) this.#links.setSupplyTail(slot, before);
     else if (before < 0) this.#index.remove(entry, this.#hashOf);
     else {
       const hash = this.#hashOf(entry);
       this.#index.replace(hash, this.#find(slot, this.holdingOwner(holding), hash), before);
     }
-    this.#lists.retract(entry);
-  }
-
-  /** Drops stale marks of the trails, after the last `pop` of a revert. */
-  cut(): void {
-    this.#lists.cut();
-  }
-
-  /** The token's newest transfer at or before `block`, walking from `tail`; -1 for none, or `PAUSED`. */
-  find(slot: Slot, tail: number, block: number): number {
-    return this.#lists.findTransfer(slot, tail, block);
+    this.retract(entry);
   }
 
   /** The newest entry of a holding, or -1. */
@@ -251,7 +214,7 @@ export class BalanceHistory {
 
   /** The newest entry of a holding at or before `block`; -1 for none, or `PAUSED`. */
   findEntry(holding: number, block: number): number {
-    return this.#lists.find(holding, this.newestEntry(holding), block);
+    return this.findInList(holding, this.newestEntry(holding), block);
   }
 
   /** Like `findEntry`, but never pauses. */
@@ -262,14 +225,9 @@ export class BalanceHistory {
     }
   }
 
-  /** The balance after an entry; 0 for -1. */
-  heldAfter(entry: number): Amount {
-    return this.#lists.balance(entry);
-  }
-
   /** The holding of a transfer's receiver; -1 for a burn. */
   receiverOf(transfer: number): number {
-    return this.#lists.holdingOf(2 * transfer + 1);
+    return this.holdingOf(2 * transfer + 1);
   }
 
   /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
@@ -284,8 +242,8 @@ export class BalanceHistory {
 
   /** The token's supply after `block`, or `PAUSED`. */
   findSupply(slot: Slot, block: number): Amount {
-    const entry = this.#lists.find(~slot, this.#links.supplyTail(slot), block);
-    return entry === PAUSED ? PAUSED : this.#lists.balance(entry);
+    const entry = this.findInList(~slot, this.#links.supplyTail(slot), block);
+    return entry === PAUSED ? PAUSED : this.heldAfter(entry);
   }
 
   /**
@@ -293,37 +251,32 @@ export class BalanceHistory {
    * -1 if there are several; `PAUSED` if the walk to its balance is not finished.
    */
   soleHolder(slot: Slot, last: number, supply: Amount): number {
-    const lists = this.#lists;
     // The receiver holds something. Either it is the only holder, or there are several.
-    const receiver = lists.holdingOf(2 * last + 1);
+    const receiver = this.holdingOf(2 * last + 1);
     if (receiver !== SUPPLY) return this.#isAll(2 * last + 1, supply) ? this.holdingOwner(receiver) : -1;
     const sent = 2 * last;
-    if (lists.balance(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(lists.holdingOf(sent)) : -1;
+    if (this.heldAfter(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(this.holdingOf(sent)) : -1;
     // The sender has nothing left. With several holders the word may name any address, so check its balance.
     const owner = this.#emptied.get(this.#emptied.upperBound(0, last) - 1, 1);
     const tail = owner === ZERO_OWNER ? -1 : this.#tailOf(slot, owner);
     if (tail < 0) return -1;
-    const entry = lists.find(lists.holdingOf(tail), tail, this.block(last));
+    const entry = this.findInList(this.holdingOf(tail), tail, this.block(last));
     if (entry === PAUSED) return PAUSED;
     return entry >= 0 && this.#isAll(entry, supply) ? owner : -1;
   }
 
   #isAll(entry: number, supply: Amount): boolean {
-    return !isLess(this.#lists.balance(entry), supply);
+    return !isLess(this.heldAfter(entry), supply);
   }
 
   /** True if the transfer was a mint. */
   isMint(transfer: number): boolean {
-    return this.#lists.holdingOf(2 * transfer) === SUPPLY;
-  }
-
-  countAt(block: number): number {
-    return this.#lists.countAt(block);
+    return this.holdingOf(2 * transfer) === SUPPLY;
   }
 
   /** Saves all balances through the codec, or restores them. */
-  *coding(codec: StateCodec): Generator<void> {
-    yield* this.#lists.coding(codec);
+  override *coding(codec: StateCodec): Generator<void> {
+    yield* super.coding(codec);
     for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.code(codec);
     const { liveTokens, liveHoldings } = codec.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
     this.liveTokens = liveTokens;
@@ -331,7 +284,8 @@ export class BalanceHistory {
   }
 
   /** Releases unused capacity. */
-  trim(): void {
-    for (const part of [this.#lists, this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
+  override trim(): void {
+    super.trim();
+    for (const part of [this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
   }
 }

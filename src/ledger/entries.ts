@@ -92,7 +92,7 @@ export function entryOf(
     };
   }
   if (tokens.kind(slot) !== TransferKind.erc1155) return singleEntry(ledger, slot, at, block);
-  const last = balances.find(slot, links.tail(slot), block);
+  const last = balances.findTransfer(slot, links.tail(slot), block);
   if (last === PAUSED) return undefined;
   const owner = balances.soleHolder(slot, last, supply);
   if (owner === PAUSED) return undefined;

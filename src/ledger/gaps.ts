@@ -3,7 +3,7 @@
  * entry without a walk. Rows are counted in chunks. A chunk has its number of gaps after each block that changed it, so
  * a collection pays for its burns only.
  */
-import { type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { firstAbove, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 
 /** Rows of a chunk: the longest walk to find an entry. */
 export const GAP_CHUNK_ROWS = 512;
@@ -57,17 +57,11 @@ export class RowGaps {
 
   *#putInto(chunks: WordTable, changes: WordTable): Generator<void> {
     for (const { number, index, words, count } of this.#chunks) {
-      const row = chunks.add();
-      chunks.set(row, 0, number % 2 ** 32);
-      chunks.set(row, 1, number / 2 ** 32);
-      chunks.set(row, 2, count);
-      chunks.set(row, 3, (this.#order[index] as Chunk).index);
-      if (row % VALUES_PER_SLICE === 0) yield;
+      chunks.push(number % 2 ** 32, number / 2 ** 32, count, (this.#order[index] as Chunk).index);
+      if (chunks.count % VALUES_PER_SLICE === 0) yield;
       for (let at = 0; at < count; at++) {
-        const change = changes.add();
-        changes.set(change, BLOCK, words[at * WIDTH + BLOCK] as number);
-        changes.set(change, GAPS, words[at * WIDTH + GAPS] as number);
-        if (change % VALUES_PER_SLICE === 0) yield;
+        changes.push(words[at * WIDTH + BLOCK] as number, words[at * WIDTH + GAPS] as number);
+        if (changes.count % VALUES_PER_SLICE === 0) yield;
       }
     }
   }
@@ -100,11 +94,9 @@ export class RowGaps {
     const chunk = this.#byNumber.get(number) ?? this.#addChunk(number);
     const all = this.#all;
     const gaps = all.count === 0 ? 0 : all.get(all.count - 1, GAPS);
-    const change = all.add();
-    all.set(change, BLOCK, block);
-    all.set(change, GAPS, gaps + by);
+    all.push(block, gaps + by);
     push(chunk, block, by);
-    this.#history.set(this.#history.add(), 0, chunk.index);
+    this.#history.push(chunk.index);
   }
 
   #addChunk(number: number): Chunk {
@@ -117,14 +109,7 @@ export class RowGaps {
 
   /** Number of chunks before this one in row order. */
   #position(number: number): number {
-    let low = 0;
-    let high = this.#order.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#order[middle] as Chunk).number < number) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstAbove(this.#order.length, (place) => (this.#order[place] as Chunk).number >= number);
   }
 
   /** Undoes everything above `block`. */
@@ -178,14 +163,8 @@ function push(chunk: Chunk, block: number, by: 1 | -1): void {
 /** Number of gaps of a chunk after `block`. */
 function gapsAt({ words, count }: Chunk, block: number): number {
   const blockAt = (at: number): number => (words[at * WIDTH + BLOCK] as number) >>> 0;
-  let low = 0;
-  let high = count;
   // Fast path: most calls ask for the newest block.
-  if (high > 0 && blockAt(high - 1) <= block) return words[(high - 1) * WIDTH + GAPS] as number;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (blockAt(middle) <= block) low = middle + 1;
-    else high = middle;
-  }
-  return low === 0 ? 0 : (words[(low - 1) * WIDTH + GAPS] as number);
+  const isNewest = count > 0 && blockAt(count - 1) <= block;
+  const changes = isNewest ? count : firstAbove(count, (at) => blockAt(at) > block);
+  return changes === 0 ? 0 : (words[(changes - 1) * WIDTH + GAPS] as number);
 }

@@ -20,7 +20,7 @@ import type { Ledger } from "./ledger.ts";
 import type { TokenLinks } from "./owners.ts";
 import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
 import { type Position, rangeOfCode, START } from "./rows.ts";
-import { CHUNK_BITS, CHUNK_MASK, type Row, type Slot, type WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, firstAbove, type Row, type Slot, type WordTable } from "./tables.ts";
 import { PAUSED } from "./trails.ts";
 
 /** Steps between two marks of an index, and steps per slice. */
@@ -98,12 +98,16 @@ function pairIndexAt(ledger: Ledger, block: number): PairIndex {
   const changed = lastChange(ledger, block);
   const known = ledger.pairIndexes.find(changed);
   if (known !== undefined) return known;
-  const work = buildPairIndex(ledger, changed);
+  const index = runToEnd(buildPairIndex(ledger, changed));
+  ledger.pairIndexes.add(index);
+  return index;
+}
+
+/** Runs work in slices to its end at once. */
+function runToEnd<T>(work: Generator<void, T>): T {
   for (;;) {
     const { done, value } = work.next();
-    if (done !== true) continue;
-    ledger.pairIndexes.add(value);
-    return value;
+    if (done === true) return value;
   }
 }
 
@@ -127,9 +131,8 @@ export function buildPairIndexInSlices(ledger: Ledger, block: number): Promise<b
 function pairAfter(ledger: Ledger, block: number, skip: number): Position | undefined {
   const { marks, gaps, count } = pairIndexAt(ledger, block);
   if (skip >= count) return undefined;
-  const { before, position } = marks[
-    lastAtMost(marks.length, (at) => (marks[at] as PairMark).before <= skip)
-  ] as PairMark;
+  const after = firstAbove(marks.length, (at) => (marks[at] as PairMark).before > skip);
+  const { before, position } = marks[after - 1] as PairMark;
   let passed = before;
   let found: Position | undefined;
   const jump = (index: number): number => {
@@ -143,7 +146,7 @@ function pairAfter(ledger: Ledger, block: number, skip: number): Position | unde
     const left = skip - passed;
     passed = skip;
     // The ids before the gap at index `at` that are held: its offset, minus the `at` gaps before it.
-    return left + 1 + lastAtMost(dead.length, (at) => (dead[at] as number) - at <= left);
+    return left + firstAbove(dead.length, (at) => (dead[at] as number) - at > left);
   };
   const visit: EntryVisitor = (here) => {
     if (passed === skip) {
@@ -158,18 +161,6 @@ function pairAfter(ledger: Ledger, block: number, skip: number): Position | unde
     at = scanHolders(ledger, block, at, visit, { seen, jump, most: STRIDE });
   }
   return found;
-}
-
-/** The last index of [0, count) at which `isAtMost` holds, or -1. `isAtMost` must hold for all indexes before it. */
-function lastAtMost(count: number, isAtMost: (index: number) => boolean): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (isAtMost(middle)) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }
 
 /** Finds the row of the entry with `skip` entries before it. Walks at most one chunk, in slices. */
@@ -236,10 +227,8 @@ export function countEntries(ledger: Ledger, block: number, holders: boolean): n
 /** The position of the entry with `skip` entries before it; undefined if there are too few. */
 export function positionAfter(ledger: Ledger, block: number, holders: boolean, skip: number): Position | undefined {
   if (holders) return pairAfter(ledger, block, skip);
-  for (const work = findRowInSlices(ledger, block, skip); ; ) {
-    const { done, value: row } = work.next();
-    if (done === true) return row === undefined ? undefined : [row, 0, 0, 0];
-  }
+  const row = runToEnd(findRowInSlices(ledger, block, skip));
+  return row === undefined ? undefined : [row, 0, 0, 0];
 }
 
 // Prefetches the history entries that a page needs. They are scattered over a long history. If the page read them one
@@ -337,9 +326,5 @@ export const readInSlices = (ledger: Ledger, { holders, ...options }: SliceOptio
   holders ? readHoldersInSlices(ledger, options) : readTokensInSlices(ledger, options);
 
 /** Reads up to `limit` entries of the listing after `block`, from `from` on, in one go. */
-export function readSlice(ledger: Ledger, options: SliceOptions & { holders: boolean }): Slice {
-  for (const work = readInSlices(ledger, options); ; ) {
-    const { done, value } = work.next();
-    if (done === true) return value;
-  }
-}
+export const readSlice = (ledger: Ledger, options: SliceOptions & { holders: boolean }): Slice =>
+  runToEnd(readInSlices(ledger, options));

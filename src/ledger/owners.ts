@@ -191,10 +191,8 @@ export class LateMints {
     const table = new WordTable(2);
     for (const chunk of codec.isReading ? [] : this.#chunks) {
       for (const [slot, entry] of chunk ?? []) {
-        const row = table.add();
-        table.set(row, 0, slot);
-        table.set(row, 1, entry);
-        if (row % VALUES_PER_SLICE === 0) yield;
+        table.push(slot, entry);
+        if (table.count % VALUES_PER_SLICE === 0) yield;
       }
     }
     table.code(codec);

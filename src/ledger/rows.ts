@@ -4,7 +4,7 @@
  * range.
  */
 import { GAP_CHUNK_ROWS } from "./gaps.ts";
-import { type Row, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { firstAbove, type Row, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { bigIntToId, type IdWords, idToBigInt } from "./token-slots.ts";
 
 // A budget for id ranges that overlap known ids. One event of a few bytes can stand for any number of ids, and a
@@ -102,23 +102,18 @@ export class RowOrder {
   *#putInto(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
     const words: IdWords = new Uint32Array(ID_WORDS);
     for (const { id, block, to, entryAt } of this.ranges) {
-      const row = ranges.add();
       bigIntToId(id, words);
-      for (let word = 0; word < ID_WORDS; word++) ranges.set(row, word, words[word] as number);
-      for (const [word, value] of [block, to, entryAt].entries()) ranges.set(row, ID_WORDS + word, value);
-      if (row % VALUES_PER_SLICE === 0) yield;
+      ranges.push(...words, block, to, entryAt);
+      if (ranges.count % VALUES_PER_SLICE === 0) yield;
     }
     for (const segment of this.#segments) {
-      const row = segments.add();
-      segments.set(row, 0, segment.kind === "range" ? ~segment.range : segment.firstSlot);
-      segments.set(row, 1, segment.count % 2 ** 32);
-      segments.set(row, 2, segment.count / 2 ** 32);
-      if (row % VALUES_PER_SLICE === 0) yield;
+      const first = segment.kind === "range" ? ~segment.range : segment.firstSlot;
+      segments.push(first, segment.count % 2 ** 32, segment.count / 2 ** 32);
+      if (segments.count % VALUES_PER_SLICE === 0) yield;
     }
     for (const index of this.#byId) {
-      const row = byId.add();
-      byId.set(row, 0, index);
-      if (row % VALUES_PER_SLICE === 0) yield;
+      byId.push(index);
+      if (byId.count % VALUES_PER_SLICE === 0) yield;
     }
   }
 
@@ -160,8 +155,8 @@ export class RowOrder {
 
   /** The row of a slot that was added by `addSlots`. */
   rowOf(slot: Slot): Row {
-    const after = lowerBound(this.#runs.length, (index) => (this.#runs[index] as { firstSlot: Slot }).firstSlot > slot);
-    const run = this.#runs[after - 1];
+    const runs = this.#runs;
+    const run = runs[firstAbove(runs.length, (index) => (runs[index] as { firstSlot: Slot }).firstSlot > slot) - 1];
     return run === undefined ? (-1 as Row) : ((run.firstRow + slot - run.firstSlot) as Row);
   }
 
@@ -169,11 +164,11 @@ export class RowOrder {
   countAt(block: number, firstBlockOf: (slot: Slot) => number): number {
     const blockOf = (segment: Segment) =>
       segment.kind === "range" ? (this.ranges[segment.range] as IdRange).block : firstBlockOf(segment.firstSlot);
-    const after = lowerBound(this.#segments.length, (index) => blockOf(this.#segments[index] as Segment) > block);
+    const after = firstAbove(this.#segments.length, (index) => blockOf(this.#segments[index] as Segment) > block);
     const last = this.#segments[after - 1];
     if (last === undefined) return 0;
     if (last.kind === "range") return last.firstRow + last.count;
-    return last.firstRow + lowerBound(last.count, (offset) => firstBlockOf((last.firstSlot + offset) as Slot) > block);
+    return last.firstRow + firstAbove(last.count, (offset) => firstBlockOf((last.firstSlot + offset) as Slot) > block);
   }
 
   addRange(range: Omit<IdRange, "firstRow">): number {
@@ -186,14 +181,7 @@ export class RowOrder {
 
   /** Number of ranges that start at or below `id`. */
   #position(id: bigint): number {
-    let low = 0;
-    let high = this.#byId.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.ranges[this.#byId[middle] as number] as IdRange).id <= id) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstAbove(this.#byId.length, (at) => (this.ranges[this.#byId[at] as number] as IdRange).id > id);
   }
 
   /** The range that contains `id`, or -1. */
@@ -214,14 +202,7 @@ export class RowOrder {
 
   /** Index of the segment that contains `row`. */
   #segmentOf(row: Row): number {
-    let low = 0;
-    let high = this.#segments.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#segments[middle] as Segment).firstRow <= row) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+    return firstAbove(this.#segments.length, (index) => (this.#segments[index] as Segment).firstRow > row) - 1;
   }
 
   /** The slot in `row`, and the number of rows from there to the end of its segment. In an id range: -1 and 0. */
@@ -279,18 +260,6 @@ export class RowOrder {
     // One filter for all removed ranges: a block may have ten thousand.
     if (this.ranges.length < ranges) this.#byId = this.#byId.filter((index) => index < this.ranges.length);
   }
-}
-
-/** The first index of [0, count) at which `isAbove` holds, or `count`. `isAbove` must hold for all indexes after it. */
-function lowerBound(count: number, isAbove: (index: number) => boolean): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (isAbove(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 /** The place of a walk. Only this file reads its parts. All zeros is the start. */

@@ -134,20 +134,20 @@ export class WordTable {
     return this.count++;
   }
 
+  /** Adds a row with all its words. For loops over single transfers, `add` and `set` are faster. */
+  push(...words: number[]): void {
+    this.room(this.count).set(words, (this.count & CHUNK_MASK) * this.width);
+    this.count++;
+  }
+
   /**
    * Index of the first row with `word` above `value`, both unsigned. The word must never decrease from row to row.
    */
   upperBound(word: number, value: number): number {
-    let low = 0;
-    let high = this.count;
+    const { count } = this;
     // Fast path: most calls ask for the newest block.
-    if (high > 0 && this.get(high - 1, word) >>> 0 <= value) return high;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.get(middle, word) >>> 0 <= value) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    if (count > 0 && this.get(count - 1, word) >>> 0 <= value) return count;
+    return firstAbove(count, (row) => this.get(row, word) >>> 0 > value);
   }
 
   /** Saves all rows and the spare capacity through the codec, or restores them. */
@@ -178,6 +178,18 @@ export class WordTable {
   }
 }
 
+/** The first index of [0, count) at which `isAbove` holds, or `count`. `isAbove` must hold for all indexes after it. */
+export function firstAbove(count: number, isAbove: (index: number) => boolean): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isAbove(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 /**
  * A bitmap over the rows of a table: one bit per row, and a fast search for the next set bit. Rows are added and
  * removed at the end only.
@@ -194,7 +206,7 @@ export class RowMarks {
   push(isMarked: boolean): void {
     const row = this.#count++;
     const bit = row & 31;
-    if (bit === 0) this.#words.set(this.#words.add(), 0, 0);
+    if (bit === 0) this.#words.push(0);
     const word = this.#words.get(row >>> 5, 0);
     // Overwrite the bit: a removed row may have left it set.
     this.#words.set(row >>> 5, 0, isMarked ? word | (1 << bit) : word & ~(1 << bit));

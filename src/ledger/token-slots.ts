@@ -3,7 +3,7 @@
  * larger ones are in a side table. Consecutive ids are found by arithmetic, all others by a hash index.
  */
 import { mix } from "../core/hex.ts";
-import type { TransferKind, WordColumn } from "../events/columns.ts";
+import { bigIntToWords, type TransferKind, type WordColumn } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, WordTable } from "./tables.ts";
@@ -192,14 +192,7 @@ export function idToBigInt(words: IdWords): bigint {
   return value;
 }
 
-export function bigIntToId(value: bigint, target: IdWords): void {
-  let rest = value;
-  target.fill(0);
-  for (let w = 0; w < WORDS && rest !== 0n; w++) {
-    target[w] = Number(rest & 0xffff_ffffn);
-    rest >>= 32n;
-  }
-}
+export const bigIntToId = (value: bigint, target: IdWords): void => bigIntToWords(value, target, 0);
 
 function isLarge(words: IdWords): boolean {
   for (let w = 2; w < WORDS; w++) if (words[w] !== 0) return true;
@@ -308,7 +301,7 @@ export class TokenTable {
     const row = slot >>> 3;
     const shift = (slot & 7) * 4;
     // Overwrite the bits: a reverted slot of the same number may have left its mark there.
-    if (shift === 0) this.kinds.set(this.kinds.add(), 0, mark);
+    if (shift === 0) this.kinds.push(mark);
     else this.kinds.set(row, 0, (this.kinds.get(row, 0) & ~(15 << shift)) | (mark << shift));
     return slot;
   }

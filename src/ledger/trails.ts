@@ -5,6 +5,7 @@
  *
  * Readers leave the marks, so a fold pays nothing for them, and a snapshot doesn't contain them.
  */
+import { firstAbove } from "./tables.ts";
 
 /** Steps of a walk that needs no marks. */
 export const STEPS_WITHOUT_MARKS = 512;
@@ -51,15 +52,9 @@ export class Trails {
   find(list: number, tail: number, block: number): number {
     const marks = this.#from(list, tail);
     // The last mark above the block. With none, the walk starts at the tail.
-    let low = 0;
-    let high = marks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#lists.block(marks[middle] as number) > block) low = middle + 1;
-      else high = middle;
-    }
-    const start = low === 0 ? tail : (marks[low - 1] as number);
-    return this.#walk(start, block, low === marks.length ? marks : undefined);
+    const after = firstAbove(marks.length, (at) => this.#lists.block(marks[at] as number) <= block);
+    const start = after === 0 ? tail : (marks[after - 1] as number);
+    return this.#walk(start, block, after === marks.length ? marks : undefined);
   }
 
   /** Walks back from `start`. Adds to `marks`, if given: no earlier walk went past the last of them. */

@@ -144,10 +144,10 @@ export interface Batch {
  */
 export function foldPlain({ columns, addresses, slots }: Batch, start: number, parts: PlainParts): number {
   const { count, kinds, blocks, from, to } = columns;
-  const linkChunks = parts.links.table.chunks;
-  const { table } = parts.owners;
-  let entry = table.count;
-  let chunk = table.room(entry);
+  const linkChunks = parts.links.chunks;
+  const { owners } = parts;
+  let entry = owners.count;
+  let chunk = owners.room(entry);
   let at = (entry & CHUNK_MASK) * 4;
   let i = start;
   for (; i < count; i++) {
@@ -171,7 +171,7 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
       if (slot < 0) break;
     }
     if (at >= chunk.length) {
-      chunk = table.room(entry);
+      chunk = owners.room(entry);
       at = (entry & CHUNK_MASK) * 4;
     }
     chunk[at] = blocks[i] as number;
@@ -181,7 +181,7 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
     at += 4;
     entry++;
   }
-  table.count = entry;
+  owners.count = entry;
   return i;
 }
 
@@ -192,6 +192,6 @@ function addToken({ kinds, ids }: TransferColumns, i: number, entry: number, own
   const high = words === 1 ? 0 : (values[i * words + 1] as number) | 0;
   const kind = kinds[i] as TransferKind;
   if (parts.tokens.findSmall(kind, low, high) >= 0) return -1;
-  parts.links.add(entry, owner);
+  parts.links.addSlot(entry, owner);
   return parts.tokens.addSmall(kind, low, high);
 }

@@ -114,7 +114,7 @@ export class Ledger {
 
   #fold(columns: TransferColumns, addresses: Int32Array): void {
     const { count, kinds, blocks, from, to, ids, amounts } = columns;
-    const slots = ids.words === 8 ? undefined : slotsOf(columns, this.tokens, this.links.table);
+    const slots = ids.words === 8 ? undefined : slotsOf(columns, this.tokens, this.links);
     for (let i = 0; i < count; i++) {
       if (slots !== undefined) i = this.#foldPlain({ columns, addresses, slots }, i);
       if (i === count) return;
@@ -164,11 +164,11 @@ export class Ledger {
       const range = kind === TransferKind.erc721 && rows.ranges.length > 0 ? rows.rangeOf(idToBigInt(this.#id)) : -1;
       slot = tokens.add(kind, this.#id);
       if (range >= 0) owner = this.ownerAt(rangeCode(range));
-      links.add(range >= 0 ? rangeCode(range) : -1, owner);
+      links.addSlot(range >= 0 ? rangeCode(range) : -1, owner);
       if (range < 0) rows.addSlots(slot, 1);
     }
     if (owner !== from) this.#unexplained(slot, block);
-    const entry = owners.push(block, slot, to, links.tail(slot));
+    const entry = owners.addEntry(block, slot, to, links.tail(slot));
     links.setTail(slot, entry);
     links.setOwner(slot, to);
     const isFirst = links.first(slot) === -1;
@@ -280,7 +280,7 @@ export class Ledger {
     let slot = known >= 0 ? known : tokens.find(TransferKind.erc1155, this.#id);
     if (slot < 0) {
       slot = tokens.add(TransferKind.erc1155, this.#id);
-      links.add(-1, -1);
+      links.addSlot(-1, -1);
       this.rows.addSlots(slot, 1);
     }
     if (from !== ZERO_OWNER) {
@@ -318,7 +318,7 @@ export class Ledger {
       const prev = owners.prev(entry);
       const owner = owners.to(entry);
       const before = this.ownerAt(prev);
-      owners.pop();
+      owners.count--;
       links.setTail(slot, prev);
       links.setOwner(slot, before);
       if (before === ZERO_OWNER && owner !== ZERO_OWNER) this.liveSingles--;
@@ -350,7 +350,7 @@ export class Ledger {
     this.#searches.revert(block);
     rows.truncate(block, slots);
     tokens.truncate(slots);
-    links.truncate(slots);
+    links.count = slots;
     this.#newestBlock = Math.min(this.#newestBlock, block);
   }
 

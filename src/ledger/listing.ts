@@ -239,7 +239,7 @@ export let seen = 0;
 
 /** Reads the newest entry of each of `count` slots from `slot` on. Skips tails that are not entries of this table. */
 function prefetchTails(links: TokenLinks, entries: WordTable, slot: Slot, count: number): void {
-  const { chunks: linkChunks } = links.table;
+  const { chunks: linkChunks } = links;
   const { chunks, width, count: known } = entries;
   let found = 0;
   for (let i = slot; i < slot + count; i++) {
@@ -262,7 +262,7 @@ export interface Slice {
 function prefetchEntries({ rows, tokens, links, owners }: Ledger, row: Row, limit: number): void {
   const { slot, count } = rows.slotsAt(row);
   if (count === 0 || tokens.kind(slot) === TransferKind.erc1155) return;
-  prefetchTails(links, owners.table, slot, Math.min(count, limit));
+  prefetchTails(links, owners, slot, Math.min(count, limit));
 }
 
 interface SliceOptions {

@@ -3,47 +3,45 @@
  * its token, so the owner at a block is found by walking back. Also each token's current state, and late first mints.
  */
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
-import { PAUSED, STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
+import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
 
 // The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
 // are the index of an entry (or ERC-1155 transfer), -1 for none, or -(2 + r) for "as id range r minted it". The owner
 // repeats the tail's, because the fold checks each transfer against it: reading the tail would be one more cache miss.
 
-export class TokenLinks {
-  /** Words: first, tail, owner (an index of the address table). */
-  readonly table = new WordTable(3);
-
-  get bytes(): number {
-    return this.table.bytes;
+/** Words of a row: first, tail, owner (an index of the address table). */
+export class TokenLinks extends WordTable {
+  constructor() {
+    super(3);
   }
 
   first(slot: Slot): number {
-    return this.table.get(slot, 0);
+    return this.get(slot, 0);
   }
 
   tail(slot: Slot): number {
-    return this.table.get(slot, 1);
+    return this.get(slot, 1);
   }
 
   setFirst(slot: Slot, first: number): void {
-    this.table.set(slot, 0, first);
+    this.set(slot, 0, first);
   }
 
   setTail(slot: Slot, tail: number): void {
-    this.table.set(slot, 1, tail);
+    this.set(slot, 1, tail);
   }
 
   owner(slot: Slot): number {
-    return this.table.get(slot, 2);
+    return this.get(slot, 2);
   }
 
   setOwner(slot: Slot, owner: number): void {
-    this.table.set(slot, 2, owner);
+    this.set(slot, 2, owner);
   }
 
   /** Adds the links of the next slot, which the token table has added. */
-  add(link: number, owner: number): void {
-    const slot = this.table.add();
+  addSlot(link: number, owner: number): void {
+    const slot = this.add();
     this.setFirst(slot as Slot, link);
     this.setTail(slot as Slot, link);
     this.setOwner(slot as Slot, owner);
@@ -57,74 +55,52 @@ export class TokenLinks {
   setSupplyTail(slot: Slot, entry: number): void {
     this.setOwner(slot, entry);
   }
-
-  truncate(count: number): void {
-    this.table.count = count;
-  }
-
-  /** Saves all rows through the codec, or restores them. */
-  code(codec: StateCodec): void {
-    this.table.code(codec);
-  }
-
-  trim(): void {
-    this.table.trim();
-  }
 }
 
 /** Words of an entry: block, slot, receiver (an index of the address table), previous entry (see `prev`). */
 const WIDTH = 4;
 
-export class OwnerHistory {
-  readonly table = new WordTable(WIDTH);
+export class OwnerHistory extends WordTable {
   readonly #steps: Steps;
   readonly #trails: Trails;
 
   /** @param steps counts the steps of walks */
   constructor(steps: Steps) {
+    super(WIDTH);
     this.#steps = steps;
     this.#trails = new Trails({ block: (entry) => this.block(entry), before: (entry) => this.prev(entry) }, steps);
   }
 
-  get count(): number {
-    return this.table.count;
-  }
-
-  get bytes(): number {
-    return this.table.bytes + this.#trails.bytes;
+  override get bytes(): number {
+    return super.bytes + this.#trails.bytes;
   }
 
   block(entry: number): number {
-    return this.table.get(entry, 0) >>> 0;
+    return this.get(entry, 0) >>> 0;
   }
 
   slot(entry: number): Slot {
-    return this.table.get(entry, 1) as Slot;
+    return this.get(entry, 1) as Slot;
   }
 
   to(entry: number): number {
-    return this.table.get(entry, 2);
+    return this.get(entry, 2);
   }
 
   /** The token's previous entry: an index, -1, or -(2 + r) for id range r. */
   prev(entry: number): number {
-    return this.table.get(entry, 3);
+    return this.get(entry, 3);
   }
 
-  push(block: number, slot: Slot, to: number, prev: number): number {
-    const entry = this.table.add();
-    const chunk = this.table.chunks[entry >>> CHUNK_BITS] as Int32Array;
+  addEntry(block: number, slot: Slot, to: number, prev: number): number {
+    const entry = this.add();
+    const chunk = this.chunks[entry >>> CHUNK_BITS] as Int32Array;
     const at = (entry & CHUNK_MASK) * WIDTH;
     chunk[at] = block;
     chunk[at + 1] = slot;
     chunk[at + 2] = to;
     chunk[at + 3] = prev;
     return entry;
-  }
-
-  /** Removes the newest entry. The caller updates its token. */
-  pop(): void {
-    this.table.count--;
   }
 
   /** The token's newest entry at or before `block`, by a walk from `tail`; below 0 like `prev`, or `PAUSED`. */
@@ -139,14 +115,6 @@ export class OwnerHistory {
     return entry;
   }
 
-  /** Like `find`, but never pauses. */
-  at(tail: number, block: number): number {
-    for (;;) {
-      const entry = this.find(tail, block);
-      if (entry !== PAUSED) return entry;
-    }
-  }
-
   /** Drops stale marks of the trails, after the last `pop` of a revert. */
   cut(): void {
     this.#trails.cut(this.count);
@@ -154,16 +122,7 @@ export class OwnerHistory {
 
   /** Number of entries at or before `block`. */
   countAt(block: number): number {
-    return this.table.upperBound(0, block);
-  }
-
-  /** Saves all rows through the codec, or restores them. */
-  code(codec: StateCodec): void {
-    this.table.code(codec);
-  }
-
-  trim(): void {
-    this.table.trim();
+    return this.upperBound(0, block);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { PublishedChain } from "./chain/view.ts";
-import type { Chain } from "./chains/chains.ts";
+import { type Chain, MULTICALL3 } from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
@@ -108,11 +108,10 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   // Close the pool at once: other parts would first wait for its answers.
   lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
   const heads: { node: number | undefined } = { node: undefined };
-  const multicall = chain.multicall3.address;
   const reader = new RpcChainReader({
     chainId,
     pool,
-    multicall,
+    multicall: MULTICALL3,
     finalityDepth,
     depthIsSet,
     watch: watchOf(metrics, chain),

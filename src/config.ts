@@ -223,7 +223,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const depthKey = `FINALITY_DEPTH_${suffix}`;
     const depthIsSet = env.text(depthKey) !== undefined;
     const finalityDepth = env.integer(depthKey, chain.finalityDepth, 0, 4_096);
-    const urls = given ?? (only ? [] : [...chain.rpc.http, ...chain.rpc.webSocket]);
+    const urls = given ?? (only ? [] : chain.endpoints);
     if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet });
   }
   const known = new Set(CHAINS.map((chain) => envSuffix(chain)));

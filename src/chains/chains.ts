@@ -44,26 +44,20 @@ export interface Chain {
   /** Chain id in hex, lower case. */
   readonly code: string;
   readonly chainId: number;
-  readonly network: string;
   readonly native: Coin;
   readonly wrappedNative: ChainToken;
   /** In the order of preference as the dollar, when depth doesn't decide. */
   readonly stablecoins: readonly Stablecoin[];
-  readonly multicall3: {
-    readonly address: Address /** First block that has it, where known. */;
-    readonly deployedAt?: number;
-  };
   /** Seconds between blocks, now or when the chain last moved. */
   readonly blockSeconds: number;
   /** Blocks after which a block is final if the node has no `finalized` tag. */
   readonly finalityDepth: number;
   /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
-  readonly rpc: { readonly http: readonly string[]; readonly webSocket: readonly string[] };
-  /** True if the hosted service had prices here. This service has them wherever an exchange and a stablecoin exist. */
-  readonly prices: boolean;
+  readonly endpoints: readonly string[];
 }
 
-const MULTICALL3 = toAddress("0xca11bde05977b3631167028862be2a173976ca11");
+/** Multicall3, at the same address on every chain. */
+export const MULTICALL3 = toAddress("0xca11bde05977b3631167028862be2a173976ca11");
 
 /** 2023-07-06T00:00:00Z: the bridge behind Fantom's Multichain tokens was drained. */
 const PEG_LOST = 1_688_601_600;
@@ -79,13 +73,10 @@ const stable = (symbol: string, address: string, decimals: number, pegLostAt?: n
   ...(pegLostAt === undefined ? {} : { pegLostAt }),
 });
 
-/** In the order of the contract's table; the first is the default. */
-export const CHAINS: readonly Chain[] = [
+const FACTS: readonly Omit<Chain, "code">[] = [
   {
     name: "eth",
-    code: "0x1",
     chainId: 1,
-    network: "Ethereum mainnet",
     native: { name: "Ether", symbol: "ETH", decimals: 18 },
     wrappedNative: token("WETH", "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2", 18),
     stablecoins: [
@@ -93,45 +84,33 @@ export const CHAINS: readonly Chain[] = [
       stable("USDT", "0xdac17f958d2ee523a2206206994597c13d831ec7", 6),
       stable("DAI", "0x6b175474e89094c44da98b954eedeac495271d0f", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 14_353_601 },
     blockSeconds: 12,
     finalityDepth: 64,
-    rpc: { http: ["https://eth.merkle.io"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://eth.merkle.io"],
   },
   {
     name: "goerli",
-    code: "0x5",
     chainId: 5,
-    network: "Ethereum Goerli testnet",
     native: { name: "Ether", symbol: "ETH", decimals: 18 },
     wrappedNative: token("WETH", "0xb4fbf271143f4fbf7b91a5ded31805e42b2208d6", 18),
     stablecoins: [stable("USDC", "0x07865c6e87b9f70255377e024ace6630c1eaa37f", 6)],
-    multicall3: { address: MULTICALL3, deployedAt: 6_507_670 },
     blockSeconds: 12,
     finalityDepth: 64,
-    rpc: { http: ["https://5.rpc.thirdweb.com"], webSocket: [] },
-    prices: false,
+    endpoints: ["https://5.rpc.thirdweb.com"],
   },
   {
     name: "sepolia",
-    code: "0xaa36a7",
     chainId: 11155111,
-    network: "Ethereum Sepolia testnet",
     native: { name: "Ether", symbol: "ETH", decimals: 18 },
     wrappedNative: token("WETH", "0xfff9976782d46cc05630d1f6ebab18b2324d6b14", 18),
     stablecoins: [stable("USDC", "0x1c7d4b196cb0c7b01d743fbc6116a902379c7238", 6)],
-    multicall3: { address: MULTICALL3, deployedAt: 751_532 },
     blockSeconds: 12,
     finalityDepth: 64,
-    rpc: { http: ["https://sepolia.drpc.org"], webSocket: [] },
-    prices: false,
+    endpoints: ["https://sepolia.drpc.org"],
   },
   {
     name: "polygon",
-    code: "0x89",
     chainId: 137,
-    network: "Polygon PoS mainnet",
     native: { name: "Matic", symbol: "POL", decimals: 18 },
     wrappedNative: token("WMATIC", "0x0d500b1d8e8ef31e21c99d1db9a6444d3adf1270", 18),
     stablecoins: [
@@ -140,31 +119,23 @@ export const CHAINS: readonly Chain[] = [
       stable("USDT", "0xc2132d05d31c914a87c6611c10748aeb04b58e8f", 6),
       stable("DAI", "0x8f3cf7ad23cd3cadbd9735aff958023239c6a063", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 25_770_160 },
     blockSeconds: 2,
     finalityDepth: 256,
-    rpc: { http: ["https://polygon-rpc.com"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://polygon-rpc.com"],
   },
   {
     name: "mumbai",
-    code: "0x13881",
     chainId: 80001,
-    network: "Polygon Mumbai testnet",
     native: { name: "Matic", symbol: "MATIC", decimals: 18 },
     wrappedNative: token("WMATIC", "0x9c3c9283d3e44854697cd22d3faa240cfb032889", 18),
     stablecoins: [],
-    multicall3: { address: MULTICALL3 },
     blockSeconds: 2,
     finalityDepth: 256,
-    rpc: { http: ["https://80001.rpc.thirdweb.com"], webSocket: [] },
-    prices: false,
+    endpoints: ["https://80001.rpc.thirdweb.com"],
   },
   {
     name: "bsc",
-    code: "0x38",
     chainId: 56,
-    network: "BNB Smart Chain mainnet",
     native: { name: "Binance Coin", symbol: "BNB", decimals: 18 },
     wrappedNative: token("WBNB", "0xbb4cdb9cbd36b01bd1cbaebf2de08d9173bc095c", 18),
     stablecoins: [
@@ -173,17 +144,13 @@ export const CHAINS: readonly Chain[] = [
       stable("BUSD", "0xe9e7cea3dedca5984780bafc599bd69add087d56", 18),
       stable("DAI", "0x1af3f329e8be154074d8769d1ffa4ee058b1dbc3", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 15_921_452 },
     blockSeconds: 0.45,
     finalityDepth: 32,
-    rpc: { http: ["https://56.rpc.thirdweb.com"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://56.rpc.thirdweb.com"],
   },
   {
     name: "bsc testnet",
-    code: "0x61",
     chainId: 97,
-    network: "BNB Smart Chain testnet",
     native: { name: "Binance Coin", symbol: "tBNB", decimals: 18 },
     wrappedNative: token("WBNB", "0xae13d989dac2f0debff460ac112a837c89baa7cd", 18),
     stablecoins: [
@@ -191,17 +158,13 @@ export const CHAINS: readonly Chain[] = [
       stable("USDC", "0x64544969ed7ebf5f083679233325356ebe738930", 18),
       stable("USDT", "0x0fb5d7c73fa349a90392f873a4fa1ecf6a3d0a96", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 17_422_483 },
     blockSeconds: 0.45,
     finalityDepth: 32,
-    rpc: { http: ["https://data-seed-prebsc-1-s1.bnbchain.org:8545"], webSocket: [] },
-    prices: false,
+    endpoints: ["https://data-seed-prebsc-1-s1.bnbchain.org:8545"],
   },
   {
     name: "avalanche",
-    code: "0xa86a",
     chainId: 43114,
-    network: "Avalanche C-Chain",
     native: { name: "Avalanche", symbol: "AVAX", decimals: 18 },
     wrappedNative: token("WAVAX", "0xb31f66aa3c1e785363f0875a1b74e27b85fd66c7", 18),
     stablecoins: [
@@ -210,17 +173,13 @@ export const CHAINS: readonly Chain[] = [
       stable("USDC.e", "0xa7d7079b0fead91f3e65f86e8915cb59c1a4c664", 6),
       stable("DAI.e", "0xd586e7f844cea2f87f50152665bcbc2c279d8d70", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 11_907_934 },
     blockSeconds: 1.7,
     finalityDepth: 16,
-    rpc: { http: ["https://api.avax.network/ext/bc/C/rpc"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://api.avax.network/ext/bc/C/rpc"],
   },
   {
     name: "fantom",
-    code: "0xfa",
     chainId: 250,
-    network: "Fantom Opera",
     native: { name: "Fantom", symbol: "FTM", decimals: 18 },
     wrappedNative: token("WFTM", "0x21be370d5312f44cb42ce377bc9b8a0cef1a4c83", 18),
     stablecoins: [
@@ -231,31 +190,23 @@ export const CHAINS: readonly Chain[] = [
       stable("USDC (Stargate/LayerZero)", "0x28a92dde19d9989f39a49905d7c9c2fac7799bdf", 6),
       stable("USDT (Stargate/LayerZero)", "0xcc1b99ddac1a33c201a742a1851662e87bc7f22c", 6),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 33_001_987 },
     blockSeconds: 1,
     finalityDepth: 16,
-    rpc: { http: ["https://250.rpc.thirdweb.com"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://250.rpc.thirdweb.com"],
   },
   {
     name: "palm",
-    code: "0x2a15c308d",
     chainId: 11297108109,
-    network: "Palm mainnet",
     native: { name: "PALM", symbol: "PALM", decimals: 18 },
     wrappedNative: token("WPALM", "0xf98cabf0a963452c5536330408b2590567611a71", 18),
     stablecoins: [stable("DAI", "0x4c1f6fcbd233241bf2f4d02811e3bf8429bc27b8", 18)],
-    multicall3: { address: MULTICALL3, deployedAt: 15_429_248 },
     blockSeconds: 5 /* not confirmed */,
     finalityDepth: 64,
-    rpc: { http: ["https://palm-mainnet.public.blastapi.io"], webSocket: ["wss://palm-mainnet.public.blastapi.io"] },
-    prices: false,
+    endpoints: ["https://palm-mainnet.public.blastapi.io", "wss://palm-mainnet.public.blastapi.io"],
   },
   {
     name: "cronos",
-    code: "0x19",
     chainId: 25,
-    network: "Cronos EVM mainnet",
     native: { name: "Cronos", symbol: "CRO", decimals: 18 },
     wrappedNative: token("WCRO", "0x5c7f8a570d578ed84e63fdfa7b1ee72deae1ae23", 18),
     stablecoins: [
@@ -263,17 +214,13 @@ export const CHAINS: readonly Chain[] = [
       stable("USDT", "0x66e428c3f67a68878562e79a0234c1f83c208770", 6),
       stable("DAI", "0xf2001b145b43032aaf5ee2884e456ccd805f677d", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 1_963_112 },
     blockSeconds: 5.6,
     finalityDepth: 16,
-    rpc: { http: ["https://evm.cronos.org"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://evm.cronos.org"],
   },
   {
     name: "arbitrum",
-    code: "0xa4b1",
     chainId: 42161,
-    network: "Arbitrum One",
     native: { name: "Ether", symbol: "ETH", decimals: 18 },
     wrappedNative: token("WETH", "0x82af49447d8a07e3bd95bd0d56f35241523fbab1", 18),
     stablecoins: [
@@ -282,13 +229,14 @@ export const CHAINS: readonly Chain[] = [
       stable("USDT", "0xfd086bc7cd5c481dcc9c85ebe478a1c0b69fcbb9", 6),
       stable("DAI", "0xda10009cbd5d07dd0cecc66161fc93d7c9000da1", 18),
     ],
-    multicall3: { address: MULTICALL3, deployedAt: 7_654_707 },
     blockSeconds: 0.25,
     finalityDepth: 2400,
-    rpc: { http: ["https://arb1.arbitrum.io/rpc"], webSocket: [] },
-    prices: true,
+    endpoints: ["https://arb1.arbitrum.io/rpc"],
   },
 ];
+
+/** In the order of the contract's table; the first is the default. */
+export const CHAINS: readonly Chain[] = FACTS.map((facts) => ({ ...facts, code: `0x${facts.chainId.toString(16)}` }));
 
 export const DEFAULT_CHAIN: Chain = CHAINS[0]!;
 

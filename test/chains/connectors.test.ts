@@ -92,7 +92,9 @@ describe("a connector", () => {
       vvs: "VVS",
       camelotv2: "GRAIL",
     };
-    const missing = CHAINS.filter(({ stablecoins, prices }) => stablecoins.length > 0 && prices).flatMap((chain) => {
+    // Chains whose prices the hosted service had.
+    const priced = ["eth", "polygon", "bsc", "avalanche", "fantom", "cronos", "arbitrum"];
+    const missing = CHAINS.filter(({ name }) => priced.includes(name)).flatMap((chain) => {
       const symbols = connectorsOf(chain).map(({ symbol }) => symbol.replace(/\.e$/, ""));
       const wanted = exchangesOf(chain).map(({ exchange }) => coins[exchange.realName]!);
       return [...new Set(wanted)].filter((coin) => !symbols.includes(coin)).map((coin) => `${chain.name} ${coin}`);

@@ -8,7 +8,7 @@ import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
-import { CHAINS, type Chain } from "../../src/chains/chains.ts";
+import { CHAINS, type Chain, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf, listedToken } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
@@ -193,7 +193,7 @@ describe("on Ethereum", () => {
 
   test("refuses contracts that are no token, and says so", async () => {
     const nfts = [await made("PlainNft", ["N", "N"]), await made("MultiToken", ["M", "M", "uri"])];
-    const others = [await made("PriceFeed"), toAddress(anvil.accounts[4]!), uni3.factory, eth.multicall3.address];
+    const others = [await made("PriceFeed"), toAddress(anvil.accounts[4]!), uni3.factory, MULTICALL3];
     for (const address of [...nfts, ...others]) {
       expect(await refusal(prices, address)).toMatchObject({ status: 404, code: "not_a_token" });
       expect(await refusal(prices, address, { to_block: "1" })).toMatchObject({ status: 404, code: "not_a_token" });

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { placeCode } from "../../scripts/local-chain/contracts.ts";
-import { CHAINS } from "../../src/chains/chains.ts";
+import { CHAINS, MULTICALL3 } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -68,7 +68,7 @@ describe("a cold token behind 50 ms of latency", () => {
     const proxy = await latentProxy(anvil.url, 50);
     const prices = pricesOf(proxy.url);
     const expected = await pricesOf(anvil.url).price({ address: direct, ...plain });
-    await placeCode(anvil, eth.multicall3.address, "0x");
+    await placeCode(anvil, MULTICALL3, "0x");
     await prices.price({ address: connected, ...plain });
     proxy.reset();
     expect(await prices.price({ address: direct, ...plain })).toEqual(expected);

@@ -1,5 +1,5 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
-import { chainById } from "../../src/chains/chains.ts";
+import { chainById, MULTICALL3 } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
 import { currentCollection, HotCollections } from "../../src/collections/hot-collections.ts";
@@ -59,8 +59,14 @@ export class SimProcess {
     this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24 });
     const endpoints = nodes.map((node) => new SimEndpoint(node, clock, world));
     const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
-    const multicall = eth.multicall3.address;
-    const reader = new RpcChainReader({ chainId: CHAIN_ID, pool, multicall, finalityDepth, depthIsSet: false });
+
+    const reader = new RpcChainReader({
+      chainId: CHAIN_ID,
+      pool,
+      multicall: MULTICALL3,
+      finalityDepth,
+      depthIsSet: false,
+    });
     const quiet = () => undefined;
     this.indexing = new ChainIndexing({
       chain: eth,

@@ -4,7 +4,7 @@ import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { deploy } from "../../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../../scripts/local-chain/mainnet.ts";
 import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
-import type { Chain } from "../../../src/chains/chains.ts";
+import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
@@ -17,7 +17,7 @@ import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */
 export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
-  const { chainId, finalityDepth, multicall3 } = chain;
+  const { chainId, finalityDepth } = chain;
   const endpoint = new EndpointProvider({
     url,
     label: `${chain.name}#1`,
@@ -31,7 +31,7 @@ export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
   return new RpcChainReader({
     chainId,
     pool: new EndpointPool({ chain: chain.name, endpoints: [endpoint], clock: systemClock }),
-    multicall: multicall3.address,
+    multicall: MULTICALL3,
     finalityDepth,
     depthIsSet: true,
   });

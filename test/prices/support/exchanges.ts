@@ -16,7 +16,7 @@ import {
 } from "../../../scripts/local-chain/contracts.ts";
 import { placeMainnet, placeV3Factory, queueFeeTiers, V3_OPERATOR } from "../../../scripts/local-chain/mainnet.ts";
 import { createV2Pair, createV3Pool, fund, type Pool, sortTokens } from "../../../scripts/local-chain/pools.ts";
-import type { Chain } from "../../../src/chains/chains.ts";
+import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../../src/chains/exchanges.ts";
 import { referenceTokens } from "../../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
@@ -35,7 +35,7 @@ export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise
     await placeMainnet(anvil);
     return anvil;
   }
-  await placeCode(anvil, chain.multicall3.address, (await contractArtifact("Multicall")).deployedBytecode);
+  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
   await placeCode(anvil, V3_OPERATOR, (await contractArtifact("V3Operator")).deployedBytecode);
   if (chain.name === "arbitrum") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
   for (const { factory, style } of exchangesOf(chain)) {

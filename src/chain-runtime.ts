@@ -142,7 +142,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);
     },
-    ...(minPollMs === undefined ? {} : { minPollMs }),
+    minPollMs,
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;

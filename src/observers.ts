@@ -60,17 +60,16 @@ export function metadataObserver(metrics: Metrics): MetadataObserver {
 export function observerOf(metrics: Metrics, chain: Chain, heads: { node: number | undefined }): IndexingObserver {
   const labels = { chain: chain.name };
   return {
-    malformed: (_chainId, count) => metrics.malformedLogs.inc(labels, count),
-    progress: () => undefined,
+    malformed: (count) => metrics.malformedLogs.inc(labels, count),
     completed: () => metrics.collectionsIndexed.inc(labels),
     failed: () => metrics.indexingFailures.inc(labels),
-    head: (_chainId, nodeHead) => {
+    head: (nodeHead) => {
       metrics.nodeHead.set(labels, nodeHead);
       heads.node = nodeHead;
     },
     omitted: () => metrics.missedLogs.inc(labels),
     reorg: () => metrics.reorgs.inc(labels),
-    halted: (_chainId, isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
+    halted: (isHalted) => metrics.halted.set(labels, isHalted ? 1 : 0),
   };
 }
 

@@ -176,6 +176,6 @@ function headlineOf(events: readonly NftEvent[], kind: FillOptions["kind"]): Ret
   const last = events.at(-1);
   if (last?.type !== "IndexingCompleted") return toHeadline({ ...REQUESTED, status: "backfilling" });
   const { block: end, hash: endHash } = last;
-  const judged = { forms: formsOf(kind), identifiedAt: 1, rulesVersion: RULES_VERSION };
+  const judged = { forms: formsOf(kind), rulesVersion: RULES_VERSION };
   return toHeadline({ ...REQUESTED, ...judged, status: "following", end, endHash });
 }

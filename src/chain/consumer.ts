@@ -2,9 +2,14 @@
  * The interface between a chain's follower and its consumers: collections, prices, metadata. The follower asks the node
  * once per poll for all of them and delivers each change of the chain once, in order, to each.
  */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { BlockHeader, ChainLog } from "../rpc/port.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { BlockHeader, ChainLog, Verify } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
 
 /** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
 export interface AdvancedBlocks {
@@ -71,19 +76,32 @@ export interface ChainView {
   isCanonical(block: BlockRef): boolean;
 }
 
-/** Reports of the indexer for metrics and progress. No decision depends on them. */
+/** Reports of one chain's indexing, for metrics. No decision depends on them. */
 export interface IndexingObserver {
   /** Logs under a known topic that could not be decoded. */
-  malformed(chainId: number, count: number): void;
-  /** Progress of a backfill: the block reached, and the block where it ends. */
-  progress(chainId: number, address: Address, at: { block: number; target: number; transfers: number }): void;
-  completed(chainId: number, address: Address): void;
-  failed(chainId: number, address: Address): void;
+  malformed(count: number): void;
+  /** A collection was completed, or an attempt to index one failed. */
+  completed(): void;
+  failed(): void;
   /** The newest block that the node shows to the follower. */
-  head(chainId: number, nodeHead: number): void;
+  head(nodeHead: number): void;
   /** An endpoint omitted logs of a followed block; a later transfer revealed it. */
-  omitted(chainId: number): void;
-  reorg(chainId: number, depth: number): void;
+  omitted(): void;
+  reorg(): void;
   /** `isHalted` is true while a fork deeper than finality stops the follower. */
-  halted(chainId: number, isHalted: boolean): void;
+  halted(isHalted: boolean): void;
+}
+
+/** What all work on one chain shares. */
+export interface ChainWork {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: IndexingObserver;
+  /** Identifies this process as holder of leases. */
+  readonly holder: string;
+  /** How strictly logs are checked. */
+  readonly verify: Verify;
 }

@@ -3,15 +3,11 @@
  * followed contracts in one request, passes them to the consumers, then moves the chain stream's head. Resolves a fork
  * to its common ancestor first. Runs only in the process that holds the chain's lease.
  */
-import type { Chain } from "../chains/chains.ts";
-import { backoffMs, type Clock } from "../core/clock.ts";
+import { backoffMs } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import { StallWatch, stallReason } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
-import type { EventLog } from "../log/event-log.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips, Verify } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import {
   assertOnChain,
@@ -23,7 +19,7 @@ import {
   orphanedAbove,
   ViolationWatch,
 } from "./branch.ts";
-import type { AdvancedBlocks, ChainChange, ChainConsumer, IndexingObserver } from "./consumer.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
 import { HeadWatch, PollSchedule } from "./head.ts";
 import { type Lease, withLease } from "./lease.ts";
 import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
@@ -38,22 +34,13 @@ const RETRY_MAX_MS = 15_000;
 /** Poll interval of a halted chain: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
 
-interface FollowerOptions {
-  readonly chain: Chain;
-  readonly log: EventLog;
-  readonly reader: RpcChainReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly observer: IndexingObserver;
+interface FollowerOptions extends ChainWork {
   /** They take each change in this order. */
   readonly consumers: readonly ChainConsumer[];
-  /** Names this process as holder of leases. */
-  readonly holder: string;
-  readonly verify: Verify;
   /** True while a client of this process subscribes to anything on the chain. */
-  readonly hasSubscribers?: () => boolean;
+  readonly hasSubscribers?: (() => boolean) | undefined;
   /** Least wait between polls in ms; tests poll faster. */
-  readonly minPollMs?: number;
+  readonly minPollMs?: number | undefined;
 }
 
 export class Follower {
@@ -182,7 +169,7 @@ export class Follower {
     this.#looks.begin();
     await this.#prepare();
     const tips = await this.#heads.tips(state);
-    this.#options.observer.head(this.#options.chain.chainId, tips.head.number);
+    this.#options.observer.head(tips.head.number);
     await this.#advance(state, tips, lease);
     this.#violations.clear();
     await this.#atHead(state);
@@ -226,13 +213,13 @@ export class Follower {
    * one poll is rewound, too, and leaves advancing to the next poll.
    */
   async #advance(state: ChainState, tips: Tips, lease: Lease): Promise<void> {
-    const { observer, chain, verify } = this.#options;
+    const { observer, verify } = this.#options;
     for (let hasRewound = false; ; hasRewound = true) {
       const goal = goalOf(state, tips);
       const target = goal.isBounded ? await this.#headerAt(goal.number) : tips.head;
       const step = nextStep(state, goal, target, verify);
       if (step.type === "begin") return await this.#begin(state, tips);
-      observer.halted(chain.chainId, false);
+      observer.halted(false);
       if (step.type === "wait") return;
       if (step.type === "advance") {
         const headers = await this.#linkedHeaders(state, step.readFrom, target);
@@ -347,7 +334,7 @@ export class Follower {
     await this.#append(state, [{ type: "ChainReverted", ancestor: at, orphaned }]);
     await this.#deliver({ type: "reverted", ancestor: at, orphaned });
     this.#writing = false;
-    observer.reorg(chain.chainId, orphaned.length);
+    observer.reorg();
     return true;
   }
 
@@ -360,7 +347,7 @@ export class Follower {
       });
     }
     // The metric moves before the stream, so that a reader of both sees no contradiction.
-    this.#options.observer.halted(this.#options.chain.chainId, true);
+    this.#options.observer.halted(true);
     if (state.halted === undefined) await this.#append(state, [{ type: "ChainHalted", finalized, found }]);
     throw new FinalityViolation(this.#options.chain.name, finalized, found);
   }

@@ -31,8 +31,6 @@ export interface IndexState {
   readonly attempt: number;
   /** Time of the next attempt, ms since the epoch; 0 for at once. */
   readonly retryAt: number;
-  /** Time of the identification, ms since the epoch. */
-  readonly identifiedAt: number;
   /** Version of the rules that judged the name, 0 for none yet; the rules that matched the name and the history. */
   readonly rulesVersion: number;
   readonly wordRule: string;
@@ -51,7 +49,6 @@ export const REQUESTED: IndexState = {
   endHash: "",
   attempt: 0,
   retryAt: 0,
-  identifiedAt: 0,
   rulesVersion: 0,
   wordRule: "",
   shapeRule: "",
@@ -67,24 +64,9 @@ export function toHeadline(state: IndexState): Headline {
 /** Reads the state from a headline. A stream without one was only requested. */
 export function fromHeadline(headline: Headline | undefined): IndexState {
   if (headline === undefined) return REQUESTED;
-  const forms = String(headline["forms"] ?? "");
-  return {
-    status: headline["status"] as IndexStatus,
-    forms: forms === "" ? [] : (forms.split(",") as TransferForm[]),
-    startBlock: Number(headline["startBlock"]),
-    end: Number(headline["end"]),
-    endHash: String(headline["endHash"]) as Hash | "",
-    attempt: Number(headline["attempt"]),
-    retryAt: Number(headline["retryAt"]),
-    identifiedAt: Number(headline["identifiedAt"]),
-    // Headlines from before the flags lack these fields.
-    rulesVersion: Number(headline["rulesVersion"] ?? 0),
-    wordRule: String(headline["wordRule"] ?? ""),
-    shapeRule: String(headline["shapeRule"] ?? ""),
-    spam: headline["spam"] === true,
-    verified: headline["verified"] === true,
-    flagRule: String(headline["flagRule"] ?? ""),
-  };
+  const { forms, ...fields } = headline as Partial<Omit<IndexState, "forms">> & { readonly forms?: string };
+  // Headlines from before the flags lack their fields.
+  return { ...REQUESTED, ...fields, forms: (forms?.split(",") ?? []).filter(Boolean) as TransferForm[] };
 }
 
 /** The first block that a worker has to read next. */

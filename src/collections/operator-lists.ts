@@ -59,16 +59,14 @@ class ContractMap<T> {
 // Parses the operator's spam list and verified list: text in, a set out. A line is `address` (on every chain) or
 // `chain,address`; `#` starts a comment. It reads no files.
 
-interface FlagList {
-  readonly size: number;
-  has(chainId: number, address: Address): boolean;
+/** A parsed list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
+interface Parsed<T> {
+  readonly list: ContractMap<T>;
+  readonly problems: readonly string[];
 }
 
-const EMPTY_LIST: FlagList = { size: 0, has: () => false };
-
-/** Parses a list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
-export function parseFlagList(text: string): { list: FlagList; problems: string[] } {
-  const entries = new ContractMap<true>();
+export function parseFlagList(text: string): Parsed<true> {
+  const list = new ContractMap<true>();
   const problems = readLines(text, (line) => {
     const content = line.replace(/#.*$/, "").trim();
     if (content === "") return undefined;
@@ -79,13 +77,10 @@ export function parseFlagList(text: string): { list: FlagList; problems: string[
     if (address === undefined) {
       return "must be `address` or `chain,address`; a mixed-case address needs a valid checksum";
     }
-    entries.set(chain?.chainId, address, true);
+    list.set(chain?.chainId, address, true);
     return undefined;
   });
-  return {
-    list: { size: entries.size, has: (chainId, address) => entries.find(chainId, address) === true },
-    problems,
-  };
+  return { list, problems };
 }
 
 // Parses the operator's names for contracts without one: text in, names by contract out. A line is
@@ -98,16 +93,10 @@ export interface ContractNames {
   readonly symbol: string;
 }
 
-interface NameList {
-  readonly size: number;
-  find(chainId: number, address: Address): ContractNames | undefined;
-}
-
 /** Characters of a name or symbol: the same bound as for those read from a contract. */
 const MAX_LENGTH = 256;
 
-/** Parses a list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
-export function parseNameList(text: string): { list: NameList; problems: string[] } {
+export function parseNameList(text: string): Parsed<ContractNames> {
   const list = new ContractMap<ContractNames>();
   const problems = readLines(text, (line) => {
     if (line.trimStart().startsWith("#")) return undefined;
@@ -198,25 +187,24 @@ interface ListFilesOptions {
 
 export class ListFiles implements FlagLists {
   readonly #options: ListFilesOptions;
-  readonly #spam: ListFile<FlagList>;
-  readonly #verified: ListFile<FlagList>;
-  readonly #names: ListFile<NameList>;
+  readonly #spam: ListFile<true>;
+  readonly #verified: ListFile<true>;
+  readonly #names: ListFile<ContractNames>;
 
   constructor(options: ListFilesOptions) {
     this.#options = options;
     const { spam, verified, names, maxBytes } = options;
-    const flags = { empty: EMPTY_LIST, parse: parseFlagList, maxBytes };
-    this.#spam = new ListFile({ ...spam, ...flags });
-    this.#verified = new ListFile({ ...verified, ...flags });
-    this.#names = new ListFile({ ...names, empty: NO_NAMES, parse: parseNameList, maxBytes });
+    this.#spam = new ListFile(spam, parseFlagList, maxBytes);
+    this.#verified = new ListFile(verified, parseFlagList, maxBytes);
+    this.#names = new ListFile(names, parseNameList, maxBytes);
   }
 
   isSpam(chainId: number, address: Address): boolean {
-    return this.#spam.list.has(chainId, address);
+    return this.#spam.list.find(chainId, address) === true;
   }
 
   isVerified(chainId: number, address: Address): boolean {
-    return this.#verified.list.has(chainId, address);
+    return this.#verified.list.find(chainId, address) === true;
   }
 
   /** Returns the names for a contract without its own. The same object until the list changes. */
@@ -231,7 +219,7 @@ export class ListFiles implements FlagLists {
     return problems;
   }
 
-  get #files(): readonly ListFile<FlagList | NameList>[] {
+  get #files(): readonly ListFile<true | ContractNames>[] {
     return [this.#spam, this.#verified, this.#names].filter((file) => file.path !== undefined);
   }
 
@@ -254,34 +242,26 @@ export class ListFiles implements FlagLists {
   }
 }
 
-const NO_NAMES: NameList = { size: 0, find: () => undefined };
-
-interface ListFileOptions<List> extends ListPlace {
-  readonly empty: List;
-  readonly parse: (text: string) => { readonly list: List; readonly problems: readonly string[] };
-  readonly maxBytes: number;
-}
-
 /** One file, and the list that it held when it was last usable. */
-class ListFile<List extends { readonly size: number }> {
+class ListFile<T> {
   readonly key: string;
   readonly path: string | undefined;
-  list: List;
-  readonly #options: ListFileOptions<List>;
+  list = new ContractMap<T>();
+  readonly #parse: (text: string) => Parsed<T>;
+  readonly #maxBytes: number;
   /** Fingerprint of the file at the last read, or the reason why it could not be read. */
   #seen = "";
 
-  constructor(options: ListFileOptions<List>) {
-    this.key = options.key;
-    this.path = options.path;
-    this.list = options.empty;
-    this.#options = options;
+  constructor({ key, path }: ListPlace, parse: (text: string) => Parsed<T>, maxBytes: number) {
+    this.key = key;
+    this.path = path;
+    this.#parse = parse;
+    this.#maxBytes = maxBytes;
   }
 
   /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
   async refresh(): Promise<{ problems: string[] } | undefined> {
     if (this.path === undefined) return undefined;
-    const { parse, maxBytes } = this.#options;
     let text: string;
     try {
       // The fingerprint is taken before the read, so that a write in between counts as a change.
@@ -292,7 +272,9 @@ class ListFile<List extends { readonly size: number }> {
       const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
       if (look === this.#seen) return undefined;
       this.#seen = look;
-      if (size > maxBytes) return { problems: [`${this.key}: must not have more than ${maxBytes} bytes`] };
+      if (size > this.#maxBytes) {
+        return { problems: [`${this.key}: must not have more than ${this.#maxBytes} bytes`] };
+      }
       text = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(this.path));
     } catch (error) {
       const problem = `${this.key}: the file cannot be read: ${messageOf(error)}`;
@@ -300,7 +282,7 @@ class ListFile<List extends { readonly size: number }> {
       this.#seen = problem;
       return { problems: [problem] };
     }
-    const { list, problems } = parse(text);
+    const { list, problems } = this.#parse(text);
     if (problems.length === 0) this.list = list;
     return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
   }

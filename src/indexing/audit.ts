@@ -12,24 +12,18 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { BlockRef } from "../events/types.ts";
-import type { Amount } from "../ledger/balance-entries.ts";
+import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./omissions.ts";
 
+/** A holding as the API serves it. */
 export interface Holding {
   readonly kind: TransferKind;
   readonly id: bigint;
   readonly owner: Address;
   readonly amount: bigint;
-}
-
-interface Drawn {
-  readonly kind: TransferKind;
-  readonly id: Amount;
-  readonly owner: number;
-  readonly amount: Amount;
 }
 
 /** Transfers tried per draw, to find a receiver that still holds something. */
@@ -58,18 +52,11 @@ export function sampleHoldings(
   return holdings;
 }
 
-/** The tokens that the log has of a collection. The self-audit searches for tokens that it misses. */
-interface LoggedTokens {
-  /** Number of tokens in the listing. */
-  readonly listed: number;
-  /** Number of tokens that the log ever had, burned ones included. */
-  readonly logged: number;
-  /** True if the log ever had the token. */
-  readonly isLogged: (id: bigint) => boolean;
-}
-
 /** The tokens that the log has, with the listing as of `block`. Undefined if all of them are ERC-1155 tokens. */
-export function loggedTokens({ ledger }: Collection, block: number): LoggedTokens | undefined {
+export function loggedTokens(
+  { ledger }: Collection,
+  block: number,
+): Pick<KnownTokens, "listed" | "logged" | "isLogged"> | undefined {
   const { tokens, rows, owners } = ledger;
   if (rows.count > 0 && owners.count === 0 && rows.ranges.length === 0) return undefined;
   const kinds = Object.values(TransferKind);
@@ -81,7 +68,11 @@ export function loggedTokens({ ledger }: Collection, block: number): LoggedToken
 }
 
 /** A random holding of any ERC-1155 token. Holders of one token have no numbers, so draw a transfer instead. */
-function drawAmount({ tokens, balances }: Ledger, block: number, random: () => number): Drawn | undefined {
+function drawAmount(
+  { tokens, balances }: Ledger,
+  block: number,
+  random: () => number,
+): Pick<Entry, "kind" | "id" | "owner" | "amount"> | undefined {
   const transfers = balances.countAt(block);
   for (let left = MAX_TRIES; left > 0; left--) {
     const holding = balances.receiverOf(Math.floor(random() * transfers));
@@ -101,19 +92,11 @@ const MAX_WARNED = 10_000;
 
 const ABI = new Interface(["function balanceOf(address, uint256) view returns (uint256)"]);
 
-/** A holding as the API serves it. */
-interface AuditedHolding {
-  readonly kind: TransferKind;
-  readonly id: bigint;
-  readonly owner: Address;
-  readonly amount: bigint;
-}
-
 /** Holdings of one collection, all valid at one block. */
 export interface AuditSample {
   readonly address: Address;
   readonly block: BlockRef;
-  readonly holdings: readonly AuditedHolding[];
+  readonly holdings: readonly Holding[];
   /** Tokens with one owner that the log knows. Undefined if the log has ERC-1155 tokens only. */
   readonly known: KnownTokens | undefined;
   /** True if the collection has not changed since the sample, so that the comparison is with the same block. */
@@ -205,13 +188,13 @@ function compare(
   return { checked, drifted };
 }
 
-function callOf(to: Address, { kind, id, owner }: AuditedHolding): Call {
+function callOf(to: Address, { kind, id, owner }: Holding): Call {
   if (kind === TransferKind.erc1155) return { to, data: ABI.encodeFunctionData("balanceOf", [owner, id]) };
   return ownerCall(to, kind, id);
 }
 
 /** Returns the amount that the owner holds on chain. Undefined if the contract does not answer. */
-function heldBy({ kind, owner }: AuditedHolding, result: CallResult | undefined): bigint | undefined {
+function heldBy({ kind, owner }: Holding, result: CallResult | undefined): bigint | undefined {
   if (result?.ok !== true || result.data.length !== 66) return undefined;
   if (kind === TransferKind.erc1155) return BigInt(result.data);
   return `0x${result.data.slice(26)}` === owner ? 1n : 0n;

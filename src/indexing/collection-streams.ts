@@ -2,7 +2,7 @@
  * Writes the streams of a chain's collections, for the follower and for jobs. Each append expects the stream's version.
  * The follower's appends are also guarded by the chain stream's version: they fail once another process has taken over.
  */
-import type { FollowedChain, IndexingObserver } from "../chain/consumer.ts";
+import type { ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -35,21 +35,15 @@ export interface StreamChange {
 /** Attempts of an append when events of other writers come in between. */
 const ATTEMPTS = 6;
 
-interface FollowedStreamsOptions {
-  readonly chainId: number;
-  readonly log: EventLog;
-  readonly observer: IndexingObserver;
-}
-
 export class FollowedStreams {
-  readonly #options: FollowedStreamsOptions;
+  readonly #options: Pick<ChainWork, "chain" | "log" | "observer">;
   readonly chainStream: StreamName;
   /** The chain as its follower has recorded it; undefined until this process follows. */
   chain: Pick<FollowedChain, "version" | "headers"> | undefined;
 
-  constructor(options: FollowedStreamsOptions) {
+  constructor(options: Pick<ChainWork, "chain" | "log" | "observer">) {
     this.#options = options;
-    this.chainStream = chainStream(options.chainId);
+    this.chainStream = chainStream(options.chain.chainId);
   }
 
   /** Version of the chain's stream that guards the next writes. */
@@ -63,13 +57,13 @@ export class FollowedStreams {
   }
 
   nameOf(address: Address): StreamName {
-    return nftStream(this.#options.chainId, address);
+    return nftStream(this.#options.chain.chainId, address);
   }
 
   /** Returns the event for the transfers of the blocks from `fromBlock` to `to`. */
   committed(state: IndexState, logs: readonly ChainLog[], fromBlock: number, to: BlockRef): TransfersCommitted {
     const { transfers, count, malformed } = decodeTransferLogs(logs, state.forms);
-    if (malformed > 0) this.#options.observer.malformed(this.#options.chainId, malformed);
+    if (malformed > 0) this.#options.observer.malformed(malformed);
     const { chainVersion } = this;
     return {
       type: "TransfersCommitted",
@@ -173,18 +167,18 @@ export class JobStream {
   }
 
   /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
-  append(events: readonly NftEvent[], change: Partial<IndexState>, onAppended?: () => void): void {
+  append(events: readonly NftEvent[], change: Partial<IndexState>): void {
     const before = this.#state;
     this.#state = { ...before, ...change };
     this.isIdle = false;
-    this.#appended = this.#write(events, before, onAppended).finally(() => {
+    this.#appended = this.#write(events, before).finally(() => {
       this.isIdle = true;
     });
     // `settled` reports the error. Without this handler it would be unhandled until then.
     this.#appended.catch(() => undefined);
   }
 
-  async #write(events: readonly NftEvent[], before: IndexState, onAppended?: () => void): Promise<StreamHead> {
+  async #write(events: readonly NftEvent[], before: IndexState): Promise<StreamHead> {
     const stream = this.#stream;
     const headline = toHeadline(this.#state);
     try {
@@ -193,7 +187,6 @@ export class JobStream {
       this.#state = before;
       throw error;
     }
-    onAppended?.();
     return { stream, version: this.#version, headline };
   }
 

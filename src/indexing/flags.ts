@@ -260,19 +260,15 @@ export class CollectionFlags {
     }
   }
 
-  /** Judges the shape of a completed collection, in the background. */
-  joined(address: Address): void {
-    this.#judgeShape(address);
-  }
-
   /** Counts new transfers, and judges the shape again after enough of them. */
   countTransfers(address: Address, count: number): void {
     const left = (this.#untilShape.get(address) ?? RESHAPE_AFTER) - count;
     this.#untilShape.set(address, left);
-    if (left <= 0) this.#judgeShape(address);
+    if (left <= 0) this.judgeShape(address);
   }
 
-  #judgeShape(address: Address): void {
+  /** Judges the shape of a completed collection's history, in the background. */
+  judgeShape(address: Address): void {
     const { lifecycle, shapeOf, logger, chainId, onFound } = this.#options;
     if (shapeOf === undefined) return;
     this.#untilShape.set(address, Number.POSITIVE_INFINITY);

@@ -3,35 +3,24 @@
  * transfers of new blocks to their streams, reverts them at a reorg. Writes only the streams that a block touches.
  */
 import { LRUCache } from "lru-cache";
-import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain, IndexingObserver } from "../chain/consumer.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
-import type { Chain } from "../chains/chains.ts";
 import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
-import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
-import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
-import type { EventLog, StreamHead } from "../log/event-log.ts";
+import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { ChainLog, ChainReader, Verify } from "../rpc/port.ts";
+import type { ChainLog } from "../rpc/port.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 
-interface CollectionsOptions {
-  readonly chain: Chain;
-  readonly log: EventLog;
-  readonly reader: ChainReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly observer: IndexingObserver;
-  readonly verify: Verify;
+interface CollectionsOptions extends Omit<ChainWork, "holder"> {
   readonly flags: CollectionFlags;
 }
 
-const PAGE = 1_000;
 /** Most collections with blocks in doubt, and ms between two checks of one collection. */
 const MAX_IN_DOUBT = 100;
 const RECHECK_MS = 600_000;
@@ -52,8 +41,7 @@ export class FollowedCollections implements ChainConsumer {
   constructor(options: CollectionsOptions) {
     this.#options = options;
     const { chain, log, reader, clock, logger, observer, verify, flags } = options;
-    const { chainId } = chain;
-    const streams = new FollowedStreams({ chainId, log, observer });
+    const streams = new FollowedStreams(options);
     this.#streams = streams;
     this.#joining = new JoiningCollections({
       reader,
@@ -62,19 +50,15 @@ export class FollowedCollections implements ChainConsumer {
       verify,
       onJoined: (followed) => {
         this.#followed.set(followed.address, followed);
-        flags.joined(followed.address);
-        observer.completed(chainId, followed.address);
+        flags.judgeShape(followed.address);
+        observer.completed();
       },
       onMovedOn: async (address) => this.offer(await log.head(streams.nameOf(address))),
       onFailed: ({ address, state: { attempt } }, error, retryInMs) => {
         logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs }, "joining failed");
-        observer.failed(chainId, address);
+        observer.failed();
       },
     });
-  }
-
-  get size(): number {
-    return this.#followed.size;
   }
 
   addresses(): readonly Address[] {
@@ -92,13 +76,7 @@ export class FollowedCollections implements ChainConsumer {
     this.#followed.clear();
     this.#joining.clear();
     const { log, chain } = this.#options;
-    for (let after = ""; ; ) {
-      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
-      for (const head of page) this.offer(head);
-      const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) return;
-      after = last.stream;
-    }
+    for await (const head of allStreams(log, `nft/${chain.chainId}/`)) this.offer(head);
   }
 
   /** Accepts a stream if its headline says that it is followed or ready to join. */
@@ -156,7 +134,7 @@ export class FollowedCollections implements ChainConsumer {
       { chain: chain.name, address, block: ancestor.number + 1 },
       "an endpoint omitted logs: the collection is re-read from this block",
     );
-    observer.omitted(chainId);
+    observer.omitted();
     this.#rechecked.delete(address);
     await this.#revertEach([followed], ancestor, true);
     this.#followed.delete(address);

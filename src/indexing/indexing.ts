@@ -2,38 +2,22 @@
  * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
  * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
  */
-import type { ChainConsumer, IndexingObserver } from "../chain/consumer.ts";
+import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
-import type { Chain } from "../chains/chains.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
-import type { Clock } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
-import type { EventLog } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
-import type { Verify } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs } from "./jobs.ts";
 
-interface IndexingOptions {
-  readonly chain: Chain;
-  readonly log: EventLog;
-  readonly reader: RpcChainReader;
+interface IndexingOptions extends ChainWork {
   readonly decoder: Pick<Decoder, "prepare">;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly lifecycle: Lifecycle;
-  readonly observer: IndexingObserver;
-  /** Identifies this process as holder of leases. */
-  readonly holder: string;
-  /** How strictly the logs of a backfill are checked. */
-  readonly verify: Verify;
   /** Resolves when all readers that answer as of the head have caught up with the log. */
   readonly settle: () => Promise<void>;
   /** The operator's current lists of spam and of verified collections. */
@@ -43,7 +27,7 @@ interface IndexingOptions {
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly isHeard?: () => boolean;
   /** Minimum poll interval in ms; tests poll faster. */
-  readonly minPollMs?: number;
+  readonly minPollMs?: number | undefined;
 }
 
 export class ChainIndexing {
@@ -57,9 +41,9 @@ export class ChainIndexing {
 
   constructor(options: IndexingOptions) {
     this.#options = options;
-    const { chain, log, reader, clock, logger, lifecycle, observer, holder, minPollMs, verify } = options;
-    const { chainId } = chain;
-    this.view = new PublishedChain(log, chain.chainId, options.settle);
+    const { log, logger, lifecycle } = options;
+    const { chainId } = options.chain;
+    this.view = new PublishedChain(log, chainId, options.settle);
     const flags = new CollectionFlags({
       chainId,
       log,
@@ -69,21 +53,9 @@ export class ChainIndexing {
       shapeOf: options.shapeOf,
       onFound: () => this.#follower.pollNow(),
     });
-    this.#collections = new FollowedCollections({ chain, log, reader, clock, logger, observer, verify, flags });
+    this.#collections = new FollowedCollections({ ...options, flags });
     this.#consumers = [this.#collections];
-    this.#follower = new Follower({
-      chain,
-      log,
-      reader,
-      clock,
-      logger,
-      observer,
-      consumers: this.#consumers,
-      holder,
-      verify,
-      ...(options.isHeard === undefined ? {} : { hasSubscribers: options.isHeard }),
-      ...(minPollMs === undefined ? {} : { minPollMs }),
-    });
+    this.#follower = new Follower({ ...options, consumers: this.#consumers, hasSubscribers: options.isHeard });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
   }
 

@@ -3,21 +3,17 @@
  * the stream's lease, a few at a time per chain. Failures are facts of the stream and are retried with backoff. The log
  * is the queue: headlines tell the work left, after a restart or on another machine.
  */
-import type { IndexingObserver } from "../chain/consumer.ts";
+import type { ChainWork } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
 import { tryLease } from "../chain/lease.ts";
-import type { Chain } from "../chains/chains.ts";
 import { failureOf, fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
-import type { Clock } from "../core/clock.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
-import type { EventLog, StreamHead } from "../log/event-log.ts";
+import { allStreams, type StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
-import type { Endpoint, Verify } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { Endpoint } from "../rpc/port.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
 import type { CollectionFlags } from "./flags.ts";
@@ -30,23 +26,13 @@ const PARALLEL = 4;
 const SEARCHES = 2;
 /** Wait before the next attempt for a lease that another process holds. */
 const LEASE_RETRY_MS = 1_000;
-const PAGE = 1_000;
 
-export interface JobsOptions {
-  readonly chain: Chain;
-  readonly log: EventLog;
-  readonly reader: RpcChainReader;
+export interface JobsOptions extends ChainWork {
   readonly decoder: Pick<Decoder, "prepare">;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly lifecycle: Lifecycle;
-  readonly observer: IndexingObserver;
   readonly follower: Follower;
   readonly collections: FollowedCollections;
   readonly flags: CollectionFlags;
-  readonly holder: string;
-  /** How strictly the logs of a backfill are checked. */
-  readonly verify: Verify;
 }
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
@@ -102,17 +88,12 @@ export class IndexingJobs {
   async load(): Promise<boolean> {
     const { log, chain } = this.#options;
     let any = false;
-    for (let after = ""; ; ) {
-      const page = await log.streams(`nft/${chain.chainId}/`, { after, limit: PAGE });
-      for (const head of page) {
-        const { status } = fromHeadline(head.headline);
-        any ||= status !== "not_nft" && status !== "not_a_contract";
-        this.offer(head);
-      }
-      const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) return any;
-      after = last.stream;
+    for await (const head of allStreams(log, `nft/${chain.chainId}/`)) {
+      const { status } = fromHeadline(head.headline);
+      any ||= status !== "not_nft" && status !== "not_a_contract";
+      this.offer(head);
     }
+    return any;
   }
 
   /** Queues a stream of this chain if it has work left. */
@@ -229,7 +210,7 @@ export class IndexingJobs {
       logger.warn({ err: error, ...meta }, "indexing failed");
       writer.append([event], change);
       await writer.settled();
-      observer.failed(chain.chainId, address);
+      observer.failed();
       return { inMs: waitMs };
     } finally {
       stall.stop();
@@ -262,13 +243,13 @@ export class IndexingJobs {
     lane: Lane,
     signal: AbortSignal,
   ): Promise<FinalBlock | undefined> {
-    const { reader, decoder, chain, clock, logger } = this.#options;
+    const { reader, decoder, chain, logger } = this.#options;
     decoder.prepare();
     const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
     if (identified === undefined) return undefined;
     await writer.settled();
     const { kind, forms, startBlock } = identified;
-    const common = { forms, startBlock, attempt: 0, retryAt: 0, identifiedAt: clock.now() };
+    const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
       writer.append([identified], { ...common, status: kind });
@@ -307,13 +288,12 @@ export class IndexingJobs {
     final: FinalBlock,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<void> {
-    const { reader, chain, observer, clock, verify } = this.#options;
+    const { reader, observer, clock, verify } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
       // The node's final block is below the stored history: the node is behind. The job is retried later.
       throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
     }
-    let transfers = 0;
     const ranges = backfill({
       reader,
       clock,
@@ -324,7 +304,7 @@ export class IndexingJobs {
       final: { number: target, hash: final.hash },
       shownBy: final.shownBy,
       signal,
-      onMalformed: (count) => observer.malformed(chain.chainId, count),
+      onMalformed: (count) => observer.malformed(count),
     });
     for await (const events of ranges) {
       // One append at a time. The next ranges are read and decoded meanwhile.
@@ -336,14 +316,12 @@ export class IndexingJobs {
         assertContiguous(event, next);
         next = event.toBlock + 1;
         endHash = event.toHash;
-        transfers += event.count;
       }
       const end = next - 1;
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
       const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
-      const progress = { block: end, target, transfers };
-      writer.append([...events, ...flags.events], change, () => observer.progress(chain.chainId, address, progress));
+      writer.append([...events, ...flags.events], change);
       moved();
       if (status === "joining") this.#handOver(writer, address, final.head);
     }

@@ -116,7 +116,7 @@ type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
 /** The collection's tokens with one owner, as the log knows them. */
 export interface KnownTokens {
   readonly kind: SingleKind;
-  /** Number of listed tokens, and number of tokens that ever appeared in the log. */
+  /** Number of listed tokens, and number of tokens that ever appeared in the log, burned ones included. */
   readonly listed: number;
   readonly logged: number;
   /** A sample of the listed ids. */
@@ -125,13 +125,8 @@ export interface KnownTokens {
   readonly isLogged: (id: bigint) => boolean;
 }
 
-interface UnexplainedToken {
-  readonly id: bigint;
-  readonly owner: string;
-}
-
 interface Unexplained {
-  readonly tokens: readonly UnexplainedToken[];
+  readonly tokens: readonly { readonly id: bigint; readonly owner: string }[];
   /** The contract's own count, if it has one. */
   readonly totalSupply: bigint | undefined;
 }

@@ -105,6 +105,19 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
+/** Every stream whose name starts with `prefix`, by name, read in pages. */
+export async function* allStreams(log: Pick<EventLog, "streams">, prefix: string): AsyncGenerator<StreamHead> {
+  for (let after = ""; ; ) {
+    const page = await log.streams(prefix, { after, limit: STREAMS_PAGE });
+    yield* page;
+    const last = page.at(-1);
+    if (last === undefined || page.length < STREAMS_PAGE) return;
+    after = last.stream;
+  }
+}
+
+const STREAMS_PAGE = 1_000;
+
 /** True if another writer moved the stream itself. False for a conflict of the guard, which no retry can resolve. */
 export function isConflict(error: unknown, stream: StreamName): boolean {
   return error instanceof ConcurrencyError && error.stream === stream;

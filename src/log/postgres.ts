@@ -22,9 +22,10 @@ import { MAX_CONNECTIONS, POSTGRES_MIGRATIONS, PostgresConnections } from "./pos
 import {
   assertGapless,
   fromStored,
-  parseHeadline,
+  type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
+  toHead,
   toRecorded,
   toStored,
   WakeUps,
@@ -50,12 +51,6 @@ interface EventRow {
   time: string;
   crc: string;
   data: Uint8Array;
-}
-
-interface HeadRow {
-  name: string;
-  version: number;
-  headline: string | null;
 }
 
 interface PostgresOptions {
@@ -361,9 +356,4 @@ class PostgresLog implements EventLog {
     this.#cancelPoll();
     await this.#connections.close();
   }
-}
-
-function toHead(row: HeadRow): StreamHead {
-  const stream = row.name as StreamName;
-  return { stream, version: row.version, headline: parseHeadline(stream, row.headline) };
 }

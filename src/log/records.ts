@@ -5,7 +5,7 @@
 import { InvariantError, invariant } from "../core/errors.ts";
 import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
-import type { Append, Headline, WakeUpListener } from "./event-log.ts";
+import type { Append, Headline, StreamHead, WakeUpListener } from "./event-log.ts";
 
 /** One event as a row; `crc` covers stream, version, type, time and data. */
 export interface StoredEvent {
@@ -69,8 +69,20 @@ export function assertGapless(stream: StreamName, rows: readonly { version: numb
   });
 }
 
-/** Parses a headline. @throws InvariantError naming the stream if it is no JSON object */
-export function parseHeadline(stream: StreamName, json: string | null): Headline | undefined {
+/** A stream's row. */
+export interface HeadRow {
+  name: string;
+  version: number;
+  headline: string | null;
+}
+
+/** The head of a stream's row. @throws InvariantError naming the stream if its headline is no JSON object */
+export function toHead({ name, version, headline }: HeadRow): StreamHead {
+  const stream = name as StreamName;
+  return { stream, version, headline: parseHeadline(stream, headline) };
+}
+
+function parseHeadline(stream: StreamName, json: string | null): Headline | undefined {
   if (json === null) return undefined;
   let headline: unknown;
   try {

@@ -23,10 +23,11 @@ import type {
 } from "./event-log.ts";
 import {
   fromStored,
-  parseHeadline,
+  type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
   type StoredEvent,
+  toHead,
   toRecorded,
   toStored,
   WakeUps,
@@ -43,12 +44,6 @@ const LOOKUPS = 16;
 
 /** From this size on, the buffer of a record is transferred to the writer, because a copy would take longer. */
 const LARGE_BYTES = 32 * 1024;
-
-interface HeadRow {
-  name: string;
-  version: number;
-  headline: string | null;
-}
 
 interface SqliteOptions {
   readonly path: string;
@@ -223,10 +218,8 @@ class SqliteLog implements EventLog {
   }
 
   async head(stream: StreamName): Promise<StreamHead> {
-    const row = this.#reader
-      .query<HeadRow, [string]>("SELECT name, version, headline FROM streams WHERE name = ?")
-      .get(stream);
-    return { stream, version: row?.version ?? 0, headline: parseHeadline(stream, row?.headline ?? null) };
+    const query = this.#reader.query<HeadRow, [string]>("SELECT name, version, headline FROM streams WHERE name = ?");
+    return toHead(query.get(stream) ?? { name: stream, version: 0, headline: null });
   }
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
@@ -304,9 +297,4 @@ class SqliteLog implements EventLog {
     await this.#writer.call({ op: "close" });
     this.#writer.terminate();
   }
-}
-
-function toHead(row: HeadRow): StreamHead {
-  const stream = row.name as StreamName;
-  return { stream, version: row.version, headline: parseHeadline(stream, row.headline) };
 }

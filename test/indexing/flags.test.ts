@@ -109,8 +109,8 @@ describe("a list", () => {
     const { list, problems } = parseFlagList(text);
     expect(problems).toEqual([]);
     expect(list.size).toBe(3);
-    for (const { chainId } of CHAINS) expect(list.has(chainId, lower)).toBe(true);
-    expect([list.has(97, address), list.has(56, address), list.has(1, address)]).toEqual([true, false, false]);
+    for (const { chainId } of CHAINS) expect(list.find(chainId, lower)).toBe(true);
+    expect([97, 56, 1].map((chainId) => list.find(chainId, address))).toEqual([true, undefined, undefined]);
     expect(parseFlagList("").list.size).toBe(0);
   });
 

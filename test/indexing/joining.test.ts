@@ -1,6 +1,7 @@
 /** A collection joins over final blocks without kept headers. Its logs are checked by headers linked to the head. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { ForkedAnswersError } from "../../src/chain/branch.ts";
+import { DEFAULT_CHAIN } from "../../src/chains/chains.ts";
 import { REQUESTED } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
@@ -72,7 +73,7 @@ function joining(lies: Lies) {
     },
   } as unknown as ChainReader;
   const observer = { malformed: () => undefined } as never;
-  const streams = new FollowedStreams({ chainId: 1, log, observer });
+  const streams = new FollowedStreams({ chain: DEFAULT_CHAIN, log, observer });
   const collections = new JoiningCollections({
     reader,
     streams,

@@ -79,7 +79,6 @@ export class SimProcess {
       lifecycle,
       observer: {
         malformed: quiet,
-        progress: quiet,
         completed: quiet,
         failed: quiet,
         head: quiet,

@@ -5,7 +5,6 @@
 import { LRUCache } from "lru-cache";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, MULTICALL3 } from "./chains/chains.ts";
-import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
@@ -14,21 +13,11 @@ import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import { TransferKind } from "./events/columns.ts";
-import { type HeaderRef, parseStream } from "./events/types.ts";
-import {
-  type AuditOutcome,
-  type AuditSample,
-  type Holding,
-  loggedTokens,
-  runAudit,
-  sampleHoldings,
-} from "./indexing/audit.ts";
+import type { HeaderRef } from "./events/types.ts";
+import { runAudit } from "./indexing/audit.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
-import type { KnownTokens } from "./indexing/omissions.ts";
 import type { Entry } from "./ledger/entries.ts";
-
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
@@ -42,8 +31,6 @@ import { RpcChainReader } from "./rpc/reader.ts";
 
 /** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
 const HEADER_WAIT_MS = 500;
-/** Holdings checked in one round of the self-audit. */
-const AUDITED_AT_ONCE = 20;
 
 /** One enabled chain with its parts. */
 export interface ChainRuntime {
@@ -59,7 +46,7 @@ export interface ChainRuntime {
 }
 
 /** Parts that all chains of a service share. */
-interface RuntimeOptions {
+export interface RuntimeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
@@ -151,8 +138,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
-  startAudit({ chain, reader, view }, shared);
-  const headerOf = blockHeaders({ reader, view, clock });
+  const parts = { chain, reader, view };
+  startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads }));
   const { factsOf, versionOf: metadataVersion } = metadata;
   return {
@@ -163,21 +150,13 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadata,
     factsOf,
     metadataVersion,
-    headerOf,
+    headerOf: blockHeaders(parts, clock),
     isHalted: () => view.halted() !== undefined,
   };
 }
 
 /** Headers of blocks that are not in memory: asks the node, with a short timeout. */
-function blockHeaders({
-  reader,
-  view,
-  clock,
-}: {
-  reader: RpcChainReader;
-  view: PublishedChain;
-  clock: Clock;
-}): (block: number) => Promise<HeaderRef | undefined> {
+function blockHeaders({ reader, view }: AuditParts, clock: Clock): (block: number) => Promise<HeaderRef | undefined> {
   const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
   return async (block) => {
     const known = headers.get(block);
@@ -192,17 +171,6 @@ function blockHeaders({
   };
 }
 
-/** Counts the single-owner tokens that the log shows, for the search for tokens that no log mentions. */
-function knownTokens(collection: Collection, block: number, holdings: readonly Holding[]): KnownTokens | undefined {
-  const told = loggedTokens(collection, block);
-  if (told === undefined) return undefined;
-  const { erc1155 } = TransferKind;
-  const ids = holdings.flatMap(({ kind, id }) => (kind === erc1155 ? [] : [id]));
-  const forms = collection.identified?.forms ?? [];
-  const family = (["cryptopunks", "mooncats"] as const).find((form) => forms.includes(form));
-  return { kind: TransferKind[family ?? "erc721"], ids, ...told };
-}
-
 interface AuditParts {
   readonly chain: Chain;
   readonly reader: RpcChainReader;
@@ -211,38 +179,23 @@ interface AuditParts {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  { chain, reader, view }: AuditParts,
+  parts: AuditParts,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
-  const { chainId, name } = chain;
-  metrics.auditDrift.inc({ chain: name }, 0);
-  metrics.auditUnexplained.inc({ chain: name }, 0);
-  const random = () => clock.random();
-  const sample = (): AuditSample | undefined => {
-    const streams = projections.hotOf(chainId);
-    const stream = streams[Math.floor(random() * streams.length)];
-    const collection = stream === undefined ? undefined : projections.peek(stream);
-    const head = view.head();
-    const isShown = collection?.status === "synced" && collection.chainVersion <= view.version;
-    if (stream === undefined || collection === undefined || head === undefined || !isShown) return undefined;
-    const parsed = parseStream(stream);
-    if (parsed.kind !== "nft") return undefined;
-    const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
-    const { version } = collection;
-    return {
-      address: parsed.address,
-      block: { number: head.number, hash: head.hash },
-      holdings,
-      known: knownTokens(collection, head.number, holdings),
-      isAsDrawn: () => collection.version === version && projections.peek(stream) === collection,
-    };
+  const labels = { chain: parts.chain.name };
+  metrics.auditDrift.inc(labels, 0);
+  metrics.auditUnexplained.inc(labels, 0);
+  const audit: Parameters<typeof runAudit>[0] = {
+    ...parts,
+    projections,
+    clock,
+    logger,
+    roundMs: auditMs,
+    onChecked: ({ checked, drifted, unexplained }) => {
+      metrics.auditedHoldings.inc(labels, checked);
+      metrics.auditDrift.inc(labels, drifted);
+      metrics.auditUnexplained.inc(labels, unexplained);
+    },
   };
-  const onChecked = ({ checked, drifted, unexplained }: AuditOutcome): void => {
-    metrics.auditedHoldings.inc({ chain: name }, checked);
-    metrics.auditDrift.inc({ chain: name }, drifted);
-    metrics.auditUnexplained.inc({ chain: name }, unexplained);
-  };
-  const every = auditMs === undefined ? {} : { roundMs: auditMs };
-  const audit = { chain: name, reader, clock, logger, sample, onChecked, ...every };
-  lifecycle.run(`audit ${name}`, (signal) => runAudit(audit, signal));
+  lifecycle.run(`audit ${parts.chain.name}`, (signal) => runAudit(audit, signal));
 }

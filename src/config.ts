@@ -171,7 +171,7 @@ function readApiKeys(env: EnvironmentReader): string[] {
   text.split(",").forEach((part, index) => {
     const key = part.trim();
     if (HASHED_KEY.test(key)) hashes.push(key.slice("sha256:".length).toLowerCase());
-    else if (KEY_PATTERN.test(key)) hashes.push(new Bun.CryptoHasher("sha256").update(key).digest("hex"));
+    else if (KEY_PATTERN.test(key)) hashes.push(Bun.CryptoHasher.hash("sha256", key, "hex"));
     else env.wrong("API_KEYS", `entry ${index + 1} must match [A-Za-z0-9._~-]{8,128} or be sha256:<64 hex digits>`);
   });
   return hashes;

@@ -1,17 +1,10 @@
 /**
- * Composition root: the one file that knows how the rooms connect.
- *
- *   request ─► http/app ─► listings/plan ◄─ collections/hot-collections ◄─ log ◄─ indexing/jobs ◄─ rpc ◄─ endpoints
- *                  │                                 │                     ▲          │ joins
- *                  │                                 └─► push/channel      └── chain/follower (one per chain)
- *                  ├──────► prices/price-service ◄── rpc, log, the follower's blocks
- *                  └──────► metadata/metadata ◄── rpc, log, the hosts of token URIs
- *
- * `chain-runtime.ts` wires what belongs to one chain. A chain's follower and jobs run in the process that holds their
- * leases. Every process folds the log and serves.
+ * Composition root: the one file that knows how the rooms connect (see `README.md` for the picture). `chain-runtime.ts`
+ * wires what belongs to one chain. A chain's follower and jobs run in the process that holds their leases. Every
+ * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import { type ChainRuntime, createRuntime } from "./chain-runtime.ts";
+import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { requestIdentification, requestIndexing } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
@@ -113,8 +106,20 @@ async function stopService(
   logger.info({}, "stopped");
 }
 
-async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }: Ground): Promise<Serving> {
+/** The parts that all chains share. */
+type SharedParts = Pick<
+  RuntimeOptions,
+  "clock" | "logger" | "lifecycle" | "metrics" | "lists" | "log" | "projections" | "metadata" | "decoder"
+> & { readonly lists: ListFiles };
+
+/** @param onDoubt called with blocks of a followed collection that lack a transfer */
+async function openParts(
+  options: ServiceOptions,
+  { clock, lifecycle, publicUrl }: Ground,
+  onDoubt: (stream: StreamName, blocks: BlocksInDoubt) => void,
+): Promise<SharedParts> {
   const { config, logger } = options;
+  const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = new Metrics();
   const lists = await readLists(options, clock);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger);
@@ -122,14 +127,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
   lifecycle.onStopLast("event log", () => log.close());
-  const cursorSecret = await readCursorSecret(log, config);
-  const keys = new KeyRing(await readKeyHashes(log, options));
-  const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
-  const onDoubt = (stream: StreamName, blocks: BlocksInDoubt): void => {
-    const parsed = parseStream(stream);
-    if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
-  };
   const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
@@ -141,7 +139,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
-    cacheBytes: config.cacheBytes * LIMITS.metadataCachePart,
+    cacheBytes: cacheBytes * LIMITS.metadataCachePart,
     maxStoredBytes: config.metadataBytes,
     observer: metadataObserver(metrics),
     ...(options.metadataSampleMs === undefined ? {} : { sampleMs: options.metadataSampleMs }),
@@ -150,21 +148,30 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
+  return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder };
+}
 
+async function assemble(options: ServiceOptions, ground: Ground): Promise<Serving> {
+  const { config, logger, minPollMs, auditMs } = options;
+  const { clock, lifecycle } = ground;
   const runtimes = new Map<number, ChainRuntime>();
-  const { minPollMs, auditMs } = options;
-  const { verify } = config;
-  const tests = { minPollMs, auditMs };
+  const parts = await openParts(options, ground, (stream, blocks) => {
+    const parsed = parseStream(stream);
+    if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
+  });
+  const { metrics, lists, log, projections, metadata } = parts;
+  const cursorSecret = await readCursorSecret(log, config);
+  const keys = new KeyRing(await readKeyHashes(log, options));
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
-  const parts = { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, isHeard };
-  const shared = { ...parts, ...tests, holder: randomUUID(), verify };
+  const shared = { ...parts, isHeard, holder: randomUUID(), verify: config.verify, minPollMs, auditMs };
   for (const chainConfig of config.chains) {
-    const runtime = createRuntime(chainConfig, shared);
-    runtimes.set(runtime.chain.chainId, runtime);
+    runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
-  const request = (chainId: number, address: Address) => requestIndexing(log, chainId, address);
-  const requestAgain = (chainId: number, address: Address, version: number): void => {
-    lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
+  const requests = {
+    requestIndexing: (chainId: number, address: string) => requestIndexing(log, chainId, address as Address),
+    requestIdentification: (chainId: number, address: Address, version: number) => {
+      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
+    },
   };
   const channel = new Channel({
     log,
@@ -172,8 +179,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     clock,
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
-    requestIndexing: (chainId, address) => request(chainId, address as Address),
-    requestIdentification: requestAgain,
+    ...requests,
     reidentifyMs: LIMITS.reidentifyMs,
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
   });
@@ -191,6 +197,7 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
+  const { metricsKey } = config;
   const app = createApp({
     keys,
     limiter,
@@ -202,17 +209,14 @@ async function assemble(options: ServiceOptions, { clock, lifecycle, publicUrl }
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
     metricsKeys:
-      config.metricsKey === undefined
-        ? undefined
-        : new KeyRing([new Bun.CryptoHasher("sha256").update(config.metricsKey).digest("hex")]),
+      metricsKey === undefined ? undefined : new KeyRing([Bun.CryptoHasher.hash("sha256", metricsKey, "hex")]),
     enabledChains: config.chains.map(({ chain }) => chain),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
     isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
     namesOf: (chainId, address) => lists.namesOf(chainId, address),
-    requestIndexing: request,
-    requestIdentification: requestAgain,
+    ...requests,
   });
   return { app, channel, keys, limiter, metrics };
 }
@@ -243,7 +247,7 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
 async function readKeyHashes(log: EventLog, { config, onKeyMade }: ServiceOptions): Promise<readonly string[]> {
   if (config.apiKeyHashes.length > 0) return config.apiKeyHashes;
   const key = randomBytes(24).toString("base64url");
-  const hash = new Bun.CryptoHasher("sha256").update(key).digest("hex");
+  const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
   const { value, created } = await log.setting("api-key-sha256", () => hash);
   if (created) onKeyMade?.(key);
   return [value];
@@ -260,9 +264,9 @@ interface Watch {
 /** Routes the log's wake-ups to their chains, and a chain's reverts to its subscribers. */
 function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
   for (const { view, chain } of runtimes.values()) {
-    const stop = view.onChange((change) => {
+    const stop = view.onMoved((ancestor) => {
       channel.onChainViewMoved(chain.chainId);
-      if (change.type === "reverted") channel.chainReverted(chain.chainId, change.ancestor);
+      if (ancestor !== undefined) channel.chainReverted(chain.chainId, ancestor);
     });
     lifecycle.onStop(`view of ${chain.name}`, stop);
   }

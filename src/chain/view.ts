@@ -123,12 +123,8 @@ export function isCanonical(state: Pick<FollowedChain, "headers" | "orphaned">, 
   return !state.orphaned.has(block.hash);
 }
 
-/** The change that the projection has just folded. */
-type ChainChange =
-  | { readonly type: "advanced"; readonly head: HeaderRef }
-  | { readonly type: "reverted"; readonly ancestor: BlockRef; readonly orphaned: readonly BlockRef[] }
-  /** The head stays the same; only the version moves. */
-  | { readonly type: "noted" };
+/** Called after each folded event. `ancestor` is the newest block that stayed, if blocks were reverted. */
+type MoveListener = (ancestor: BlockRef | undefined) => void;
 
 const PAGE = 256;
 
@@ -167,7 +163,7 @@ export class PublishedChain implements ChainView {
   readonly #log: EventLog;
   readonly #stream: StreamName;
   readonly #settle: () => Promise<void>;
-  readonly #listeners = new Set<(change: ChainChange) => void>();
+  readonly #listeners = new Set<MoveListener>();
   #state: ChainState = initialChainState();
   readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
 
@@ -212,7 +208,7 @@ export class PublishedChain implements ChainView {
     return isCanonical(this.#state, block);
   }
 
-  onChange(listener: (change: ChainChange) => void): () => void {
+  onMoved(listener: MoveListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -229,18 +225,9 @@ export class PublishedChain implements ChainView {
       await this.#settle();
       for (const { event, version } of page) {
         evolveChain(this.#state, event as ChainEvent, version);
-        this.#tell(event as ChainEvent);
+        const ancestor = event.type === "ChainReverted" ? event.ancestor : undefined;
+        for (const listener of this.#listeners) listener(ancestor);
       }
-    }
-  }
-
-  #tell(event: ChainEvent): void {
-    const head = this.#state.head;
-    for (const listener of this.#listeners) {
-      if (event.type === "HeadAdvanced" && head !== undefined) listener({ type: "advanced", head });
-      else if (event.type === "ChainReverted") {
-        listener({ type: "reverted", ancestor: event.ancestor, orphaned: event.orphaned });
-      } else listener({ type: "noted" });
     }
   }
 }

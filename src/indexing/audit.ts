@@ -5,13 +5,16 @@
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
+import type { PublishedChain } from "../chain/view.ts";
+import type { Chain } from "../chains/chains.ts";
 import type { Collection } from "../collections/collection.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
-import type { BlockRef } from "../events/types.ts";
+import { type BlockRef, parseStream } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
@@ -52,15 +55,22 @@ export function sampleHoldings(
   return holdings;
 }
 
-/** The tokens that the log has, with the listing as of `block`. Undefined if all of them are ERC-1155 tokens. */
-export function loggedTokens(
-  { ledger }: Collection,
+/**
+ * The single-owner tokens that the log has, with the listing as of `block`. Undefined if all are ERC-1155 tokens.
+ * @param holdings a sample of the listing
+ */
+function knownTokens(
+  { ledger, identified }: Collection,
   block: number,
-): Pick<KnownTokens, "listed" | "logged" | "isLogged"> | undefined {
+  holdings: readonly Holding[],
+): KnownTokens | undefined {
   const { tokens, rows, owners } = ledger;
   if (rows.count > 0 && owners.count === 0 && rows.ranges.length === 0) return undefined;
   const kinds = Object.values(TransferKind);
+  const family = (["cryptopunks", "mooncats"] as const).find((form) => identified?.forms.includes(form));
   return {
+    kind: TransferKind[family ?? "erc721"],
+    ids: holdings.flatMap(({ kind, id }) => (kind === TransferKind.erc1155 ? [] : [id])),
     listed: countEntries(ledger, block, false),
     logged: rows.count,
     isLogged: (id) => rows.rangeOf(id) >= 0 || kinds.some((kind) => tokens.findId(kind, id) >= 0),
@@ -87,13 +97,15 @@ function drawAmount(
 
 /** One round per minute, of at most 50 calls in six requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
+/** Holdings checked in one round. */
+const AUDITED_AT_ONCE = 20;
 /** Most collections remembered after a warning. */
 const MAX_WARNED = 10_000;
 
 const ABI = new Interface(["function balanceOf(address, uint256) view returns (uint256)"]);
 
 /** Holdings of one collection, all valid at one block. */
-export interface AuditSample {
+interface AuditSample {
   readonly address: Address;
   readonly block: BlockRef;
   readonly holdings: readonly Holding[];
@@ -103,7 +115,7 @@ export interface AuditSample {
   readonly isAsDrawn: () => boolean;
 }
 
-export interface AuditOutcome {
+interface AuditOutcome {
   readonly checked: number;
   readonly drifted: number;
   /** Tokens with a holder that no log explains. */
@@ -111,15 +123,37 @@ export interface AuditOutcome {
 }
 
 interface AuditOptions {
-  readonly chain: string;
+  readonly chain: Chain;
   readonly reader: ChainReader;
+  readonly view: Pick<PublishedChain, "head" | "version">;
+  readonly projections: HotCollections;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Draws served holdings of some collection in memory. Undefined if there is none. */
-  readonly sample: () => AuditSample | undefined;
   readonly onChecked: (outcome: AuditOutcome) => void;
   /** Wait between rounds, in ms. */
-  readonly roundMs?: number;
+  readonly roundMs: number | undefined;
+}
+
+/** Draws served holdings of some collection in memory. Undefined if there is none. */
+function drawSample({ chain, view, projections, clock }: AuditOptions): AuditSample | undefined {
+  const random = () => clock.random();
+  const streams = projections.hotOf(chain.chainId);
+  const stream = streams[Math.floor(random() * streams.length)];
+  const collection = stream === undefined ? undefined : projections.peek(stream);
+  const head = view.head();
+  const isShown = collection?.status === "synced" && collection.chainVersion <= view.version;
+  if (stream === undefined || collection === undefined || head === undefined || !isShown) return undefined;
+  const parsed = parseStream(stream);
+  if (parsed.kind !== "nft") return undefined;
+  const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
+  const { version } = collection;
+  return {
+    address: parsed.address,
+    block: { number: head.number, hash: head.hash },
+    holdings,
+    known: knownTokens(collection, head.number, holdings),
+    isAsDrawn: () => collection.version === version && projections.peek(stream) === collection,
+  };
 }
 
 /** Audits until the signal aborts. */
@@ -134,7 +168,7 @@ export async function runAudit(options: AuditOptions, signal: AbortSignal): Prom
     } catch (error) {
       // Not every node has the state at every moment. Then this round has no result.
       if (!(error instanceof AppError)) throw error;
-      logger.debug({ err: error, chain }, "the self-audit skipped a round");
+      logger.debug({ err: error, chain: chain.name }, "the self-audit skipped a round");
     }
   }
 }
@@ -142,7 +176,7 @@ export async function runAudit(options: AuditOptions, signal: AbortSignal): Prom
 /** Runs one round. */
 async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>): Promise<void> {
   const { reader, chain, clock, logger, onChecked } = options;
-  const drawn = options.sample();
+  const drawn = drawSample(options);
   if (drawn === undefined) return;
   const { address, block, holdings, known } = drawn;
   const held = await reader.calls(
@@ -163,7 +197,7 @@ async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>)
   warned.set(address, true);
   const said = { tokenId: first.id.toString(), owner: first.owner, totalSupply: found?.totalSupply?.toString() };
   logger.warn(
-    { chain, address, block: block.number, ...said, listed: known?.listed },
+    { chain: chain.name, address, block: block.number, ...said, listed: known?.listed },
     "a contract has holders that its logs do not explain: its listing lacks tokens",
   );
 }
@@ -183,7 +217,7 @@ function compare(
     drifted++;
     const { id, owner, amount } = holding;
     const served = { tokenId: id.toString(), owner, amount: amount.toString(), onChain: held.toString() };
-    logger.error({ chain, address, block: block.number, ...served }, "the self-audit found drift");
+    logger.error({ chain: chain.name, address, block: block.number, ...served }, "the self-audit found drift");
   }
   return { checked, drifted };
 }

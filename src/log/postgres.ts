@@ -288,7 +288,7 @@ class PostgresLog implements EventLog {
   }
 
   async putBlob(bytes: Uint8Array): Promise<Hash> {
-    const hash = new Uint8Array(new Bun.CryptoHasher("sha256").update(bytes).digest());
+    const hash = new Uint8Array(Bun.CryptoHasher.hash("sha256", bytes));
     await this.#connections.query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [
       hash,
       bytes,

@@ -244,7 +244,7 @@ class SqliteLog implements EventLog {
   }
 
   async putBlob(bytes: Uint8Array): Promise<Hash> {
-    const hash = new Uint8Array(new Bun.CryptoHasher("sha256").update(bytes).digest());
+    const hash = new Uint8Array(Bun.CryptoHasher.hash("sha256", bytes));
     await this.#writer.call({ op: "blob", hash, bytes });
     return bytesToHex(hash) as Hash;
   }

@@ -104,9 +104,9 @@ export class SimProcess {
       reidentifyMs: LIMITS.reidentifyMs,
       maxSubscriptions: 100,
     });
-    view.onChange((change) => {
+    view.onMoved((ancestor) => {
       this.#channel.onChainViewMoved(CHAIN_ID);
-      if (change.type === "reverted") this.#channel.chainReverted(CHAIN_ID, change.ancestor);
+      if (ancestor !== undefined) this.#channel.chainReverted(CHAIN_ID, ancestor);
     });
     log.subscribe((stream, version) => {
       const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");

@@ -181,6 +181,23 @@ describe("the repository", () => {
     expect(dead).toEqual([]);
   });
 
+  test("names every file of a room, or its folder, on the room's page, and lists no file that is gone", () => {
+    const wrong: string[] = [];
+    for (const room of readdirSync(SRC, { withFileTypes: true }).filter((entry) => entry.isDirectory())) {
+      const page = readFileSync(join(SRC, room.name, "README.md"), "utf8");
+      const files = sources
+        .map((file) => relative(join(SRC, room.name), file))
+        .filter((file) => !file.startsWith(".."));
+      const listed = [...page.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, cell]) =>
+        [...(cell as string).matchAll(/`([^`]+\.ts)`/g)].map((match) => match[1] as string),
+      );
+      const isNamed = (file: string) => page.includes(`\`${file}\``) || page.includes(`\`${dirname(file)}/\``);
+      for (const file of files) if (!isNamed(file)) wrong.push(`${room.name} does not name ${file}`);
+      for (const file of listed) if (!files.includes(file)) wrong.push(`${room.name} lists ${file}`);
+    }
+    expect(wrong).toEqual([]);
+  });
+
   test("documents every environment variable", () => {
     const config = readFileSync(join(SRC, "config.ts"), "utf8");
     const names = new Set(

@@ -66,10 +66,19 @@ export interface RuntimeOptions {
   readonly auditMs: number | undefined;
 }
 
-/** Assembles a chain's parts. Only the self-audit starts right away. */
-export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
-  const { chain, urls, finalityDepth, depthIsSet } = chainConfig;
-  const { clock, logger, lifecycle, metrics, log, projections, decoder, holder, verify, minPollMs } = shared;
+interface ReaderHooks {
+  /** Called when an endpoint announces a block. */
+  readonly onHead: () => void;
+  /** The head that answers show. */
+  readonly shownHead: () => HeaderRef | undefined;
+}
+
+/** Opens the chain's endpoints, and the reader over them. */
+function openReader(
+  { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
+  { clock, logger, lifecycle, metrics, decoder }: RuntimeOptions,
+  { onHead, shownHead }: ReaderHooks,
+): RpcChainReader {
   const { chainId } = chain;
   const slug = chain.name.replaceAll(" ", "-");
   const endpoints = urls.map(
@@ -83,19 +92,13 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
         clock,
         decoder,
         onRequest: requestObserver(metrics),
-        onHead: () => indexing.headSeen(),
+        onHead,
       }),
   );
-  const pool = new EndpointPool({
-    chain: chain.name,
-    endpoints,
-    clock,
-    ...poolObserver(metrics, chain, logger),
-  });
+  const pool = new EndpointPool({ chain: chain.name, endpoints, clock, ...poolObserver(metrics, chain, logger) });
   // Close the pool at once: other parts would first wait for its answers.
   lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
-  const heads: { node: number | undefined } = { node: undefined };
-  const reader = new RpcChainReader({
+  return new RpcChainReader({
     chainId,
     pool,
     multicall: MULTICALL3,
@@ -107,19 +110,25 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
         { endpoint, client, depth },
         "a development node calls its head final: blocks are final by depth instead",
       ),
+    shownHead,
+  });
+}
+
+/** Assembles a chain's parts. Only the self-audit starts right away. */
+export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
+  const { chain } = chainConfig;
+  const { clock, lifecycle, metrics, log, projections, holder } = shared;
+  const { chainId } = chain;
+  const heads: { node: number | undefined } = { node: undefined };
+  const reader = openReader(chainConfig, shared, {
+    onHead: () => indexing.headSeen(),
     shownHead: () => indexing.view.head(),
   });
   const indexing = new ChainIndexing({
+    ...shared,
     chain,
-    log,
     reader,
-    decoder,
-    clock,
-    logger,
-    lifecycle,
     observer: observerOf(metrics, chain, heads),
-    holder,
-    verify,
     lists: () => shared.lists,
     isHeard: () => shared.isHeard(chainId),
     shapeOf: async (address) => {
@@ -129,7 +138,6 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);
     },
-    minPollMs,
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;

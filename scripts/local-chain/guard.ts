@@ -1,7 +1,7 @@
 /**
- * Ties the life of a child process to ours, even when we are killed with SIGKILL. A second, tiny child blocks on a
- * pipe that only we hold: when we go away, however that happens, the pipe closes and it ends the guarded process.
- * In: a process id and what to do about it. Out: a handle to dismiss the guard after an ordinary stop.
+ * Ends a child process when this process ends, even by SIGKILL. A second, tiny child blocks on a pipe that only this
+ * process holds. The pipe closes when this process ends, and the second child then ends the guarded one.
+ * In: a process id and a signal. Out: a handle that dismisses the guard after an ordinary stop.
  */
 
 export interface Guard {
@@ -17,8 +17,8 @@ interface GuardOptions {
   removeAfterwards?: string;
 }
 
-// The guard ignores the signals that a terminal sends to the whole process group: it has to outlive us. It waits only
-// so long for the guarded process to vanish, since a dead one whose parent is gone may stay in the table unreaped.
+// The guard ignores the signals that a terminal sends to the whole process group: it must outlive this process. It waits
+// at most two seconds for the guarded process to end. A dead process whose parent is gone may stay in the process table.
 const SCRIPT = `trap '' INT TERM HUP
 read _
 kill -"$2" "$1" 2>/dev/null

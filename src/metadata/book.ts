@@ -7,37 +7,8 @@ import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH, type TransferKind } from "../events/columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../events/types.ts";
-import type { Slot } from "../ledger/tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, type Slot, WordTable } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";
-
-const FIRST_CAPACITY = 64;
-
-/** The new capacity of a column that is full. It grows by half, so that slack stays below a third. */
-function capacityFor(needed: number, current: number): number {
-  return Math.max(needed, FIRST_CAPACITY, Math.ceil(current * 1.5));
-}
-
-/** Returns the column with room for `index`: the same one, or a larger copy. */
-function roomU32(column: Uint32Array<ArrayBuffer>, index: number): Uint32Array<ArrayBuffer> {
-  if (index < column.length) return column;
-  const grown = new Uint32Array(capacityFor(index + 1, column.length));
-  grown.set(column);
-  return grown;
-}
-
-function roomI32(column: Int32Array<ArrayBuffer>, index: number): Int32Array<ArrayBuffer> {
-  if (index < column.length) return column;
-  const grown = new Int32Array(capacityFor(index + 1, column.length));
-  grown.set(column);
-  return grown;
-}
-
-function roomU8(column: Uint8Array<ArrayBuffer>, index: number): Uint8Array<ArrayBuffer> {
-  if (index < column.length) return column;
-  const grown = new Uint8Array(capacityFor(index + 1, column.length));
-  grown.set(column);
-  return grown;
-}
 
 /** One attempt to fetch a token's metadata. */
 export interface Outcome {
@@ -56,9 +27,33 @@ interface OutdatedRange {
   readonly version: number;
 }
 
+/** An event with outcomes. */
+interface Batch {
+  readonly time: number;
+  /** Version of the stream when the URIs were read. */
+  readonly since: number;
+  readonly reason: MetadataReason | undefined;
+}
+
 /** Most ranges in memory. One more, and all of them merge into the smallest range that contains them. */
 const MAX_RANGES = 32;
 const HASH_BYTES = 32;
+
+/**
+ * Words of a slot: its newest outcome, its newest success, the oldest outcome of the newest run with the same hash, its
+ * picture (each -1 if there is none), and the number of consecutive failures.
+ */
+const [NEWEST, GOOD, RUN, MEDIA, FAILURES] = [0, 1, 2, 3, 4] as const;
+const NEW_SLOT = [-1, -1, -1, -1, 0] as const;
+/** Words of an outcome: the token's outcome before it, its batch, and its hash in eight words. */
+const [PREVIOUS, BATCH, HASH] = [0, 1, 2] as const;
+
+/** The bytes of the hash that begins at a word of a row, in the table's own memory. */
+function hashIn(table: WordTable, row: number, word: number): Uint8Array {
+  const chunk = table.chunks[row >>> CHUNK_BITS] as Int32Array;
+  const at = chunk.byteOffset + ((row & CHUNK_MASK) * table.width + word) * 4;
+  return new Uint8Array(chunk.buffer, at, HASH_BYTES);
+}
 
 export class MetadataBook {
   version = 0;
@@ -74,41 +69,17 @@ export class MetadataBook {
   /** Block of that event. */
   outdatedBlock = 0;
 
-  // One row per slot.
-  #newest = new Int32Array(64);
-  #good = new Int32Array(64);
-  /** The oldest outcome of the newest run with the same hash. */
-  #runs = new Int32Array(64);
-  #failures = new Uint8Array(64);
-  #media = new Int32Array(64);
-
-  // One row per outcome.
-  #count = 0;
-  #prev = new Int32Array(64);
-  #batch = new Uint32Array(64);
-  #hashes = new Uint8Array(64 * HASH_BYTES);
-
-  // One row per event with outcomes.
-  readonly #times: number[] = [];
-  readonly #since: number[] = [];
-  readonly #reasons: (MetadataReason | undefined)[] = [];
-
-  #mediaCount = 0;
-  #mediaHashes = new Uint8Array(0);
+  readonly #slots = new WordTable(NEW_SLOT.length);
+  readonly #outcomes = new WordTable(2 + HASH_BYTES / 4);
+  readonly #batches: Batch[] = [];
+  /** The hash of each picture's document. */
+  readonly #pictures = new WordTable(HASH_BYTES / 4);
   #ranges: OutdatedRange[] = [];
   readonly #id = new Uint32Array(8);
 
   get bytes(): number {
-    return (
-      1_024 +
-      this.tokens.bytes +
-      this.#newest.byteLength * 4 +
-      this.#failures.byteLength +
-      this.#prev.byteLength * 2 +
-      this.#hashes.byteLength +
-      this.#mediaHashes.byteLength +
-      this.#times.length * 32
-    );
+    const tables = this.tokens.bytes + this.#slots.bytes + this.#outcomes.bytes + this.#pictures.bytes;
+    return 1_024 + tables + this.#batches.length * 64;
   }
 
   /** Folds one event in place. @throws InvariantError on a gap in versions */
@@ -118,10 +89,8 @@ export class MetadataBook {
     this.version = version;
     switch (event.type) {
       case "MetadataResolved":
-        this.#outcomes(event, time, undefined);
-        return;
       case "MetadataFailed":
-        this.#outcomes(event, time, event.reason);
+        this.#fold(event, time);
         return;
       case "MetadataOutdated":
         this.outdatedBlock = event.block;
@@ -142,57 +111,40 @@ export class MetadataBook {
     const found = this.tokens.find(kind, this.#id);
     if (found >= 0) return found;
     const slot = this.tokens.add(kind, this.#id);
-    this.#newest = roomI32(this.#newest, slot);
-    this.#good = roomI32(this.#good, slot);
-    this.#runs = roomI32(this.#runs, slot);
-    this.#failures = roomU8(this.#failures, slot);
-    this.#media = roomI32(this.#media, slot);
-    this.#newest[slot] = -1;
-    this.#good[slot] = -1;
-    this.#media[slot] = -1;
+    this.#slots.add();
+    for (const [word, value] of NEW_SLOT.entries()) this.#slots.set(slot, word, value);
     return slot;
   }
 
-  #outcomes(
-    { tokens, since, bytes }: MetadataResolved | MetadataFailed,
-    time: number,
-    reason: MetadataReason | undefined,
-  ): void {
-    const { count, kinds, words, ids, hashes } = decodeTokens(tokens);
-    this.storedBytes += bytes;
-    const batch = this.#times.push(time) - 1;
-    this.#since.push(since);
-    this.#reasons.push(reason);
+  #fold(event: MetadataResolved | MetadataFailed, time: number): void {
+    const { count, kinds, words, ids, hashes } = decodeTokens(event.tokens);
+    const reason = event.type === "MetadataFailed" ? event.reason : undefined;
+    const batch = this.#batches.push({ time, since: event.since, reason }) - 1;
+    this.storedBytes += event.bytes;
     for (let i = 0; i < count; i++) {
       loadId({ words, values: ids }, i, this.#id);
       const slot = this.#slot(kinds[i] as TransferKind);
-      const row = this.#count++;
-      this.#prev = roomI32(this.#prev, row);
-      this.#batch = roomU32(this.#batch, row);
-      this.#hashes = roomU8(this.#hashes, (row + 1) * HASH_BYTES - 1);
-      const before = this.#newest[slot] as number;
-      this.#prev[row] = before;
-      this.#batch[row] = batch;
-      this.#hashes.set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES), row * HASH_BYTES);
-      if (before < 0 || !this.#isSameHash(before, row)) this.#runs[slot] = row;
+      const before = this.#slots.get(slot, NEWEST);
+      const row = this.#outcomes.add();
+      this.#outcomes.set(row, PREVIOUS, before);
+      this.#outcomes.set(row, BATCH, batch);
+      hashIn(this.#outcomes, row, HASH).set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES));
+      if (before < 0 || !this.#isSameHash(before, row)) this.#slots.set(slot, RUN, row);
       this.#advance(slot, row, reason === undefined);
     }
   }
 
   /** Updates the counts and makes `row` the slot's newest outcome. */
   #advance(slot: number, row: number, isGood: boolean): void {
-    const wasGood = (this.#good[slot] as number) >= 0;
-    const wasFailed = !wasGood && (this.#newest[slot] as number) >= 0;
-    this.#newest[slot] = row;
+    const wasGood = this.#slots.get(slot, GOOD) >= 0;
+    const wasFailed = !wasGood && this.#slots.get(slot, NEWEST) >= 0;
+    this.#slots.set(slot, NEWEST, row);
+    this.#slots.set(slot, FAILURES, isGood ? 0 : this.failures(slot) + 1);
     if (isGood) {
       if (!wasGood) this.resolved++;
       if (wasFailed) this.failed--;
-      this.#good[slot] = row;
-      this.#failures[slot] = 0;
-      return;
-    }
-    if (!wasGood && !wasFailed) this.failed++;
-    this.#failures[slot] = Math.min(255, (this.#failures[slot] as number) + 1);
+      this.#slots.set(slot, GOOD, row);
+    } else if (!wasGood && !wasFailed) this.failed++;
   }
 
   #examined(bytes: Uint8Array): void {
@@ -201,11 +153,10 @@ export class MetadataBook {
       loadId({ words, values: ids }, i, this.#id);
       const slot = this.#slot(kinds[i] as TransferKind);
       // Overwrite the previous result: only metadata has a history.
-      const known = this.#media[slot] as number;
-      const row = known >= 0 ? known : this.#mediaCount++;
-      this.#mediaHashes = roomU8(this.#mediaHashes, (row + 1) * HASH_BYTES - 1);
-      this.#mediaHashes.set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES), row * HASH_BYTES);
-      this.#media[slot] = row;
+      const known = this.#slots.get(slot, MEDIA);
+      const row = known >= 0 ? known : this.#pictures.add();
+      hashIn(this.#pictures, row, 0).set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES));
+      this.#slots.set(slot, MEDIA, row);
     }
   }
 
@@ -231,65 +182,64 @@ export class MetadataBook {
     return this.tokens.findId(kind, id);
   }
 
-  #outcome(row: number): Outcome {
-    const batch = this.#batch[row] as number;
-    const hash = bytesToHex(this.#hashes.subarray(row * HASH_BYTES, (row + 1) * HASH_BYTES)) as Hash;
-    return {
-      time: this.#times[batch] as number,
-      reason: this.#reasons[batch],
-      hash: hash === NO_HASH ? undefined : hash,
-    };
+  #batchOf(row: number): Batch {
+    return this.#batches[this.#outcomes.get(row, BATCH)] as Batch;
+  }
+
+  #outcome(row: number): Outcome | undefined {
+    if (row < 0) return undefined;
+    const { time, reason } = this.#batchOf(row);
+    const hash = bytesToHex(hashIn(this.#outcomes, row, HASH)) as Hash;
+    return { time, reason, hash: hash === NO_HASH ? undefined : hash };
   }
 
   #rowAt(slot: number, time: number): number {
-    let row = this.#newest[slot] as number;
-    while (row >= 0 && (this.#times[this.#batch[row] as number] as number) > time) row = this.#prev[row] as number;
+    let row = this.#slots.get(slot, NEWEST);
+    while (row >= 0 && this.#batchOf(row).time > time) row = this.#outcomes.get(row, PREVIOUS);
     return row;
   }
 
   /** The slot's newest outcome, at or before `time` if that is given. */
   newest(slot: number, time = Number.POSITIVE_INFINITY): Outcome | undefined {
-    const row = this.#rowAt(slot, time);
-    return row < 0 ? undefined : this.#outcome(row);
+    return this.#outcome(this.#rowAt(slot, time));
   }
 
   /** The slot's newest success, at or before `time` if that is given. */
   good(slot: number, time?: number): Outcome | undefined {
-    let row = time === undefined ? (this.#good[slot] as number) : this.#rowAt(slot, time);
-    while (row >= 0 && this.#reasons[this.#batch[row] as number] !== undefined) row = this.#prev[row] as number;
-    return row < 0 ? undefined : this.#outcome(row);
+    let row = time === undefined ? this.#slots.get(slot, GOOD) : this.#rowAt(slot, time);
+    while (row >= 0 && this.#batchOf(row).reason !== undefined) row = this.#outcomes.get(row, PREVIOUS);
+    return this.#outcome(row);
   }
 
   #isSameHash(row: number, other: number): boolean {
-    for (let i = 0; i < HASH_BYTES; i++) {
-      if (this.#hashes[row * HASH_BYTES + i] !== this.#hashes[other * HASH_BYTES + i]) return false;
+    for (let word = HASH; word < this.#outcomes.width; word++) {
+      if (this.#outcomes.get(row, word) !== this.#outcomes.get(other, word)) return false;
     }
     return true;
   }
 
   /** Time since which the content is unchanged. Stored, because the walk through a token's outcomes is unbounded. */
   unchangedSince(slot: number): number {
-    if ((this.#newest[slot] as number) < 0) return 0;
-    return this.#times[this.#batch[this.#runs[slot] as number] as number] as number;
+    const hasOutcome = this.#slots.get(slot, NEWEST) >= 0;
+    return hasOutcome ? this.#batchOf(this.#slots.get(slot, RUN)).time : 0;
   }
 
   /** Number of consecutive failures. */
   failures(slot: number): number {
-    return this.#failures[slot] as number;
+    return this.#slots.get(slot, FAILURES);
   }
 
   /** Hash of the document of the slot's picture; undefined if it was not examined yet. */
   media(slot: number): Hash | undefined {
-    const row = this.#media[slot] as number;
-    if (row < 0) return undefined;
-    return bytesToHex(this.#mediaHashes.subarray(row * HASH_BYTES, (row + 1) * HASH_BYTES)) as Hash;
+    const row = this.#slots.get(slot, MEDIA);
+    return row < 0 ? undefined : (bytesToHex(hashIn(this.#pictures, row, 0)) as Hash);
   }
 
   /** True if an event newer than the slot's newest outcome made it outdated. */
   isOutdated(slot: number): boolean {
     if (this.#ranges.length === 0) return false;
-    const newest = this.#newest[slot] as number;
-    const since = newest < 0 ? 0 : (this.#since[this.#batch[newest] as number] as number);
+    const newest = this.#slots.get(slot, NEWEST);
+    const since = newest < 0 ? 0 : this.#batchOf(newest).since;
     if (since >= this.outdatedVersion) return false;
     const id = this.tokens.id(slot as Slot);
     return this.#ranges.some(({ from, to, version }) => version > since && id >= from && id <= to);

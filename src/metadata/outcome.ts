@@ -19,22 +19,32 @@ export class MetadataFailure extends Error {
   }
 }
 
-/** Reasons that a retry of the same URI is unlikely to change: the first backoff is an hour instead of seconds. */
-const STUBBORN: ReadonlySet<MetadataReason> = new Set<MetadataReason>([
-  "no_uri",
-  "invalid_uri",
-  "unsupported_scheme",
-  "credentials_in_url",
-  "forbidden_port",
-  "forbidden_address",
-  "too_many_redirects",
-  "too_large",
-  "bad_encoding",
-  "not_json",
-  "not_an_object",
-]);
+/** The status of a picture whose fetch failed for this reason, see API.md. */
+export const FAILURE_STATUS = {
+  dns_failed: "host_unavailable",
+  connection_failed: "host_unavailable",
+  timeout: "temporarily_unavailable",
+  not_found: "temporarily_unavailable",
+  refused: "temporarily_unavailable",
+  server_error: "temporarily_unavailable",
+  too_large: "unsupported_media",
+  bad_encoding: "unsupported_media",
+  not_json: "unsupported_media",
+  not_an_object: "unsupported_media",
+  no_uri: "invalid_url",
+  invalid_uri: "invalid_url",
+  unsupported_scheme: "invalid_url",
+  credentials_in_url: "invalid_url",
+  forbidden_port: "invalid_url",
+  forbidden_address: "invalid_url",
+  too_many_redirects: "invalid_url",
+} as const satisfies Readonly<Record<MetadataReason, string>>;
 
-export const isPermanent = (reason: MetadataReason): boolean => STUBBORN.has(reason);
+/** True if a retry of the same URI is unlikely to help. Then the first backoff is an hour instead of seconds. */
+export function isPermanent(reason: MetadataReason): boolean {
+  const status = FAILURE_STATUS[reason];
+  return status === "unsupported_media" || status === "invalid_url";
+}
 
 /** The blob that an outcome's hash names. */
 export interface OutcomeDocument {

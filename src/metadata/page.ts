@@ -7,7 +7,6 @@ import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
-
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
@@ -19,10 +18,9 @@ import {
   knownMedia,
   type MediaDocument,
   type MediaStatus,
-  statusOf,
 } from "./media/media.ts";
 import { MEDIA_RETRY_MS } from "./media/media-worker.ts";
-import { fromBlob, isRefreshDue } from "./outcome.ts";
+import { FAILURE_STATUS, fromBlob, isRefreshDue } from "./outcome.ts";
 import { bareMetadata } from "./resolve/normalize.ts";
 import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
 
@@ -163,57 +161,34 @@ export class FactsReader {
     };
   }
 
+  /** JSON of the record's `media`: the result of the examination, or the reason that there is none. */
   #mediaText(newest: Outcome | undefined, text: TokenText | undefined, picture: KnownMedia | undefined): string {
     const uri = text?.image ?? null;
-    if (uri !== null && picture !== undefined && picture.name === text?.imageName) return this.#shown(picture, uri);
-    let status: MediaStatus = "processing";
+    const shown = uri !== null && picture?.name === text?.imageName ? picture : undefined;
+    const previews = shown?.previews ?? [];
+    let status: MediaStatus = shown?.status ?? "processing";
     if (text !== undefined && uri === null) status = "invalid_url";
-    else if (text === undefined && newest?.reason !== undefined) status = statusOf(newest.reason);
-    return mediaObject({
+    else if (text === undefined && newest?.reason !== undefined) status = FAILURE_STATUS[newest.reason];
+    return JSON.stringify({
       status,
-      mimetype: null,
-      category: null,
-      uri,
-      parent: null,
-      updatedAt: null,
-      collection: null,
+      mimetype: shown?.mimetype ?? null,
+      category: shown?.category ?? null,
+      original_media_url: uri,
+      parent_hash: shown?.parentHash ?? null,
+      updatedAt: shown === undefined ? null : new Date(shown.updatedAt).toISOString(),
+      media_collection: previews.length === 0 ? null : this.#collection(previews),
     });
   }
 
-  #shown(picture: KnownMedia, uri: string): string {
-    const { status, mimetype, category, parentHash: parent, updatedAt, previews } = picture;
+  #collection(previews: KnownMedia["previews"]): object {
     const base = this.#options.publicUrl();
-    const collection =
-      previews.length === 0
-        ? null
-        : Object.fromEntries(
-            previews.map(({ size, width, height, hash }) => [
-              SIZE_NAMES[size as keyof typeof SIZE_NAMES],
-              { height, width, url: `${base}/media/${hash.slice(2)}/${size}` },
-            ]),
-          );
-    return mediaObject({ status, mimetype, category, uri, parent, updatedAt, collection });
+    return Object.fromEntries(
+      previews.map(({ size, width, height, hash }) => [
+        SIZE_NAMES[size as keyof typeof SIZE_NAMES],
+        { height, width, url: `${base}/media/${hash.slice(2)}/${size}` },
+      ]),
+    );
   }
-}
-
-function mediaObject(fields: {
-  status: MediaStatus;
-  mimetype: string | null;
-  category: string | null;
-  uri: string | null;
-  parent: string | null;
-  updatedAt: number | null;
-  collection: object | null;
-}): string {
-  return JSON.stringify({
-    status: fields.status,
-    mimetype: fields.mimetype,
-    category: fields.category,
-    original_media_url: fields.uri,
-    parent_hash: fields.parent,
-    updatedAt: fields.updatedAt === null ? null : new Date(fields.updatedAt).toISOString(),
-    media_collection: fields.collection,
-  });
 }
 
 /** Hashes of the documents that an entry's texts come from. */

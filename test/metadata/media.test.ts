@@ -4,10 +4,10 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { isRetryablePicture, Previews, previewSize, statusOf } from "../../src/metadata/media/media.ts";
+import { isRetryablePicture, Previews, previewSize } from "../../src/metadata/media/media.ts";
 import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { FAILURE_STATUS, MetadataFailure } from "../../src/metadata/outcome.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -297,10 +297,7 @@ test("recognises recordings by their first bytes, and maps reasons to statuses",
     "audio/mpeg",
     undefined,
   ]);
-  expect((["forbidden_address", "dns_failed", "timeout", "too_large"] as const).map(statusOf)).toEqual([
-    "invalid_url",
-    "host_unavailable",
-    "temporarily_unavailable",
-    "unsupported_media",
-  ]);
+  expect(
+    (["forbidden_address", "dns_failed", "timeout", "too_large"] as const).map((reason) => FAILURE_STATUS[reason]),
+  ).toEqual(["invalid_url", "host_unavailable", "temporarily_unavailable", "unsupported_media"]);
 });

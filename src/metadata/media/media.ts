@@ -9,21 +9,14 @@ import type { Subprocess } from "bun";
 import { Semaphore } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Hash } from "../../core/hex.ts";
-import type { MetadataReason } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
-import { MetadataFailure } from "../outcome.ts";
+import { FAILURE_STATUS, MetadataFailure } from "../outcome.ts";
 import { decodeText, type RawContent } from "../resolve/parse.ts";
 import type { Resolver } from "../resolve/resolver.ts";
 import type { Preview, PreviewReply, PreviewRequest } from "./preview-process.ts";
 import { rasterSize, sniffPicture, sniffRecording } from "./raster.ts";
 
-export type MediaStatus =
-  | "success"
-  | "processing"
-  | "unsupported_media"
-  | "invalid_url"
-  | "host_unavailable"
-  | "temporarily_unavailable";
+export type MediaStatus = "success" | "processing" | (typeof FAILURE_STATUS)[keyof typeof FAILURE_STATUS];
 
 interface StoredPreview {
   readonly size: number;
@@ -74,35 +67,6 @@ export interface KnownMedia extends Omit<MediaDocument, "uri"> {
 
 export const knownMedia = ({ uri, ...rest }: MediaDocument): KnownMedia => ({ ...rest, name: nameOf(uri) });
 
-/** The status of a failed picture, see API.md. */
-export function statusOf(reason: MetadataReason): MediaDocument["status"] {
-  switch (reason) {
-    case "dns_failed":
-    case "connection_failed":
-      return "host_unavailable";
-    case "timeout":
-    case "not_found":
-    case "refused":
-    case "server_error":
-      return "temporarily_unavailable";
-    case "too_large":
-    case "bad_encoding":
-    case "not_json":
-    case "not_an_object":
-      return "unsupported_media";
-    case "no_uri":
-    case "invalid_uri":
-    case "unsupported_scheme":
-    case "credentials_in_url":
-    case "forbidden_port":
-    case "forbidden_address":
-    case "too_many_redirects":
-      return "invalid_url";
-    default:
-      return reason satisfies never;
-  }
-}
-
 /** True if another examination may have a different result. */
 export const isRetryablePicture = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>
   status === "host_unavailable" ||
@@ -127,7 +91,7 @@ export async function examine(options: ExaminerOptions, uri: string, signal: Abo
     return { ...nothing, ...found, updatedAt: clock.now() };
   } catch (error) {
     if (!(error instanceof MetadataFailure)) throw error;
-    return { ...nothing, status: statusOf(error.reason), updatedAt: clock.now() };
+    return { ...nothing, status: FAILURE_STATUS[error.reason], updatedAt: clock.now() };
   }
 }
 

@@ -3,6 +3,7 @@
  * logs of changes.
  */
 import { id as keccak } from "ethers";
+import { LRUCache } from "lru-cache";
 import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
@@ -29,7 +30,7 @@ const MAX_CONTRACTS = 1_000;
 export class TokenUriReader {
   readonly #reader: ChainReader;
   /** Contracts without a URI so far: number of tokens read one by one. */
-  readonly #silent = new Map<Address, number>();
+  readonly #silent = new LRUCache<Address, number>({ max: MAX_CONTRACTS });
 
   constructor(reader: ChainReader) {
     this.#reader = reader;
@@ -68,7 +69,7 @@ export class TokenUriReader {
           errors.push(error);
           continue;
         }
-        if (uris[index] === undefined) this.#note(address);
+        if (uris[index] === undefined) this.#silent.set(address, (this.#silent.get(address) ?? 0) + 1);
         else this.#silent.delete(address);
         if ((this.#silent.get(address) ?? 0) >= BELIEVED_AFTER) return;
       }
@@ -76,15 +77,6 @@ export class TokenUriReader {
     await Promise.all(Array.from({ length: SINGLES }, work));
     // If the node answered other calls, the calls with errors are the fault of their tokens.
     if (errors.length > 0 && uris.every((uri) => uri === undefined)) throw errors[0];
-  }
-
-  #note(address: Address): void {
-    const count = (this.#silent.get(address) ?? 0) + 1;
-    this.#silent.delete(address);
-    this.#silent.set(address, count);
-    if (this.#silent.size <= MAX_CONTRACTS) return;
-    const [oldest] = this.#silent.keys();
-    if (oldest !== undefined) this.#silent.delete(oldest);
   }
 }
 
@@ -118,8 +110,8 @@ interface AnnouncementsOptions {
 
 interface Announced {
   readonly address: Address;
-  readonly fromId: string;
-  readonly toId: string;
+  readonly from: bigint;
+  readonly to: bigint;
   readonly block: number;
 }
 
@@ -152,54 +144,48 @@ export class Announcements implements ChainConsumer {
   async #revert(ancestor: BlockRef): Promise<void> {
     const reverted = this.#remembered.filter(({ block }) => block > ancestor.number);
     this.#remembered = this.#remembered.filter(({ block }) => block <= ancestor.number);
-    await this.#append(
-      reverted.map((range) => ({ ...range, block: ancestor.number })),
-      "reverted",
-    );
+    const outdated = reverted.map((range) => ({ ...range, block: ancestor.number }));
+    await this.#append(outdated, "reverted");
   }
 
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
     for (const [address, group] of Map.groupBy(announced, (range) => range.address)) {
       // Many announcements of one block become a single range. It may contain ids that were not announced.
-      const ranges = group.length <= 16 ? group : [hullOf(group)];
-      await this.#options.append(
-        address,
-        ranges.map(({ fromId, toId, block }) => ({ type: "MetadataOutdated", fromId, toId, cause, block })),
-      );
+      const ranges = group.length <= 16 ? group : [group.reduce(hullOf)];
+      const events = ranges.map(({ from, to, block }) => {
+        return { type: "MetadataOutdated", fromId: String(from), toId: String(to), cause, block } as const;
+      });
+      await this.#options.append(address, events);
     }
   }
 }
 
-function hullOf(group: readonly Announced[]): Announced {
-  const [first, ...rest] = group as [Announced, ...Announced[]];
-  let [from, to] = [BigInt(first.fromId), BigInt(first.toId)];
-  for (const { fromId, toId } of rest) {
-    if (BigInt(fromId) < from) from = BigInt(fromId);
-    if (BigInt(toId) > to) to = BigInt(toId);
-  }
-  const block = Math.max(...group.map(({ block }) => block));
-  return { ...first, fromId: from.toString(), toId: to.toString(), block };
-}
+/** The smallest range that contains both, at the later block. */
+const hullOf = (a: Announced, b: Announced): Announced => ({
+  address: a.address,
+  from: (a.from < b.from ? a : b).from,
+  to: (a.to > b.to ? a : b).to,
+  block: Math.max(a.block, b.block),
+});
 
 /** The ids that a log announces; undefined if its data don't fit its topic. */
 function announcementOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | undefined {
   const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
   const words = (data.length - 2) / 64;
-  const single = (id: bigint) => ({ address, fromId: id.toString(), toId: id.toString(), block });
+  const range = (from: bigint, to = from) => ({ address, from, to, block });
   switch (topics[0]) {
     case METADATA_UPDATE:
       // Some contracts index the parameter, unlike the standard.
-      if (topics[1] !== undefined) return single(BigInt(topics[1]));
-      return words >= 1 ? single(word(0)) : undefined;
+      if (topics[1] !== undefined) return range(BigInt(topics[1]));
+      return words >= 1 ? range(word(0)) : undefined;
     case BATCH_METADATA_UPDATE: {
-      const ids = [...topics.slice(1).map((topic) => BigInt(topic))];
+      const ids = topics.slice(1).map((topic) => BigInt(topic));
       for (let i = 0; ids.length < 2 && i < Math.floor(words); i++) ids.push(word(i));
       const [from, to] = ids;
-      if (from === undefined || to === undefined || from > to) return undefined;
-      return { address, fromId: from.toString(), toId: to.toString(), block };
+      return from === undefined || to === undefined || from > to ? undefined : range(from, to);
     }
     case URI_TOPIC:
-      return topics[1] === undefined ? undefined : single(BigInt(topics[1]));
+      return topics[1] === undefined ? undefined : range(BigInt(topics[1]));
     default:
       return undefined;
   }

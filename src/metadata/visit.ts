@@ -90,11 +90,19 @@ export class Visit {
         for (const { token } of outcomes) due.written(token, book);
       },
       onFailure: (outcomes, error) => {
-        this.#failure ??= error;
         this.#unwrittenBytes -= bytesOf(outcomes);
-        for (const { token } of outcomes) due.requests.putBack(token);
+        this.#interrupt(
+          outcomes.map(({ token }) => token),
+          error,
+        );
       },
     });
+  }
+
+  /** Makes the visit end, and puts the tokens back into the queue. */
+  #interrupt(tokens: readonly Token[], error: unknown): void {
+    this.#failure ??= error;
+    for (const token of tokens) this.#target.due.requests.putBack(token);
   }
 
   /**
@@ -166,23 +174,15 @@ export class Visit {
 
   /** Reads the tokens' URIs from the contract and starts to resolve each. */
   async #begin(tokens: readonly Token[], before: BookState): Promise<void> {
-    let uris: (string | undefined)[];
-    try {
-      uris = await this.#readUris(tokens);
-    } catch (error) {
-      for (const token of tokens) this.#target.due.requests.putBack(token);
-      throw error;
-    }
-    tokens.forEach((token, index) => {
-      const running = this.#fetch(token, uris[index], before)
-        .catch((error: unknown) => {
-          this.#failure ??= error;
-        })
-        .finally(() => {
-          this.#running.delete(running);
-        });
+    const uris = await this.#readUris(tokens).catch((error: unknown) => this.#interrupt(tokens, error));
+    if (uris === undefined) return;
+    for (const [index, token] of tokens.entries()) {
+      const running = this.#resolve(token, uris[index], before)
+        .then((outcome) => this.#record(outcome))
+        .catch((error: unknown) => this.#interrupt([token], error))
+        .finally(() => this.#running.delete(running));
       this.#running.add(running);
-    });
+    }
   }
 
   /**
@@ -201,15 +201,6 @@ export class Visit {
     } catch (error) {
       if ((error as AppError).code !== "state_unavailable") throw error;
       return uriReader.read(address, tokens, "latest");
-    }
-  }
-
-  async #fetch(token: Token, uri: string | undefined, before: BookState): Promise<void> {
-    try {
-      this.#record(await this.#resolve(token, uri, before));
-    } catch (error) {
-      this.#target.due.requests.putBack(token);
-      throw error;
     }
   }
 
@@ -297,8 +288,8 @@ function pickSample(book: MetadataBook, clock: Clock): Token[] {
   const slots = new Set<number>();
   for (let i = 0; i < SAMPLE * 4 && slots.size < Math.min(SAMPLE, tokens.count); i++) {
     const slot = Math.floor(clock.random() * tokens.count);
-    const isOwnFamily =
-      tokens.kind(slot as Slot) === TransferKind.cryptopunks || tokens.kind(slot as Slot) === TransferKind.mooncats;
+    const kind = tokens.kind(slot as Slot);
+    const isOwnFamily = kind === TransferKind.cryptopunks || kind === TransferKind.mooncats;
     if (!isOwnFamily && book.good(slot) !== undefined) slots.add(slot);
   }
   return [...slots].map((slot) => ({ kind: tokens.kind(slot as Slot), id: tokens.id(slot as Slot) }));

@@ -210,7 +210,6 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     wireTypes: config.wireTypes,
     metricsKeys:
       metricsKey === undefined ? undefined : new KeyRing([Bun.CryptoHasher.hash("sha256", metricsKey, "hex")]),
-    enabledChains: config.chains.map(({ chain }) => chain),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,

@@ -4,7 +4,6 @@
  */
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
-import type { Chain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -100,7 +99,6 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly metricsKeys: KeyRing | undefined;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  readonly enabledChains: readonly Chain[];
 }
 
 export interface App {

@@ -12,7 +12,6 @@ import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
-
 import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";

@@ -121,7 +121,6 @@ export class RequestQueue<T> {
   }
 }
 
-/** The state that a source picks from. */
 interface PickFrom {
   readonly collection: Collection;
   readonly book: MetadataBook;
@@ -188,12 +187,8 @@ class NewTokens implements Source {
       this.#position = [Math.max(0, Math.min(this.#rows, ledger.rows.count) - LOOK_BACK), 0, 0, 0];
     }
     if (this.#position === undefined) return;
-    const { entries, next } = readSlice(ledger, {
-      block: end.number,
-      holders: false,
-      from: this.#position,
-      limit: max,
-    });
+    const from = this.#position;
+    const { entries, next } = readSlice(ledger, { block: end.number, holders: false, from, limit: max });
     for (const { kind, id } of entries) {
       const slot = book.find(kind, id);
       if (slot < 0 || book.newest(slot) === undefined) take({ kind, id: BigInt(id) });

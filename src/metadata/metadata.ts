@@ -15,7 +15,6 @@ import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
-
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
@@ -87,12 +86,6 @@ export interface ChainMetadata {
   versionOf(address: Address): number | undefined;
 }
 
-/** Counts of a collection's tokens, by the result of their metadata. */
-interface MetadataProgress {
-  readonly resolved: number;
-  readonly failed: number;
-}
-
 export class Metadata {
   readonly books: MetadataBooks;
   readonly #options: MetadataOptions;
@@ -123,8 +116,8 @@ export class Metadata {
     const hosts = new Hosts(clock, PER_HOST);
     const slots = new Semaphore(SLOTS);
     this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, gateways });
-    const shown = { books: this.books, texts: this.#texts, maxBytes: cacheBytes * DOCUMENTS_PART };
-    this.#reader = new FactsReader({ ...shown, log, clock, publicUrl });
+    const maxBytes = cacheBytes * DOCUMENTS_PART;
+    this.#reader = new FactsReader({ books: this.books, texts: this.#texts, maxBytes, log, clock, publicUrl });
     this.#unsubscribe = this.books.subscribe((stream, _book, events) => {
       const parsed = parseStream(stream);
       if (parsed.kind !== "chain") this.#chains.get(parsed.chainId)?.onEvents(parsed.address, events);
@@ -133,8 +126,7 @@ export class Metadata {
 
   /** Adds a chain. */
   chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
-    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes } = this.#options;
-    const { sampleMs = SAMPLE_MS } = this.#options;
+    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes, sampleMs } = this.#options;
     const { chainId } = chain;
     const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
     const media = new MediaWorker({
@@ -150,7 +142,7 @@ export class Metadata {
       view,
       holder,
       media,
-      sampleMs,
+      sampleMs: sampleMs ?? SAMPLE_MS,
       maxStoredBytes,
       // One book that fills the whole cache.
       maxBookBytes: cacheBytes,
@@ -184,10 +176,7 @@ export class Metadata {
     };
   }
 
-  /**
-   * Requests, through the log, tokens that were read here from the process with the lease. Once per token in 10
-   * minutes.
-   */
+  /** Asks the process with the lease, through the log, for tokens that were read here: each once in 10 minutes. */
   #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly Token[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
@@ -201,12 +190,6 @@ export class Metadata {
     appendMetadata({ log: this.#options.log, books: this.books }, of, [event]).catch((error: unknown) => {
       this.#options.logger.debug({ err: error, address: of.address }, "failed to request metadata through the log");
     });
-  }
-
-  /** Counts of the collection. */
-  async progress(chainId: number, address: Address): Promise<MetadataProgress> {
-    const { resolved, failed } = await this.books.get(chainId, address);
-    return { resolved, failed };
   }
 
   /** The bytes of a preview; undefined if the hash names no preview of that size. */

@@ -8,7 +8,7 @@ import { type Lease, withLease } from "../chain/lease.ts";
 import { backoffMs } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { type MetadataEvent, metadataStream, parseStream, type Recorded, type StreamName } from "../events/types.ts";
+import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import { appendMetadata, tokensOf } from "./books.ts";
 import { DueTokens, type Token } from "./due-tokens.ts";
 import type { MediaWorker } from "./media/media-worker.ts";
@@ -56,18 +56,14 @@ export class MetadataWorker {
   /** In the order of their turns. */
   readonly #works = new Map<Address, CollectionWork>();
   readonly #visiting = new Map<Address, Promise<void>>();
-  #holding = false;
+  /** True if this process holds the chain's metadata lease. */
+  holding = false;
   /** True if a collection is due but all places are taken. */
   #isCrowded = false;
   #wake: () => void = () => undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
-  }
-
-  /** True if this process holds the chain's metadata lease. */
-  get holding(): boolean {
-    return this.#holding;
   }
 
   /** Number of tokens in flight. */
@@ -100,14 +96,14 @@ export class MetadataWorker {
     const pictures = media.run(signal);
     try {
       await this.#load();
-      this.#holding = true;
+      this.holding = true;
       while (!signal.aborted) {
         const next = this.#startDue(signal);
         await this.#sleep(Math.max(10, next - clock.now()), signal);
       }
       lease.assertHeld();
     } finally {
-      this.#holding = false;
+      this.holding = false;
       done.abort(new DOMException("the metadata worker stops", "AbortError"));
       await Promise.all([...this.#visiting.values(), pictures]);
       this.#works.clear();
@@ -124,15 +120,11 @@ export class MetadataWorker {
       const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
       const followed = page.filter(({ headline }) => headline?.["status"] === "following");
       const heads = await log.heads(followed.map(({ stream }) => metadataStream(chainId, parseAddress(stream))));
-      const settled = new Map(
-        heads
-          .filter((head) => head.headline?.["at"] === head.version)
-          .map(({ stream, headline }) => [parseAddress(stream), headline]),
-      );
+      const headOf = new Map(heads.map((head) => [parseAddress(head.stream), head]));
       for (const { stream, version } of followed) {
         const work = this.#work(parseAddress(stream));
-        const headline = settled.get(work.address);
-        if (headline?.["collection"] !== version) continue;
+        const { headline, version: end } = headOf.get(work.address) ?? {};
+        if (headline?.["at"] !== end || headline?.["collection"] !== version) continue;
         work.dueAt = Number(headline["dueAt"]);
         work.sampleAt = Number(headline["sampleAt"]);
         work.sampleWait = Number(headline["sampleWait"]);
@@ -251,9 +243,9 @@ export class MetadataWorker {
     signal.removeEventListener("abort", wake);
   }
 
-  /** Queues tokens that a client read. Does nothing if another process holds the lease. */
+  /** Queues tokens that a client read. Call it only while this process holds the lease. */
   request(address: Address, tokens: readonly Token[]): void {
-    if (!this.#holding || tokens.length === 0) return;
+    if (tokens.length === 0) return;
     const work = this.#work(address);
     work.due.requests.add(tokens);
     this.#makeDue(work);
@@ -264,7 +256,7 @@ export class MetadataWorker {
    */
   onWakeUp(stream: StreamName): void {
     const { chainId, log, books, logger } = this.#options;
-    if (!this.#holding) return;
+    if (!this.holding) return;
     if (stream.startsWith(`metadata/${chainId}/`)) {
       // The read delivers the new events to `onEvents`.
       books.get(chainId, parseAddress(stream)).catch((error: unknown) => {
@@ -280,7 +272,7 @@ export class MetadataWorker {
     }
     log.head(stream).then(
       ({ headline }) => {
-        if (headline?.["status"] !== "following" || !this.#holding) return;
+        if (headline?.["status"] !== "following" || !this.holding) return;
         this.#work(parseAddress(stream));
         this.#wake();
       },
@@ -291,7 +283,7 @@ export class MetadataWorker {
 
   /** Handles new events of a metadata stream, of any process. */
   onEvents(address: Address, events: readonly Recorded<MetadataEvent>[]): void {
-    if (!this.#holding) return;
+    if (!this.holding) return;
     for (const { event, time } of events) {
       if (event.type === "MetadataOutdated") this.#makeDue(this.#work(address));
       // A replay of the stream also delivers old requests. Their readers are gone.
@@ -308,7 +300,5 @@ export class MetadataWorker {
   }
 }
 
-const parseAddress = (stream: StreamName): Address => {
-  const parsed = parseStream(stream);
-  return parsed.kind === "chain" ? ("" as Address) : parsed.address;
-};
+/** The address in the name of a stream of a collection or of its metadata. */
+const parseAddress = (stream: StreamName): Address => stream.split("/")[2] as Address;

@@ -340,7 +340,7 @@ describe("a slow host", () => {
         left--;
         release();
       }
-      const { resolved } = await running.metadata.progress(1, C);
+      const { resolved } = await running.metadata.books.get(1, C);
       return resolved === 60 ? true : undefined;
     });
     // It did not have to wait for timeouts of the others.
@@ -348,7 +348,7 @@ describe("a slow host", () => {
     // The other collections continue.
     await eventually("the other collections are complete", async () => {
       for (const release of held.splice(0)) release();
-      const { resolved } = await running.metadata.progress(1, large[5] ?? A);
+      const { resolved } = await running.metadata.books.get(1, large[5] ?? A);
       return resolved === 400 ? true : undefined;
     });
   });

@@ -146,7 +146,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     },
     settled: async (address, count) => {
       await eventually(`${count} tokens of ${address} have an outcome`, async () => {
-        const { resolved, failed } = await metadata.progress(CHAIN_ID, address);
+        const { resolved, failed } = await metadata.books.get(CHAIN_ID, address);
         return resolved + failed >= count ? true : undefined;
       });
     },

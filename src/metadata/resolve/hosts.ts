@@ -20,15 +20,6 @@ export interface Gateways {
 /** Addresses of cloud metadata services in ranges that count as unicast. */
 const ALWAYS_FORBIDDEN: ReadonlySet<string> = new Set(["168.63.129.16", "100.100.100.200", "192.0.0.192"]);
 
-function isPublicV4(address: ipaddr.IPv4): boolean {
-  return address.range() === "unicast" && !ALWAYS_FORBIDDEN.has(address.toString());
-}
-
-/** True for 2000::/3, the only global unicast range in use; `ipaddr.js` also calls unassigned ranges unicast. */
-function isGlobalUnicast(address: ipaddr.IPv6): boolean {
-  return ((address.parts[0] as number) & 0xe000) === 0x2000;
-}
-
 /**
  * True if the text is an IP address of the public internet, the only addresses that a token URI may reach. The ranges
  * come from `ipaddr.js`. An IPv6 address that embeds an IPv4 address is refused.
@@ -37,9 +28,11 @@ export function isPublicAddress(text: string): boolean {
   // A zone id names an interface of this machine.
   if (text.includes("%") || !ipaddr.isValid(text)) return false;
   const address = ipaddr.parse(text);
-  if (address instanceof ipaddr.IPv4) return ipaddr.IPv4.isValidFourPartDecimal(text) && isPublicV4(address);
-  const v6 = address as ipaddr.IPv6;
-  return v6.range() === "unicast" && isGlobalUnicast(v6);
+  if (address.range() !== "unicast") return false;
+  if (address instanceof ipaddr.IPv4)
+    return ipaddr.IPv4.isValidFourPartDecimal(text) && !ALWAYS_FORBIDDEN.has(address.toString());
+  // 2000::/3 is the only global unicast range in use; `ipaddr.js` also calls unassigned ranges unicast.
+  return (((address as ipaddr.IPv6).parts[0] as number) & 0xe000) === 0x2000;
 }
 
 /** Names of this machine or its network, whatever a resolver returns for them. */

@@ -1,6 +1,6 @@
 /**
  * The Elysia application: routes and the steps that every request passes. Built from its collaborators, so that tests
- * call `handle(request)` without a socket. Key check and rate limit come first, also for cached responses (`ready.ts`).
+ * call `handle` without a socket. Key check and rate limit come first, also for cached responses.
  */
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
@@ -52,38 +52,24 @@ import {
 } from "./requests.ts";
 import { swaggerPage } from "./swagger-page.ts";
 
-// Checks a request's method against the router's list of routes. Does not check keys or parameters.
-
-interface Route {
-  readonly method: string;
-  /** `:name` stands for any segment. */
-  readonly path: string;
-}
-
-class RouteMethods {
-  readonly #routes: readonly { readonly method: string; readonly pattern: RegExp }[];
-
-  constructor(routes: readonly Route[]) {
-    this.#routes = routes.map(({ method, path }) => ({ method, pattern: patternOf(path) }));
-  }
-
-  /**
-   * Refuses a method that the path has no route for.
-   * @param isAskedAhead true if the path answers CORS preflights (OPTIONS)
-   * @throws ApiError 405 with `Allow`
-   */
-  check(method: string, path: string, isAskedAhead: boolean): void {
-    const known = this.#routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method);
+/**
+ * Returns a function that refuses a method that the path has no route for, with a 405 and `Allow`. It does not check
+ * keys or parameters.
+ */
+function methodCheck(routes: readonly { readonly method: string; readonly path: string }[]) {
+  const patterns = routes.map(({ method, path }) => ({ method, pattern: patternOf(path) }));
+  return (method: string, path: string): void => {
+    const known = patterns.filter(({ pattern }) => pattern.test(path)).map((route) => route.method);
     // The router itself answers an unknown path.
     if (known.length === 0 || known.includes(method) || (method === "HEAD" && known.includes("GET"))) return;
     const head = known.includes("GET") ? ["HEAD"] : [];
-    const allow = [...new Set([...known, ...head, ...(isAskedAhead ? ["OPTIONS"] : [])])].join(", ");
+    const allow = [...new Set([...known, ...head, ...(isApiPath(path) ? ["OPTIONS"] : [])])].join(", ");
     const message = `method ${method} is not allowed; the methods of this path are ${allow}`;
     throw new ApiError(405, "method_not_allowed", message, { headers: { allow } });
-  }
+  };
 }
 
-/** Allows a slash at the end, as the router does. */
+/** In a route, `:name` stands for any segment. Allows a slash at the end, as the router does. */
 function patternOf(path: string): RegExp {
   const segments = path
     .replace(/\/$/, "")
@@ -102,7 +88,7 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
 }
 
 export interface App {
-  /** Answers any request except a WebSocket upgrade. `target` and `path` come from `target.ts`. Never rejects. */
+  /** Answers any request except a WebSocket upgrade. `target` is from `targetOf`, `path` from `pathOf`. Never rejects. */
   handle(request: Request, target: string, path: string): Response | Promise<Response>;
 }
 
@@ -114,7 +100,7 @@ const DOCUMENT = "/swagger/json";
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
   const elysia = createRoutes(deps);
-  const methods = new RouteMethods(elysia.routes);
+  const checkMethod = methodCheck(elysia.routes);
   const ready = new ResponseCache(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
@@ -123,10 +109,10 @@ export function createApp(deps: AppDeps): App {
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
   const make = async (original: Request, target: string, id: string): Promise<Response> => {
     const request = routerRequest(original, target);
-    requestIds.set(request, id);
+    const progress: InProgress = { id };
+    inProgress.set(request, progress);
     const response = await elysia.handle(request);
-    const answered = answers.get(request);
-    const unknown = unknowns.get(request);
+    const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered !== undefined) {
       if (answered.isCurrent?.() === true) ready.put(target, answered.answer, answered.isCurrent);
@@ -145,18 +131,16 @@ export function createApp(deps: AppDeps): App {
     return ready.respond(target, cachedResponse(body, response.status, response.headers), original, id);
   };
 
-  const head = async (request: Request, target: string, id: string): Promise<Response> =>
-    withoutBody(await make(request, target, id));
-
   /** Returns the response. Throws or rejects with the error. */
   const answer = (request: Request, target: string, path: string, id: string): Response | Promise<Response> => {
     if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
     checkRequest(request, target, path, deps);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
-    if (request.method !== "GET") methods.check(request.method, path, isApiPath(path));
+    if (request.method !== "GET") checkMethod(request.method, path);
     const known = request.method === "GET" ? ready.get(target) : undefined;
     if (known !== undefined) return ready.respond(target, known, request, id);
-    return request.method === "HEAD" ? head(request, target, id) : make(request, target, id);
+    const made = make(request, target, id);
+    return request.method === "HEAD" ? made.then(withoutBody) : made;
   };
 
   return {
@@ -182,27 +166,30 @@ export function createApp(deps: AppDeps): App {
   };
 }
 
-/** Responses of routes, by request in progress. A `Response` through the router would cost two copies of the bytes. */
-const answers = new WeakMap<Request, RouteResponse>();
+/** A request on its way through the router. */
+interface InProgress {
+  /** For the log line of a failure. */
+  readonly id: string;
+  /** The route's response. A `Response` through the router would cost two copies of the bytes. */
+  answered?: RouteResponse;
+  /** Names of unknown parameters, for the header of its response or its error. */
+  unknown?: string | undefined;
+}
 
-/** Unknown parameters by request in progress, for the header of its response or its error. */
-const unknowns = new WeakMap<Request, string>();
+const inProgress = new WeakMap<Request, InProgress>();
 
 type Operation = (search: string, address: string) => Promise<RouteResponse>;
 
-/** Stores an operation's response in `answers` and returns an empty `Response` to the router. */
+/** Stores an operation's response in `inProgress` and returns an empty `Response` to the router. */
 const respondTo =
   (operation: Operation, known: ReadonlySet<string>) =>
   async ({ request, params }: { request: Request; params: { address: string } }): Promise<Response> => {
     const search = searchOf(request.url);
-    const unknown = unknownParameters(search, known);
-    if (unknown !== undefined) unknowns.set(request, unknown);
-    answers.set(request, await operation(search, params.address));
+    const progress = inProgress.get(request) as InProgress;
+    progress.unknown = unknownParameters(search, known);
+    progress.answered = await operation(search, params.address);
     return new Response(null);
   };
-
-/** Request ids by request in progress, for the log line of a failure. */
-const requestIds = new WeakMap<Request, string>();
 
 function failure(error: unknown, id: string, logger: Logger): Response {
   if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
@@ -251,7 +238,7 @@ function createRoutes(deps: AppDeps): Elysia {
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
       const known = code === "NOT_FOUND" ? noSuchPath() : error;
-      return failure(known, requestIds.get(request) ?? "", deps.logger);
+      return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
     .use(swaggerPage())
     .get(

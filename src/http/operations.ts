@@ -90,19 +90,28 @@ function notEnabled(chain: Chain): ApiError {
   });
 }
 
-/** Returns the block of a walk with hash and time. Asks the node only if the hash is unknown, not for a time alone. */
+/** Returns the block of a page with hash and time. Asks the node only if the hash is unknown, not for a time alone. */
 async function asOfBlock(
-  { block, hash, time }: Walk,
+  { walk, finalized }: { walk: Walk; finalized: boolean },
   { view, headerOf }: NftChain,
-): Promise<Omit<AsOf, "finalized"> | undefined> {
+): Promise<AsOf | undefined> {
+  const { block, hash, time } = walk;
   if (block === undefined) return undefined;
   const header = hash === "" ? await headerOf(block) : view.header(block);
   const isSame = header !== undefined && (hash === "" || header.hash === hash);
   return {
     block,
-    hash: hash === "" ? (header?.hash ?? "") : hash,
+    hash: hash || (header?.hash ?? ""),
     time: time ?? (isSame ? header.timestamp : undefined),
+    finalized,
   };
+}
+
+/** Opens a cursor. @throws ApiError 400 unless this server made it for this collection */
+function walkOf(cursor: string, secret: string, of: { readonly chainId: number; readonly address: Address }) {
+  const walk = openCursor(cursor, secret);
+  if (walk?.chainId !== of.chainId || walk.address !== of.address) throw invalidCursor();
+  return walk;
 }
 
 export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteResponse> {
@@ -111,22 +120,18 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const query = parseQueryString(search);
     const address = addressOf(addressText);
     const chain = chainOf(query);
-    const {
-      cursor: cursorText,
-      first,
-      normalizeMetadata,
-      mediaItems,
-      metadataAsOf,
-    } = nftQuery(query, deps.maxPageSize);
-    const cursor = cursorText === undefined ? undefined : openCursor(cursorText, cursorSecret);
-    if (cursorText !== undefined && cursor === undefined) throw invalidCursor();
     const { chainId } = chain;
-    if (cursor !== undefined && (cursor.chainId !== chainId || cursor.address !== address)) throw invalidCursor();
+    const { from: asked, facts } = nftQuery(query, deps.maxPageSize);
+    const from = "cursor" in asked ? { cursor: walkOf(asked.cursor, cursorSecret, { chainId, address }) } : asked;
     const runtime = deps.nftChain(chain);
     if (runtime === undefined) throw notEnabled(chain);
 
     const source = { projections, chain: runtime.view };
-    const collection = await currentCollection(source, { chainId, address }, cursor);
+    const collection = await currentCollection(
+      source,
+      { chainId, address },
+      "cursor" in from ? from.cursor : undefined,
+    );
     if (collection.version === 0) await deps.requestIndexing(chainId, address);
     if (isReidentificationDue(collection, clock.now(), LIMITS.reidentifyMs)) {
       deps.requestIdentification(chainId, address, collection.version);
@@ -134,17 +139,10 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     if (collection.status === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
-    const plan = await currentPlan(
-      { ...source, chainId, address },
-      collection,
-      cursor === undefined ? { first } : { cursor },
-    );
-    const wanted = { normalizeMetadata, mediaItems, asOf: metadataAsOf };
+    const plan = await currentPlan({ ...source, chainId, address }, collection, from);
     const metadataVersion = runtime.metadataVersion(address);
-    const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, wanted);
-    const { walk, finalized } = plan;
-    const at = await asOfBlock(walk, runtime);
-    const asOf = at && { ...at, finalized };
+    const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, facts);
+    const asOf = await asOfBlock(plan, runtime);
     const native = deps.wireTypes === "native";
     // No await from here to the copy of the page's bytes, which it shares with the next page.
     const names = deps.namesOf(chainId, address);
@@ -197,9 +195,6 @@ async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): 
   throw new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } });
 }
 
-// GET /media/:hash/:size: previews by their own SHA-256, without a key. Serves nothing else of the blob table: the hash
-// must name a preview of this service in that size.
-
 export interface MediaRouteDeps {
   /** Returns a stored preview's bytes; undefined when the hash names no preview of that size. */
   preview(hash: Hash, size: number): Promise<Uint8Array | undefined>;
@@ -208,6 +203,7 @@ export interface MediaRouteDeps {
 const HASH = /^[0-9a-f]{64}$/;
 const SIZES: ReadonlySet<string> = new Set(["100", "250", "500"]);
 
+/** Serves previews without a key. No other blob is served: the hash must name a preview in that size. */
 export function createMediaRoute(
   deps: MediaRouteDeps,
 ): (request: Request, hash: string, size: string) => Promise<Response> {

@@ -9,9 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import type { FirstPage } from "../listings/walk.ts";
-
-// API keys and their rate limit. Only SHA-256 hashes of keys are kept. A comparison takes the same time for every key,
-// valid or not. One token bucket per key.
+import type { PageFactsOptions } from "../metadata/page.ts";
 
 export class KeyRing {
   readonly #hashes: readonly Buffer[];
@@ -26,26 +24,20 @@ export class KeyRing {
     if (key === null || key === undefined || key === "") {
       throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
     }
-    const index = this.find(key);
-    if (index < 0) throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
-    return index;
-  }
-
-  /** Returns the index of the key, or -1. Compares every hash, so that the time reveals nothing. */
-  find(key: string): number {
     const hash = Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array;
     let found = -1;
-    for (let index = 0; index < this.#hashes.length; index++) {
-      if (timingSafeEqual(this.#hashes[index] as Buffer, hash)) found = index;
-    }
+    // Compare every hash, so that the time reveals nothing.
+    for (const [index, known] of this.#hashes.entries()) if (timingSafeEqual(known, hash)) found = index;
+    if (found < 0) throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
     return found;
   }
 }
 
+/** Limits the rate of each key by a token bucket. */
 export class RateLimiter {
   readonly #perMinute: number;
   readonly #clock: Clock;
-  readonly #buckets = new Map<number, { tokens: number; at: number }>();
+  readonly #buckets = new Map<number, { readonly tokens: number; readonly at: number }>();
 
   constructor(perMinute: number, clock: Clock) {
     this.#perMinute = perMinute;
@@ -56,26 +48,16 @@ export class RateLimiter {
   take(key: number): void {
     const now = this.#clock.monotonic();
     const perMs = this.#perMinute / 60_000;
-    const bucket = this.#bucketOf(key, now);
-    bucket.tokens = Math.min(this.#perMinute, bucket.tokens + (now - bucket.at) * perMs);
-    bucket.at = now;
-    if (bucket.tokens < 1) {
-      const seconds = Math.max(1, Math.ceil((1 - bucket.tokens) / perMs / 1_000));
-      throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
-    }
-    bucket.tokens--;
-  }
-
-  #bucketOf(key: number, now: number): { tokens: number; at: number } {
-    const known = this.#buckets.get(key);
-    if (known !== undefined) return known;
-    const bucket = { tokens: this.#perMinute, at: now };
-    this.#buckets.set(key, bucket);
-    return bucket;
+    const before = this.#buckets.get(key) ?? { tokens: this.#perMinute, at: now };
+    const tokens = Math.min(this.#perMinute, before.tokens + (now - before.at) * perMs);
+    this.#buckets.set(key, { tokens: tokens < 1 ? tokens : tokens - 1, at: now });
+    if (tokens >= 1) return;
+    const seconds = Math.max(1, Math.ceil((1 - tokens) / perMs / 1_000));
+    throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
   }
 }
 
-// Finds query parameters that an operation doesn't know. They are ignored; a response header names the first five.
+// Parameters that an operation doesn't know are ignored; a response header names the first five.
 
 export const UNKNOWN_PARAMETERS = "x-unknown-parameters";
 /** Five names of 64 characters with separators: at most 328 bytes of header. */
@@ -177,13 +159,9 @@ function flag(query: RawQuery, name: string, fallback: boolean): boolean {
 }
 
 interface NftQuery {
-  /** The raw cursor. "" and absent are the same. */
-  readonly cursor: string | undefined;
-  readonly first: FirstPage;
-  readonly normalizeMetadata: boolean;
-  readonly mediaItems: boolean;
-  /** ms since the epoch; undefined for the newest metadata. */
-  readonly metadataAsOf: number | undefined;
+  /** A raw cursor, or the parameters of a first page. */
+  readonly from: { readonly cursor: string } | { readonly first: FirstPage };
+  readonly facts: PageFactsOptions;
 }
 
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
@@ -206,41 +184,36 @@ const DEFAULT_LIMIT = 100;
 
 /** Parses the listing's parameters. A cursor fixes most of them; those are ignored then. @throws ApiError 400 */
 export function nftQuery(query: RawQuery, maxPageSize: number): NftQuery {
-  const normalizeMetadata = flag(query, "normalizeMetadata", false);
-  const mediaItems = flag(query, "media_items", false);
-  const metadataAsOf = time(query, "metadata_as_of");
+  const facts: PageFactsOptions = {
+    normalizeMetadata: flag(query, "normalizeMetadata", false),
+    mediaItems: flag(query, "media_items", false),
+    asOf: time(query, "metadata_as_of"),
+  };
+  // An empty cursor is the same as none.
   const cursor = single(query, "cursor") || undefined;
-  const defaultLimit = Math.min(DEFAULT_LIMIT, maxPageSize);
   if (cursor !== undefined) {
     if (cursor.length > LIMITS.maxCursorLength) throw invalidCursor();
-    const first = { limit: defaultLimit, hex: false, holders: false, withTotal: false };
-    const rest = { ...first, asOfBlock: undefined, part: undefined };
-    return { cursor, normalizeMetadata, mediaItems, metadataAsOf, first: rest };
+    return { from: { cursor }, facts };
   }
   const format = single(query, "format") ?? "decimal";
   if (format !== "decimal" && format !== "hex") throw invalidParameter("format", "must be decimal or hex");
   const totalRanges = integer(query, "totalRanges", 1, LIMITS.maxTotalRanges);
   const range = integer(query, "range", 0, LIMITS.maxTotalRanges - 1);
-  if (range !== undefined && totalRanges === undefined) {
-    throw invalidParameter("range", "needs totalRanges, the number of ranges, as well");
+  if (range !== undefined) {
+    if (totalRanges === undefined) throw invalidParameter("range", "needs totalRanges, the number of ranges, as well");
+    if (range >= totalRanges) {
+      throw invalidParameter("range", `must be below totalRanges, so from 0 to ${totalRanges - 1}`);
+    }
   }
-  if (range !== undefined && totalRanges !== undefined && range >= totalRanges) {
-    throw invalidParameter("range", `must be below totalRanges, so from 0 to ${totalRanges - 1}`);
-  }
-  return {
-    cursor: undefined,
-    normalizeMetadata,
-    mediaItems,
-    metadataAsOf,
-    first: {
-      limit: integer(query, "limit", 1, maxPageSize) ?? defaultLimit,
-      hex: format === "hex",
-      holders: flag(query, "holders", false),
-      withTotal: !flag(query, "disable_total", true),
-      asOfBlock: integer(query, "as_of_block", 0, Number.MAX_SAFE_INTEGER),
-      part: totalRanges === undefined ? undefined : { range: range ?? 0, totalRanges },
-    },
+  const first = {
+    limit: integer(query, "limit", 1, maxPageSize) ?? Math.min(DEFAULT_LIMIT, maxPageSize),
+    hex: format === "hex",
+    holders: flag(query, "holders", false),
+    withTotal: !flag(query, "disable_total", true),
+    asOfBlock: integer(query, "as_of_block", 0, Number.MAX_SAFE_INTEGER),
+    part: totalRanges === undefined ? undefined : { range: range ?? 0, totalRanges },
   };
+  return { from: { first }, facts };
 }
 
 export function invalidCursor(): Error {

@@ -168,7 +168,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
   const requests = {
-    requestIndexing: (chainId: number, address: string) => requestIndexing(log, chainId, address as Address),
+    requestIndexing: (chainId: number, address: Address) => requestIndexing(log, chainId, address),
     requestIdentification: (chainId: number, address: Address, version: number) => {
       lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
     },

@@ -68,19 +68,15 @@ interface AsOf {
 
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
 function responseHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
-  return {
-    "cache-control": "private, no-cache",
-    // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
-    ...(isHalted ? { "x-chain-status": "halted" } : {}),
-    ...(asOf === undefined
-      ? {}
-      : {
-          "x-as-of-block": String(asOf.block),
-          ...(asOf.hash === "" ? {} : { "x-as-of-hash": asOf.hash }),
-          ...(asOf.time === undefined ? {} : { "x-as-of-time": new Date(asOf.time * 1_000).toISOString() }),
-          "x-finality": asOf.finalized ? "finalized" : "latest",
-        }),
-  };
+  const headers: Record<string, string> = { "cache-control": "private, no-cache" };
+  // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
+  if (isHalted) headers["x-chain-status"] = "halted";
+  if (asOf === undefined) return headers;
+  headers["x-as-of-block"] = String(asOf.block);
+  if (asOf.hash !== "") headers["x-as-of-hash"] = asOf.hash;
+  if (asOf.time !== undefined) headers["x-as-of-time"] = new Date(asOf.time * 1_000).toISOString();
+  headers["x-finality"] = asOf.finalized ? "finalized" : "latest";
+  return headers;
 }
 
 /** @throws ApiError 400 when the chain is known but not enabled */
@@ -99,12 +95,8 @@ async function asOfBlock(
   if (block === undefined) return undefined;
   const header = hash === "" ? await headerOf(block) : view.header(block);
   const isSame = header !== undefined && (hash === "" || header.hash === hash);
-  return {
-    block,
-    hash: hash || (header?.hash ?? ""),
-    time: time ?? (isSame ? header.timestamp : undefined),
-    finalized,
-  };
+  const sameTime = isSame ? header.timestamp : undefined;
+  return { block, hash: hash || (header?.hash ?? ""), time: time ?? sameTime, finalized };
 }
 
 /** Opens a cursor. @throws ApiError 400 unless this server made it for this collection */

@@ -30,7 +30,7 @@ import {
   revertedMessage,
   statusMessage,
 } from "./event-messages.ts";
-import { type ClientMessage, type ErrorMessage, parseClientMessage } from "./messages.ts";
+import { type ClientMessage, type ErrorMessage, parseClientMessage, type SubscribeMessage } from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import {
   type Connection,
@@ -42,12 +42,6 @@ import {
   Subscription,
 } from "./subscription.ts";
 
-/** Progress of a collection's metadata, in tokens. */
-interface MetadataCounts {
-  readonly resolved: number;
-  readonly failed: number;
-}
-
 export interface ChannelOptions {
   readonly log: EventLog;
   readonly projections: HotCollections;
@@ -55,7 +49,7 @@ export interface ChannelOptions {
   readonly logger: Logger;
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
-  readonly requestIndexing: (chainId: number, address: `0x${string}`) => Promise<void>;
+  readonly requestIndexing: (chainId: number, address: Address) => Promise<void>;
   /** Asks for a new identification of a contract that was not an NFT at `version`. */
   readonly requestIdentification: (chainId: number, address: Address, version: number) => void;
   /** Least time between two identifications of such a contract. */
@@ -124,43 +118,25 @@ export class Channel {
   #errorOf(asked: ClientMessage, code: string, message: string): ErrorMessage {
     if (asked.action === "ping") return { type: "error", code, message };
     const { chain, address } = asked;
-    const version = this.#options.projections.peek(nftStream(chain.chainId, address))?.version;
-    return {
-      type: "error",
-      chain: chain.name,
-      address,
-      ...(version === undefined ? {} : { version }),
-      code,
-      message,
-    };
+    const collection = this.#options.projections.peek(nftStream(chain.chainId, address));
+    const version = collection && { version: collection.version };
+    return { type: "error", chain: chain.name, address, ...version, code, message };
   }
 
   async #perform(peer: Peer, message: ClientMessage): Promise<void> {
     const connection = this.#connections.get(peer);
     if (connection === undefined) return;
-    switch (message.action) {
-      case "ping":
-        peer.send({ type: "pong" });
-        return;
-      case "unsubscribe": {
-        const subscription = connection.subscriptions.get(nftStream(message.chain.chainId, message.address));
-        if (subscription !== undefined) this.#drop(subscription);
-        peer.send({ type: "unsubscribed", chain: message.chain.name, address: message.address });
-        return;
-      }
-      case "subscribe":
-        await this.#subscribe(peer, connection, message);
-        return;
-      default:
-        message satisfies never;
+    if (message.action === "ping") peer.send({ type: "pong" });
+    else if (message.action === "subscribe") await this.#subscribe(peer, connection, message);
+    else {
+      const { chain, address } = message;
+      const subscription = connection.subscriptions.get(nftStream(chain.chainId, address));
+      if (subscription !== undefined) this.#drop(subscription);
+      peer.send({ type: "unsubscribed", chain: chain.name, address });
     }
   }
 
-  async #subscribe(
-    peer: Peer,
-    connection: Connection,
-    message: Extract<ClientMessage, { action: "subscribe" }>,
-  ): Promise<void> {
+  async #subscribe(peer: Peer, connection: Connection, message: SubscribeMessage): Promise<void> {
     const { chain, address, since } = message;
     const { projections, chainOf, maxSubscriptions } = this.#options;
     if (chainOf(chain.chainId) === undefined) {
@@ -197,7 +173,7 @@ export class Channel {
     const collection = await projections.get(chainId, address);
     if (collection.version === 0) {
       await requestIndexing(chainId, address);
-      return await projections.get(chainId, address);
+      return projections.get(chainId, address);
     }
     if (isReidentificationDue(collection, clock.now(), reidentifyMs)) {
       requestIdentification(chainId, address, collection.version);
@@ -206,11 +182,7 @@ export class Channel {
   }
 
   /** Sends `status`, then `indexed` or `failed` if due, then replays the versions after `since`, then goes live. */
-  async #sendInitialState(
-    subscription: Subscription,
-    collection: Collection,
-    since: number | undefined,
-  ): Promise<void> {
+  async #sendInitialState(subscription: Subscription, collection: Collection, since?: number): Promise<void> {
     const { stream, peer, connection } = subscription;
     await this.#holdUnshown(stream, collection);
     if (!subscription.isListening) return;
@@ -381,32 +353,26 @@ export class Channel {
     return false;
   }
 
-  /** Sends the progress of a collection's metadata: the first at once, then at most one a second, always the last. */
-  onMetadataProgress(chainId: number, address: Address, counts: MetadataCounts): void {
-    const stream = nftStream(chainId, address);
-    if (!this.#byStream.has(stream)) return;
-    this.#metadata.run(stream, () => {
-      const collection = this.#options.projections.peek(stream);
-      if (collection !== undefined) this.#sendMetadata(stream, collection, counts);
-      else this.#readForMetadata(chainId, address, counts);
-    });
-  }
-
-  /** Sends metadata progress of an evicted collection. It reads the collection to count the tokens left. */
-  async #readForMetadata(chainId: number, address: Address, counts: MetadataCounts): Promise<void> {
+  /**
+   * Sends the progress of a collection's metadata, in tokens: the first at once, then at most one a second, always the
+   * last. Reads an evicted collection, to count the tokens left.
+   */
+  onMetadataProgress(chainId: number, address: Address, counts: { resolved: number; failed: number }): void {
     const { projections, logger } = this.#options;
     const stream = nftStream(chainId, address);
-    try {
-      this.#sendMetadata(stream, await projections.get(chainId, address), counts);
-    } catch (error) {
-      if (!isAbort(error)) logger.debug({ err: error, stream }, "could not read the collection for a metadata message");
-    }
-  }
-
-  #sendMetadata(stream: StreamName, collection: Collection, counts: MetadataCounts): void {
-    const message = metadataMessage(stream, collection, { ...counts, version: this.#shownVersion(stream, collection) });
-    this.#sendToSubscribers(stream, (subscription) => {
-      if (subscription.isListening) subscription.peer.send(message);
+    if (!this.#byStream.has(stream)) return;
+    this.#metadata.run(stream, async () => {
+      try {
+        const collection = projections.peek(stream) ?? (await projections.get(chainId, address));
+        const version = this.#shownVersion(stream, collection);
+        const message = metadataMessage(stream, collection, { ...counts, version });
+        this.#sendToSubscribers(stream, (subscription) => {
+          if (subscription.isListening) subscription.peer.send(message);
+        });
+      } catch (error) {
+        if (!isAbort(error))
+          logger.debug({ err: error, stream }, "could not read the collection for a metadata message");
+      }
     });
   }
 

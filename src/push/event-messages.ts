@@ -14,7 +14,7 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import { countEntries } from "../ledger/listing.ts";
-import type { Envelope, ServerMessage } from "./messages.ts";
+import type { Envelope, MessageOf, ServerMessage } from "./messages.ts";
 
 const MAX_TOKEN_IDS = 1_000;
 /**
@@ -55,10 +55,8 @@ export function messageOfEvent(
 }
 
 /** True if an event belongs to the backfill that is still running. */
-export function isProgress(
-  { completed, completedVersion }: Collection,
-  { event, version }: Recorded<NftEvent>,
-): boolean {
+export function isProgress(collection: Collection, { event, version }: Recorded<NftEvent>): boolean {
+  const { completed, completedVersion } = collection;
   return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
 }
 
@@ -96,13 +94,8 @@ export function failureMessage(
 }
 
 function notAContractMessage(stream: StreamName, version: number): ServerMessage {
-  return {
-    type: "failed",
-    ...envelope(stream, version),
-    code: "not_a_contract",
-    reason: "the address has neither code nor an NFT log",
-    nextTry: null,
-  };
+  const reason = "the address has neither code nor an NFT log";
+  return { type: "failed", ...envelope(stream, version), code: "not_a_contract", reason, nextTry: null };
 }
 
 function failedMessage(
@@ -115,11 +108,7 @@ function failedMessage(
 }
 
 /** @param version the newest version that pages show */
-export function progressMessage(
-  stream: StreamName,
-  collection: Collection,
-  version: number,
-): Extract<ServerMessage, { type: "progress" }> {
+export function progressMessage(stream: StreamName, collection: Collection, version: number): MessageOf<"progress"> {
   return {
     type: "progress",
     ...envelope(stream, version),
@@ -130,10 +119,8 @@ export function progressMessage(
 }
 
 /** Undefined while the collection is not complete. */
-export function indexedMessage(
-  stream: StreamName,
-  { completed, completedVersion, ledger }: Collection,
-): Extract<ServerMessage, { type: "indexed" }> | undefined {
+export function indexedMessage(stream: StreamName, collection: Collection): MessageOf<"indexed"> | undefined {
+  const { completed, completedVersion, ledger } = collection;
   if (completed === undefined) return undefined;
   const total = countEntries(ledger, completed.number, false);
   const { number: block, hash } = completed;
@@ -141,12 +128,8 @@ export function indexedMessage(
 }
 
 /** @param version version of the collection's stream */
-export function revertedMessage(
-  stream: StreamName,
-  version: number,
-  { number: block, hash }: BlockRef,
-): Extract<ServerMessage, { type: "reorged" }> {
-  return { type: "reorged", ...envelope(stream, version), block, hash };
+export function revertedMessage(stream: StreamName, version: number, ancestor: BlockRef): MessageOf<"reorged"> {
+  return { type: "reorged", ...envelope(stream, version), block: ancestor.number, hash: ancestor.hash };
 }
 
 /**

@@ -5,13 +5,15 @@
 import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 
+export interface SubscribeMessage {
+  readonly action: "subscribe";
+  readonly chain: Chain;
+  readonly address: Address;
+  readonly since: number | undefined;
+}
+
 export type ClientMessage =
-  | {
-      readonly action: "subscribe";
-      readonly chain: Chain;
-      readonly address: Address;
-      readonly since: number | undefined;
-    }
+  | SubscribeMessage
   | { readonly action: "unsubscribe"; readonly chain: Chain; readonly address: Address }
   | { readonly action: "ping" };
 
@@ -79,6 +81,8 @@ export type ServerMessage =
 /** Carries `version` only if the collection is known. */
 export type ErrorMessage = BadMessage & { readonly type: "error" };
 
+export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;
+
 const texts = new WeakMap<ServerMessage, string>();
 
 /** Returns a message's text. Serialised once, for any number of subscribers. */
@@ -91,11 +95,9 @@ export function encodeMessage(message: ServerMessage): string {
   return text;
 }
 
-const bad = (message: string, about: Partial<Envelope> = {}): BadMessage => ({
-  ...about,
-  code: "invalid_parameter",
-  message,
-});
+const bad = (message: string, about: Partial<Envelope> = {}): BadMessage => {
+  return { ...about, code: "invalid_parameter", message };
+};
 
 /** Parses a client's text into a message, or into an error. */
 export function parseClientMessage(text: string): ClientMessage | BadMessage {

@@ -4,7 +4,7 @@
  */
 import type { PageChain } from "../collections/hot-collections.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
-import type { ServerMessage } from "./messages.ts";
+import type { MessageOf, ServerMessage } from "./messages.ts";
 
 /** The block and version that the chain view must have folded before pages show an event. */
 interface ChainPosition {
@@ -91,8 +91,6 @@ export interface Connection {
   readonly indexed: Set<StreamName>;
 }
 
-type Reorged = Extract<ServerMessage, { type: "reorged" }>;
-
 /** A reorg is reported by the chain, and by the stream of a collection that has orphaned blocks, in either order. */
 type ReorgSource = "chain" | "stream";
 
@@ -107,7 +105,7 @@ export class Subscription {
   replayTo = 0;
   #isReplaying = true;
   /** The chain's reverts that arrived during a replay, in order. */
-  #heldReverts: Reorged[] = [];
+  #heldReverts: MessageOf<"reorged">[] = [];
   /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
   /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
@@ -172,13 +170,10 @@ export class Subscription {
   }
 
   /** Handles a reorg of the chain. The stream's own events may report the same one. */
-  onChainReverted(message: Reorged): void {
+  onChainReverted(message: MessageOf<"reorged">): void {
     if (!this.isListening) return;
-    if (this.#isReplaying) {
-      this.#heldReverts.push(message);
-      return;
-    }
-    this.#sendReorg(message, "chain");
+    if (this.#isReplaying) this.#heldReverts.push(message);
+    else this.#sendReorg(message, "chain");
   }
 
   /** Sends the held reverts with a version below `version`. */
@@ -201,7 +196,7 @@ export class Subscription {
     }
   }
 
-  #sendReorg(message: Reorged, source: ReorgSource): void {
+  #sendReorg(message: MessageOf<"reorged">, source: ReorgSource): void {
     const isRepeated = this.#reorg?.hash === message.hash && this.#reorg.source !== source;
     this.#reorg = isRepeated ? undefined : { hash: message.hash, source };
     if (!isRepeated) this.peer.send(message);

@@ -22,15 +22,11 @@ const PLAIN = /^\/[\w/-]*(?:\?[^#]*)?$/;
  * no or an invalid host, the runtime passes the bare target instead of a URL.
  */
 export function targetOf(url: string): string {
-  const target = url.startsWith("/") ? url : afterHost(url);
+  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3);
+  const target = start < 0 ? "/" : url.slice(start);
   if (PLAIN.test(target)) return target;
   const { pathname, search } = new URL(ORIGIN + target);
   return pathname + search;
-}
-
-function afterHost(url: string): string {
-  const start = url.indexOf("/", url.indexOf("://") + 3);
-  return start < 0 ? "/" : url.slice(start);
 }
 
 export function pathOf(target: string): string {
@@ -82,15 +78,13 @@ export function json(body: string, headers: Record<string, string> = {}, status 
   return new Response(body, { status, headers: jsonHeaders(headers) });
 }
 
-/** Returns the headers of a JSON response. */
 export const jsonHeaders = (headers: Record<string, string>): Headers =>
   new Headers({ "content-type": JSON_TYPE, "cache-control": NO_STORE, ...ANY_ORIGIN, ...headers });
 
 /** Makes the response to anything thrown. An internal error reveals no details. */
 export function errorResponse(error: unknown): Response {
-  const known = toApiError(error);
-  const { message, code, details, status, headers } = known;
-  return json(JSON.stringify({ message, code, ...(details === undefined ? {} : { details }) }), headers, status);
+  const { message, code, details, status, headers } = toApiError(error);
+  return json(JSON.stringify({ message, code, details }), headers, status);
 }
 
 /** Maps anything thrown to an error of API.md's table. */
@@ -151,12 +145,6 @@ interface CachedResponse {
   readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
-interface CacheEntry {
-  readonly answer: CachedResponse;
-  /** Returns true while the same request gets the same response. */
-  readonly isCurrent: () => boolean;
-}
-
 /** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
 export interface RouteResponse {
   readonly answer: CachedResponse;
@@ -180,7 +168,7 @@ export function cachedResponse(
 }
 
 export class ResponseCache {
-  readonly #entries: LRUCache<string, CacheEntry>;
+  readonly #entries: LRUCache<string, RouteResponse>;
 
   /** @param maxBytes bound on all bodies, with compressed forms and keys: a query string can be long */
   constructor(maxBytes: number) {
@@ -198,19 +186,14 @@ export class ResponseCache {
   get(question: string): CachedResponse | undefined {
     const kept = this.#entries.get(question);
     if (kept === undefined) return undefined;
-    if (kept.isCurrent()) return kept.answer;
+    if (kept.isCurrent?.() === true) return kept.answer;
     this.#entries.delete(question);
     return undefined;
   }
 
-  put(question: string, answer: CachedResponse, isCurrent: () => boolean): void {
-    this.#entries.set(question, { answer, isCurrent });
-  }
-
-  /** Updates the size of an entry that got a compressed form. */
-  #grown(question: string, answer: CachedResponse): void {
-    const kept = this.#entries.peek(question);
-    if (kept?.answer === answer) this.#entries.set(question, kept);
+  /** Caches a response that is current. */
+  put(question: string, response: RouteResponse): void {
+    if (response.isCurrent?.() === true) this.#entries.set(question, response);
   }
 
   /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
@@ -235,7 +218,9 @@ export class ResponseCache {
     const work = compress(answer.body, encoding).then(
       (form) => {
         compressed[encoding] = form;
-        this.#grown(question, answer);
+        // Updates the size of the entry.
+        const kept = this.#entries.peek(question);
+        if (kept?.answer === answer) this.#entries.set(question, kept);
         return form;
       },
       (error: unknown) => {

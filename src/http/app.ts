@@ -115,7 +115,7 @@ export function createApp(deps: AppDeps): App {
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered !== undefined) {
-      if (answered.isCurrent?.() === true) ready.put(target, answered.answer, answered.isCurrent);
+      ready.put(target, answered);
       return ready.respond(target, answered.answer, original, id);
     }
     if (!response.headers.has("cache-control")) {

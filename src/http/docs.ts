@@ -30,10 +30,7 @@ export const HEADERS = {
   AsOfBlock: header("Block that the response is valid for", HEADER_EXAMPLES.block),
   AsOfHash: header("Hash of that block, if known", HEADER_EXAMPLES.hash),
   AsOfTime: header("Time of that block, ISO 8601, if its header is known", HEADER_EXAMPLES.time),
-  Finality: header("Finality of that block", "finalized", {
-    type: "string",
-    enum: ["finalized", "latest", "stale"],
-  }),
+  Finality: header("Finality of that block", "finalized", { type: "string", enum: ["finalized", "latest", "stale"] }),
   ChainStatus: header("halted after a reorg deeper than finality", "halted", { type: "string", enum: ["halted"] }),
   RetryAfter: header("Seconds to wait before a retry", 5, { type: "integer", format: "int32" }),
   UnknownParameters: header(
@@ -145,11 +142,11 @@ const flag = (fallback: boolean) => ({ type: "boolean", default: fallback });
 const BLOCK = { type: "integer", format: "int64", minimum: 0 };
 const SECURITY = [{ ApiKeyAuth: [] }];
 
-/** The NFT listing operation. */
 export function nftDetail(maxPageSize: number, wire: WireTypes): object {
   const integer = { type: "integer", format: "int32" };
   const limit = { ...integer, minimum: 1, maximum: maxPageSize, default: Math.min(100, maxPageSize) };
   const examples = { ...PARAMETER_EXAMPLES.nft, limit: limit.default };
+  const metadataText = "Uses the metadata known at that time instead of the newest; ISO 8601 with a time zone";
   return {
     operationId: "getContractNFTs",
     summary: "Get NFTs by contract",
@@ -169,11 +166,7 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
         ["normalizeMetadata", flag(false), "Adds normalised metadata"],
         ["media_items", flag(false), "Adds preview media"],
         ["as_of_block", BLOCK, "The listing as it was at the end of that block"],
-        [
-          "metadata_as_of",
-          { type: "string", format: "date-time" },
-          "Uses the metadata known at that time instead of the newest; ISO 8601 with a time zone",
-        ],
+        ["metadata_as_of", { type: "string", format: "date-time" }, metadataText],
         ["holders", flag(false), "One record per token id and owner"],
       ]),
     ],
@@ -186,9 +179,11 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
 
 const INCLUDES = ["percent_change", "provenance", "percent_change,provenance", "provenance,percent_change"];
 
-/** The price operation. */
 export function priceDetail(): object {
   const exchanges = EXCHANGES.map(({ realName }) => realName).join(", ");
+  const includeText = "Fields to add: percent_change, provenance, or both joined by a comma; not empty";
+  const exchangeText = `${exchanges}, a stand-in name such as dexa_v2, or a factory's address`;
+  const liquidityText = "Least depth of a pool's smaller side, in US dollars; plain digits, no exponent";
   const examples = PARAMETER_EXAMPLES.price;
   return {
     operationId: "getTokenPrice",
@@ -200,22 +195,10 @@ export function priceDetail(): object {
       addressParameter(examples.address),
       ...queries(examples, [
         ["chain", CHAIN_SCHEMA, CHAIN_TEXT],
-        [
-          "include",
-          { type: "string", enum: INCLUDES },
-          "Fields to add: percent_change, provenance, or both joined by a comma; not empty",
-        ],
-        [
-          "exchange",
-          { type: "string", minLength: 1 },
-          `${exchanges}, a stand-in name such as dexa_v2, or a factory's address`,
-        ],
+        ["include", { type: "string", enum: INCLUDES }, includeText],
+        ["exchange", { type: "string", minLength: 1 }, exchangeText],
         ["to_block", BLOCK, "The price at the end of that block"],
-        [
-          "min_liquidity_usd",
-          { type: "number", format: "double", minimum: 0 },
-          "Least depth of a pool's smaller side, in US dollars; plain digits, no exponent",
-        ],
+        ["min_liquidity_usd", { type: "number", format: "double", minimum: 0 }, liquidityText],
       ]),
     ],
     responses: {
@@ -225,7 +208,6 @@ export function priceDetail(): object {
   };
 }
 
-/** The WebSocket upgrade. */
 export function socketDetail(): object {
   return {
     operationId: "subscribe",
@@ -241,11 +223,12 @@ export function socketDetail(): object {
   };
 }
 
-/** The preview operation. */
 export function mediaDetail(): object {
   const { hash, size } = PARAMETER_EXAMPLES.media;
   const binary = { schema: { type: "string", format: "binary" } };
   const common = { in: "path", required: true };
+  const digest = { type: "string", pattern: "^[0-9a-f]{64}$" };
+  const pixels = { type: "integer", format: "int32", enum: [100, 250, 500] };
   const caching = { "x-request-id": "RequestId", "cache-control": "CacheControl", etag: "ETag" } as const;
   return {
     operationId: "getMediaPreview",
@@ -254,20 +237,8 @@ export function mediaDetail(): object {
     tags: ["NFT"],
     security: [],
     parameters: [
-      {
-        ...common,
-        name: "hash",
-        schema: { type: "string", pattern: "^[0-9a-f]{64}$" },
-        description: "SHA-256 of the preview",
-        example: hash,
-      },
-      {
-        ...common,
-        name: "size",
-        schema: { type: "integer", format: "int32", enum: [100, 250, 500] },
-        description: "Pixels of its longer side",
-        example: size,
-      },
+      { ...common, name: "hash", schema: digest, description: "SHA-256 of the preview", example: hash },
+      { ...common, name: "size", schema: pixels, description: "Pixels of its longer side", example: size },
     ],
     responses: {
       200: { description: "OK", headers: headers(caching), content: { "image/webp": binary } },
@@ -277,7 +248,6 @@ export function mediaDetail(): object {
   };
 }
 
-/** The liveness or readiness operation. */
 export function healthDetail(operationId: "live" | "ready", summary: string): object {
   return {
     operationId,

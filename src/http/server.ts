@@ -111,13 +111,8 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       const target = targetOf(request.url);
       const path = pathOf(target);
       if (ready === undefined) return whileStarting(path);
-      if (
-        path === SOCKET_PATH &&
-        request.method === "GET" &&
-        request.headers.get("upgrade")?.toLowerCase() === "websocket"
-      ) {
-        return upgrade(request, self, ready, peers.size);
-      }
+      const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
+      if (path === SOCKET_PATH && isUpgrade) return upgrade(request, self, ready, peers.size);
       return ready.app.handle(request, target, path);
     },
     error: () => withRequestId(errorResponse(undefined)),
@@ -166,12 +161,10 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
 function whileStarting(path: string): Response {
   if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
   const options = { headers: { "retry-after": "1" } };
-  return withRequestId(
-    errorResponse(new ApiError(503, "starting", "the event log is not open yet; try again", options)),
-  );
+  const error = new ApiError(503, "starting", "the event log is not open yet; try again", options);
+  return withRequestId(errorResponse(error));
 }
 
-/** Adds a request id to a response. */
 function withRequestId(response: Response, id: string = crypto.randomUUID()): Response {
   response.headers.set("x-request-id", id);
   return response;

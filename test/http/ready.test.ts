@@ -146,6 +146,8 @@ test("shows a transfer and its reorg at once, and ends a walk at an orphaned blo
 test("counts the bytes of the request line as well as of the answer, because a query may be longer than its page", () => {
   const ready = new ResponseCache(1_000_000);
   const questions = Array.from({ length: 200 }, (_, i) => `/api/v2/nft/0x1?${i}=${"x".repeat(8_000)}`);
-  for (const question of questions) ready.put(question, cachedResponse("{}", 200, new Headers()), () => true);
+  for (const question of questions) {
+    ready.put(question, { answer: cachedResponse("{}", 200, new Headers()), isCurrent: () => true });
+  }
   expect(questions.filter((question) => ready.get(question) !== undefined).length).toBeLessThan(120);
 });

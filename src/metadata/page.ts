@@ -12,16 +12,9 @@ import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./due-tokens.ts";
-import {
-  isRetryablePicture,
-  type KnownMedia,
-  knownMedia,
-  type MediaDocument,
-  type MediaStatus,
-} from "./media/media.ts";
-import { MEDIA_RETRY_MS } from "./media/media-worker.ts";
+import { isExaminationDue, type KnownMedia, knownMedia, type MediaDocument, type MediaStatus } from "./media/media.ts";
 import { FAILURE_STATUS, fromBlob, isRefreshDue } from "./outcome.ts";
-import { bareMetadata } from "./resolve/normalize.ts";
+import { NO_TEXT } from "./resolve/normalize.ts";
 import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
 
 export interface PageFactsOptions {
@@ -61,7 +54,6 @@ interface FactsReaderOptions {
 
 /** Most characters of metadata per page, a hundred times an ordinary page. Metadata beyond it is not read. */
 const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
-const NOTHING_KNOWN = JSON.stringify(bareMetadata(null));
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
 /** The book's knowledge of an entry, before its texts are read. */
@@ -125,8 +117,8 @@ export class FactsReader {
     const documents = new Map<Hash, KnownMedia>();
     const missing = new Set<Hash>();
     for (const { media } of known) {
-      const document = media === undefined ? undefined : this.#media.get(media);
       if (media === undefined) continue;
+      const document = this.#media.get(media);
       if (document === undefined) missing.add(media);
       else documents.set(media, document);
     }
@@ -154,7 +146,7 @@ export class FactsReader {
     return {
       tokenUri: uriText?.uri ?? "null",
       metadata: text?.metadata ?? "null",
-      normalized: normalizeMetadata ? (text?.normalized ?? NOTHING_KNOWN) : "",
+      normalized: normalizeMetadata ? (text ?? NO_TEXT).normalized : "",
       media: mediaItems ? this.#mediaText(newest, text, picture) : "",
       uriSync: isoText(uriTime),
       metadataSync: isoText(good?.time),
@@ -216,5 +208,5 @@ const isoText = (time: number | undefined): string =>
 function isPictureDue(text: TokenText | undefined, picture: KnownMedia | undefined, now: number): boolean {
   if (text === undefined || text.image === null) return false;
   if (picture?.name !== text.imageName) return true;
-  return isRetryablePicture(picture) && now - picture.updatedAt >= MEDIA_RETRY_MS;
+  return isExaminationDue(picture, now);
 }

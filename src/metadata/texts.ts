@@ -141,7 +141,7 @@ export class TokenTexts {
 
   async #body(bytes: Uint8Array | undefined): Promise<Body> {
     // The body may be stored later.
-    if (bytes === undefined) return { bytes, words: textOfImage(null), isSure: false };
+    if (bytes === undefined) return { bytes, words: NO_TEXT, isSure: false };
     try {
       return { bytes, words: await this.#parser.words(bytes), isSure: true };
     } catch (error) {

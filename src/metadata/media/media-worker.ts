@@ -12,7 +12,7 @@ import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
 import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";
 import { fromBlob, toBlob } from "../outcome.ts";
 import { type TokenTexts, textOfToken } from "../texts.ts";
-import { type ExaminerOptions, examine, isRetryablePicture, type MediaDocument, nameOf } from "./media.ts";
+import { type ExaminerOptions, examine, isExaminationDue, type MediaDocument, nameOf } from "./media.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;
@@ -42,8 +42,6 @@ interface Found extends PictureRequest {
 const PARALLEL = 4;
 /** Most pictures that wait. */
 const MAX_REQUESTS = 20_000;
-/** Least time between two examinations of a picture that failed temporarily. */
-export const MEDIA_RETRY_MS = 600_000;
 /** Backoff after a failure to write to the log. */
 const WRITE_BASE_MS = 2_000;
 const WRITE_MAX_MS = 300_000;
@@ -105,12 +103,8 @@ export class MediaWorker {
     this.#pauseMs = 0;
   }
 
-  #warn(error: unknown): void {
-    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "failed to examine a picture");
-  }
-
   async #handle({ address, token }: PictureRequest, signal: AbortSignal): Promise<void> {
-    const { books, chainId, texts, clock, log } = this.#options;
+    const { books, chainId, texts, clock, log, logger } = this.#options;
     try {
       const book = await books.get(chainId, address);
       const slot = book.find(token.kind, token.id);
@@ -122,24 +116,20 @@ export class MediaWorker {
       const known = book.media(slot);
       const bytes = known === undefined ? undefined : await log.getBlob(known);
       const before = bytes === undefined ? undefined : fromBlob<MediaDocument>(bytes);
-      const isSettled =
-        before?.uri === uri && !(isRetryablePicture(before) && clock.now() - before.updatedAt >= MEDIA_RETRY_MS);
-      if (isSettled) return;
+      if (before?.uri === uri && !isExaminationDue(before, clock.now())) return;
       const hash = await this.#examined(uri, signal);
       this.#outbox.add({ address, token, hash });
     } catch (error) {
-      if (!signal.aborted) this.#warn(error);
+      if (!signal.aborted && !isAbort(error)) logger.warn({ err: error }, "failed to examine a picture");
     }
   }
 
   async #examined(uri: string, signal: AbortSignal): Promise<Hash> {
-    const { clock } = this.#options;
     const name = nameOf(uri);
+    // Await only a hit: a second request of the same picture must find the first one's examination.
     const known = this.#known.get(name);
-    if (known !== undefined) {
-      const examined = await known;
-      if (!isRetryablePicture(examined) || clock.now() - examined.updatedAt < MEDIA_RETRY_MS) return examined.hash;
-    }
+    const examined = known && (await known);
+    if (examined !== undefined && !isExaminationDue(examined, this.#options.clock.now())) return examined.hash;
     const examining = this.#examine(uri, signal);
     this.#known.set(name, examining);
     // An exception is a fault of this service, not of the picture, so don't remember it.

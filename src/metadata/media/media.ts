@@ -73,6 +73,15 @@ export const isRetryablePicture = ({ status, version = 0 }: Pick<MediaDocument, 
   status === "temporarily_unavailable" ||
   (status === "unsupported_media" && version < EXAMINER_VERSION);
 
+/** Least time between two examinations of a picture that failed temporarily. */
+const RETRY_MS = 600_000;
+
+/** True if the picture should be examined again. @param now ms since the epoch */
+export const isExaminationDue = (
+  picture: Pick<MediaDocument, "status" | "version" | "updatedAt">,
+  now: number,
+): boolean => isRetryablePicture(picture) && now - picture.updatedAt >= RETRY_MS;
+
 export interface ExaminerOptions {
   readonly log: EventLog;
   readonly clock: Clock;
@@ -184,7 +193,7 @@ export class Previews {
       try {
         const reply = await this.#send(bytes, mimetype);
         signal.throwIfAborted();
-        return reply === undefined || "error" in reply ? undefined : reply;
+        return reply?.previews && { hash: reply.hash, previews: reply.previews };
       } finally {
         signal.removeEventListener("abort", stop);
       }

@@ -24,10 +24,13 @@ export interface Preview {
   readonly bytes: Uint8Array;
 }
 
-/** `hash`: SHA-256 of the original in hex. */
-export type PreviewReply =
-  | { readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
-  | { readonly id: number; readonly hash: string; readonly error: string };
+export interface PreviewReply {
+  readonly id: number;
+  /** SHA-256 of the original in hex. */
+  readonly hash: string;
+  /** Undefined if the picture can't be opened. */
+  readonly previews: readonly Preview[] | undefined;
+}
 
 /** Four times the pixels of a large camera; 256 MB when decoded. */
 const MAX_PIXELS = 64_000_000;
@@ -231,21 +234,16 @@ export function sanitizeSvg(source: string): string {
   return svg;
 }
 
-function reply(message: PreviewReply): void {
-  process.send?.(message);
-}
-
 // A test imports the sanitiser.
 if (import.meta.main) {
   sharp.cache(false);
   sharp.concurrency(1);
   process.on("disconnect", () => process.exit(0));
   process.on("message", (request: PreviewRequest) => {
-    const hash = new Bun.CryptoHasher("sha256").update(request.bytes).digest("hex");
-    make(request).then(
-      (previews) => reply({ id: request.id, hash, previews }),
-      (error: unknown) =>
-        reply({ id: request.id, hash, error: error instanceof Error ? error.message : String(error) }),
-    );
+    const { id, bytes } = request;
+    const hash = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
+    make(request)
+      .catch(() => undefined)
+      .then((previews) => process.send?.({ id, hash, previews } satisfies PreviewReply));
   });
 }

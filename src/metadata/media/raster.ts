@@ -63,17 +63,18 @@ export function encodePng({ width, height, rgba }: Raster): Buffer {
   return Buffer.concat([SIGNATURE, chunk("IHDR", header), chunk("IDAT", data), chunk("IEND", new Uint8Array())]);
 }
 
-/** The pixels of a picture. */
-export interface Raster {
+interface RasterSize {
   readonly width: number;
   readonly height: number;
+}
+
+/** The pixels of a picture. */
+export interface Raster extends RasterSize {
   /** Four bytes per pixel, the top row first. */
   readonly rgba: Uint8Array;
 }
 
-interface Header {
-  readonly width: number;
-  readonly height: number;
+interface Header extends RasterSize {
   readonly isFromAbove: boolean;
   readonly bits: number;
   /** Byte offset of the pixels. */
@@ -194,17 +195,11 @@ function directColour(bytes: Uint8Array, { bits, masks }: Header): Colour {
   };
 }
 
-interface RasterSize {
-  readonly width: number;
-  readonly height: number;
-}
-
 /** The size of a picture; undefined if it is of another format, truncated, or of size 0. */
 export function rasterSize(bytes: Uint8Array): RasterSize | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let [width, height] = [0, 0];
   try {
-    for (const size of sizesOf(view, sniffPicture(bytes))) {
+    for (const size of sizesOf(viewOf(bytes), sniffPicture(bytes))) {
       width = Math.max(width, size.width);
       height = Math.max(height, size.height);
     }

@@ -30,6 +30,7 @@ const spelling = (name: string): string => name.toLowerCase().replace(/[_\s-]/g,
 /** The fields of an object. An exact name takes precedence over other spellings. */
 export class Fields {
   readonly object: JsonObject;
+  /** Keys by their spelling. */
   #spelled: Map<string, string> | undefined;
 
   constructor(object: JsonObject) {
@@ -39,7 +40,12 @@ export class Fields {
   /** The object's own spelling of a field's name; undefined if it has no such field. */
   keyOf(name: string): string | undefined {
     if (Object.hasOwn(this.object, name)) return name;
-    this.#spelled ??= spellings(this.object);
+    // Reversed, so that the first key of a spelling counts.
+    this.#spelled ??= new Map(
+      Object.keys(this.object)
+        .reverse()
+        .map((key) => [spelling(key), key]),
+    );
     return this.#spelled.get(spelling(name));
   }
 
@@ -69,16 +75,6 @@ export class Fields {
     }
     return null;
   }
-}
-
-/** Keys by their spelling. The first key of a spelling counts. */
-function spellings(object: JsonObject): Map<string, string> {
-  const keys = new Map<string, string>();
-  for (const key of Object.keys(object)) {
-    const name = spelling(key);
-    if (!keys.has(name)) keys.set(name, key);
-  }
-  return keys;
 }
 
 /** The field's value as text; null if it has none. */

@@ -210,9 +210,6 @@ export function normalize(metadata: JsonObject): NormalizedMetadata {
   return { ...fields, attributes };
 }
 
-/** Metadata without fields, except for a picture if there is one. */
-export const bareMetadata = (image: string | null): NormalizedMetadata => normalize(image === null ? {} : { image });
-
 /** The parts of a token's text that come from its body. */
 export interface BodyText {
   /** JSON string of the body's text, or `null`. */
@@ -226,26 +223,27 @@ export interface BodyText {
 const decoder = new TextDecoder();
 
 /** The text of a token without a body, with at most a picture. */
-export const textOfImage = (image: string | null): BodyText => wordsOf(bareMetadata(image));
+export const textOfImage = (image: string | null): BodyText =>
+  wordsOf(normalize(image === null ? {} : { image }), "null");
 
 /** The text of a body that can't be normalised. */
-export const NO_TEXT: BodyText = { metadata: "null", normalized: JSON.stringify(bareMetadata(null)), image: null };
+export const NO_TEXT: BodyText = textOfImage(null);
 
 /** The text of a stored body. Runs here or in the parse worker: a megabyte of many small values takes 0.1 s. */
 export function textOfBody(bytes: Uint8Array): BodyText {
   const body = decoder.decode(bytes);
   const fields = fieldsOf(body);
-  return fields === undefined ? NO_TEXT : { ...wordsOf(fields), metadata: JSON.stringify(body) };
+  return fields === undefined ? NO_TEXT : wordsOf(fields, JSON.stringify(body));
 }
 
-function wordsOf(fields: NormalizedMetadata): BodyText {
-  return { metadata: "null", normalized: JSON.stringify(fields), image: fields.image ?? fields.animation_url };
+function wordsOf(fields: NormalizedMetadata, metadata: string): BodyText {
+  return { metadata, normalized: JSON.stringify(fields), image: fields.image ?? fields.animation_url };
 }
 
 /** Undefined for an invalid body. The log should have none, but one must not make its whole page fail. */
 function fieldsOf(body: string): NormalizedMetadata | undefined {
   try {
-    const value = JSON.parse(body) as { readonly [key: string]: JsonValue };
+    const value = JSON.parse(body) as JsonObject;
     return isNestedWithin(value) ? normalize(value) : undefined;
   } catch {
     return undefined;

@@ -156,20 +156,15 @@ export function decodeText({ bytes, charset }: RawContent): string {
   // ASCII in UTF-16 is valid UTF-8 with a zero in every second byte.
   if (bytes.length >= 4 && bytes[1] === 0 && bytes[3] === 0) return new TextDecoder("utf-16le").decode(bytes);
   if (bytes.length >= 4 && bytes[0] === 0 && bytes[2] === 0) return new TextDecoder("utf-16be").decode(bytes);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return decodeDeclared(bytes, charset);
+  const declared = charset === undefined || /^utf/.test(charset) ? "windows-1252" : charset;
+  for (const label of ["utf-8", declared]) {
+    try {
+      return new TextDecoder(label as "utf-8", { fatal: label === "utf-8" }).decode(bytes);
+    } catch {
+      // Not UTF-8, or an unknown charset.
+    }
   }
-}
-
-function decodeDeclared(bytes: Uint8Array, charset: string | undefined): string {
-  const isUnicode = charset === undefined || /^utf/.test(charset);
-  try {
-    return new TextDecoder((isUnicode ? "windows-1252" : charset) as "utf-8").decode(bytes);
-  } catch {
-    return new TextDecoder("windows-1252").decode(bytes);
-  }
+  return new TextDecoder("windows-1252").decode(bytes);
 }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -229,9 +224,7 @@ function parseContent(source: Source): Parsed {
   const picture = sniffPicture(content.bytes);
   if (picture !== undefined) return { kind: "picture", mimetype: picture };
   const text = decodeText(content).replace(/^\uFEFF/, "");
-  if (isDrawing(text)) {
-    return { kind: "picture", mimetype: "image/svg+xml" };
-  }
+  if (isDrawing(text)) return { kind: "picture", mimetype: "image/svg+xml" };
   // The most common content in place of JSON: an HTML page "not found" with status 200.
   if (/^\s*</.test(text)) throw new MetadataFailure("not_json", "markup");
   return { kind: "json", ...objectText(text) };

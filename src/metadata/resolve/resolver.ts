@@ -62,9 +62,7 @@ export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id:
 export const namesId = (uri: string | null): uri is string =>
   uri !== null && uri.length <= MAX_URL_LENGTH && ID.test(uri) && !isInline(trimPadding(uri));
 
-/**
- * Replaces the placeholder in a URI of a token's metadata: by hexadecimal digits for ERC-1155, else by decimal ones.
- */
+/** Replaces the placeholder in a URI of a token's metadata: by hex digits for ERC-1155, else by decimal ones. */
 export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): string =>
   urisOfToken(uri, token)[0] ?? uri;
 
@@ -92,9 +90,7 @@ function gatewayUrls(path: string, gateways: readonly string[]): string[] {
   return gateways.map((gateway) => `${gateway}/${path.replaceAll("#", "%23")}`);
 }
 
-/**
- * Trims white space and zero bytes, with which contracts pad strings. Linear, because the author decides the length.
- */
+/** Trims white space and zero bytes, with which contracts pad strings. Linear: the author decides the length. */
 function trimPadding(text: string): string {
   const isPadding = (at: number) => {
     const code = text.charCodeAt(at);
@@ -235,7 +231,13 @@ export class Resolver {
   ): Promise<T> {
     const { fetcher, hosts, gateways } = this.#options;
     const target = resolveUri(uri, { gateways, maxBytes: limits.maxBytes });
-    if (target.kind === "inline") return read(() => inlineSource(target.uri, limits.maxBytes));
+    if (target.kind === "inline") {
+      return read(async () => {
+        // Pause before long content, because a whole batch of tokens opens at the same time.
+        if (target.uri.length > MAX_AT_ONCE) await yieldToEventLoop();
+        return { uri: target.uri, maxBytes: limits.maxBytes };
+      });
+    }
     let failure = new MetadataFailure("invalid_uri", "no gateway");
     for (const url of target.urls) {
       try {
@@ -250,12 +252,6 @@ export class Resolver {
     }
     throw failure;
   }
-}
-
-/** Opens inline content. Pauses before a long one, because a whole batch of tokens opens at the same time. */
-async function inlineSource(uri: string, maxBytes: number): Promise<Source> {
-  if (uri.length > MAX_AT_ONCE) await yieldToEventLoop();
-  return { uri, maxBytes };
 }
 
 /** The picture's URI of a token with a URI that is, or leads to, a picture. */

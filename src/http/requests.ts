@@ -74,14 +74,9 @@ export const PRICE_PARAMETERS: ReadonlySet<string> = new Set([
 
 /** Returns the header's value for a query string; undefined when all parameters are known. */
 export function unknownParameters(search: string, known: ReadonlySet<string>): string | undefined {
-  if (search === "") return undefined;
-  const unknown = new Set<string>();
-  for (const name of new URLSearchParams(search).keys()) {
-    if (name === "" || known.has(name)) continue;
-    unknown.add(name);
-    if (unknown.size === MAX_NAMED) break;
-  }
-  return unknown.size === 0 ? undefined : Array.from(unknown, shown).join(", ");
+  const names = new Set(new URLSearchParams(search).keys());
+  const unknown = [...names].filter((name) => name !== "" && !known.has(name));
+  return unknown.length === 0 ? undefined : unknown.slice(0, MAX_NAMED).map(shown).join(", ");
 }
 
 /** Percent-encodes a name. Cuts it before the character that would exceed the bound, so that it can be decoded. */

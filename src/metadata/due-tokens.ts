@@ -104,7 +104,6 @@ export class RequestQueue<T> {
     this.wake();
   }
 
-  /** Drops the waiting items. */
   clear(): void {
     this.#waiting.clear();
   }
@@ -173,7 +172,6 @@ class NewTokens implements Source {
   /** Version of the collection that the last walk has checked. */
   #version = -1;
 
-  /** The collection's version up to which all rows were checked; -1 if a walk is not finished. */
   get checkedVersion(): number {
     return this.#position === undefined ? this.#version : -1;
   }
@@ -249,7 +247,6 @@ class FailedTokens implements Source {
     return this.#walk.isOver ? this.#nextAt : NOW;
   }
 
-  /** Handles a failure that is due again at `at`. */
   failed(at: number): void {
     this.#nextAt = Math.min(this.#nextAt, at);
     this.#foundAt = Math.min(this.#foundAt, at);

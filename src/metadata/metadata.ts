@@ -73,7 +73,6 @@ interface MetadataChainOptions {
   readonly followed: () => readonly Address[];
 }
 
-/** The metadata of one chain. */
 export interface ChainMetadata {
   readonly consumer: ChainConsumer;
   /** Starts the worker, which waits for the chain's metadata lease. */
@@ -124,7 +123,6 @@ export class Metadata {
     });
   }
 
-  /** Adds a chain. */
   chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
     const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes, sampleMs } = this.#options;
     const { chainId } = chain;
@@ -156,9 +154,7 @@ export class Metadata {
     });
     return {
       consumer,
-      start: (lifecycle) => {
-        lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal));
-      },
+      start: (lifecycle) => void lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal)),
       onWakeUp: (stream) => worker.onWakeUp(stream),
       inFlight: () => worker.inFlight,
       factsOf: async (address, entries, options) => {

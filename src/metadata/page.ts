@@ -33,7 +33,6 @@ export interface KnownFacts {
 }
 
 interface PageFacts {
-  /** One per entry, up to the page's byte limit; at least one if there is an entry. */
   readonly facts: RecordFacts[];
   /** Tokens that were never fetched, or are due for a refresh. */
   readonly dueTokens: Token[];

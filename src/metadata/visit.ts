@@ -38,14 +38,12 @@ export interface VisitContext {
   readonly maxBookBytes: number;
 }
 
-/** State of the book when the URIs were read. */
+/** The book, and its version when the URIs were read. */
 interface BookState {
   readonly book: MetadataBook;
-  /** Version of the book. */
   readonly since: number;
 }
 
-/** The collection to visit. */
 interface VisitTarget {
   readonly address: Address;
   readonly due: DueTokens;

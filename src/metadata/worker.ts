@@ -66,7 +66,6 @@ export class MetadataWorker {
     this.#options = options;
   }
 
-  /** Number of tokens in flight. */
   get inFlight(): number {
     let count = 0;
     for (const work of this.#works.values()) count += work.due.requests.inFlight;

@@ -260,7 +260,6 @@ export class Channel {
         subscription.goLive();
         return;
       }
-      // Also before the first part, since many clients may reconnect at once.
       await yieldToEventLoop();
       const from = subscription.sentVersion + 1;
       const page = await log.read(stream, { from, maxBytes: REPLAY_BYTES });
@@ -341,12 +340,10 @@ export class Channel {
     return version;
   }
 
-  /** True if the collection has a subscriber. */
   hasSubscribers(chainId: number, address: Address): boolean {
     return this.#byStream.has(nftStream(chainId, address));
   }
 
-  /** True while a client subscribes to a collection of the chain. */
   hasChainSubscribers(chainId: number): boolean {
     const prefix = `nft/${chainId}/`;
     for (const stream of this.#byStream.keys()) if (stream.startsWith(prefix)) return true;

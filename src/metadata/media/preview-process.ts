@@ -7,7 +7,7 @@ import { Parser } from "htmlparser2";
 import sharp, { type SharpOptions } from "sharp";
 import { MetadataFailure } from "../outcome.ts";
 import { decodeText } from "../resolve/parse.ts";
-import { decodeBmp, encodePng, isBmp, type Raster, rasterSize } from "./raster.ts";
+import { decodeBmp, encodePng, isBmp, rasterSize } from "./raster.ts";
 
 export interface PreviewRequest {
   readonly id: number;
@@ -113,21 +113,18 @@ interface Embedded {
 function embedded(reference: string, maxPixels: number): Embedded | undefined {
   if (!SAFE_PICTURE.test(reference)) return undefined;
   const bytes = Buffer.from(reference.slice(reference.indexOf(",") + 1), "base64");
-  if (isBmp(bytes)) return bitmapAsPng(bytes, maxPixels);
-  const size = rasterSize(bytes);
-  return size === undefined ? undefined : { reference, pixels: size.width * size.height };
-}
-
-/** Converts a BMP picture, because the SVG renderer can't open it and would leave an empty area. */
-function bitmapAsPng(bytes: Uint8Array, maxPixels: number): Embedded | undefined {
-  let bitmap: Raster;
+  if (!isBmp(bytes)) {
+    const size = rasterSize(bytes);
+    return size && { reference, pixels: size.width * size.height };
+  }
   try {
-    bitmap = decodeBmp(bytes, maxPixels);
+    // The SVG renderer can't open a BMP picture and would leave an empty area, so convert it.
+    const bitmap = decodeBmp(bytes, maxPixels);
+    const png = encodePng(bitmap).toString("base64");
+    return { reference: `data:image/png;base64,${png}`, pixels: bitmap.width * bitmap.height };
   } catch {
     return undefined;
   }
-  const reference = `data:image/png;base64,${encodePng(bitmap).toString("base64")}`;
-  return { reference, pixels: bitmap.width * bitmap.height };
 }
 
 function isSafe(name: string, value: string): boolean {

@@ -6,7 +6,7 @@
 import { lookup as dnsLookup } from "node:dns/promises";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";
-import { isIPv6 } from "node:net";
+import { isIPv6, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { Clock } from "../../core/clock.ts";
 import { MetadataFailure } from "../outcome.ts";
@@ -63,17 +63,11 @@ export interface Wire {
   request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
 }
 
-type LookupCallback = (
-  error: Error | null,
-  address: string | { address: string; family: number }[],
-  family?: number,
-) => void;
-
 export const systemWire: Wire = {
   resolve: async (host) => (await dnsLookup(host, { all: true, verbatim: true })).map(({ address }) => address),
   request: ({ url, address, headers, maxHeaderBytes }, onResponse) => {
     const family = isIPv6(address) ? 6 : 4;
-    const lookup = (_host: string, options: { all?: boolean }, callback: LookupCallback) => {
+    const lookup: LookupFunction = (_host, options, callback) => {
       if (options.all === true) callback(null, [{ address, family }]);
       else callback(null, address, family);
     };
@@ -88,7 +82,7 @@ export const systemWire: Wire = {
         method: "GET",
         headers: { host: url.host, ...headers },
         agent: false,
-        lookup: lookup as never,
+        lookup,
         family,
         maxHeaderSize: maxHeaderBytes,
       },

@@ -90,7 +90,8 @@ export function errorResponse(error: unknown): Response {
 /** Maps anything thrown to an error of API.md's table. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isChainError(error)) {
+  // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
+  if (error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isNodeRefusal(error))) {
     const chain = error.meta["chain"];
     const name = typeof chain === "string" ? chain : "the chain";
     return new ApiError(503, "chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {
@@ -98,11 +99,6 @@ export function toApiError(error: unknown): ApiError {
     });
   }
   return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
-}
-
-/** True if the chain's endpoints caused the error: none answered, a reorg interrupted the read, or they refused. */
-function isChainError(error: unknown): error is AppError {
-  return error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isNodeRefusal(error));
 }
 
 /** True if an endpoint refused a request for a reason that a retry does not change. */

@@ -5,7 +5,6 @@ import { NO_STORE } from "./answers.ts";
 import {
   ERROR_EXAMPLES,
   HEADER_EXAMPLES,
-  healthExample,
   NO_CONTRACT,
   NO_PRICE,
   PARAMETER_EXAMPLES,
@@ -13,7 +12,7 @@ import {
   pageExample,
   STARTING,
 } from "./examples.ts";
-import type { ErrorModel, SchemaName, WireTypes } from "./models.ts";
+import type { ErrorModel, HealthModel, SchemaName, WireTypes } from "./models.ts";
 
 const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
   description,
@@ -97,9 +96,9 @@ function errorResponses(
   return Object.fromEntries(statuses.map((status) => [String(status), refusal(status)]));
 }
 
-const success = (schema: SchemaName, example: unknown) => ({
-  200: { description: "OK", headers: headers(ANSWERED), content: content(schema, example) },
-  304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(ANSWERED) },
+const success = (names: Parameters<typeof headers>[0], body: object) => ({
+  200: { description: "OK", headers: headers(names), content: body },
+  304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(names) },
 });
 
 interface ParameterSchema {
@@ -171,7 +170,7 @@ export function nftDetail(maxPageSize: number, wire: WireTypes): object {
       ]),
     ],
     responses: {
-      ...success("NftPage", pageExample(wire)),
+      ...success(ANSWERED, content("NftPage", pageExample(wire))),
       ...errorResponses([400, 401, 404, 409, 410, 429, 500, 503], { 404: NO_CONTRACT }, [401, 429]),
     },
   };
@@ -202,7 +201,7 @@ export function priceDetail(): object {
       ]),
     ],
     responses: {
-      ...success("TokenPrice", PRICE_EXAMPLE),
+      ...success(ANSWERED, content("TokenPrice", PRICE_EXAMPLE)),
       ...errorResponses([400, 401, 404, 429, 500, 503], { 404: NO_PRICE }, [401, 429]),
     },
   };
@@ -240,22 +239,19 @@ export function mediaDetail(): object {
       { ...common, name: "hash", schema: digest, description: "SHA-256 of the preview", example: hash },
       { ...common, name: "size", schema: pixels, description: "Pixels of its longer side", example: size },
     ],
-    responses: {
-      200: { description: "OK", headers: headers(caching), content: { "image/webp": binary } },
-      304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(caching) },
-      ...errorResponses([404]),
-    },
+    responses: { ...success(caching, { "image/webp": binary }), ...errorResponses([404]) },
   };
 }
 
 export function healthDetail(operationId: "live" | "ready", summary: string): object {
+  const example: HealthModel = { status: operationId };
   return {
     operationId,
     summary,
     tags: ["Service"],
     security: [],
     responses: {
-      200: { description: "OK", headers: headers(REFUSED), content: content("Health", healthExample(operationId)) },
+      200: { description: "OK", headers: headers(REFUSED), content: content("Health", example) },
       ...(operationId === "live" ? {} : errorResponses([503], { 503: STARTING })),
     },
   };

@@ -3,7 +3,7 @@
  * each example against its schema.
  */
 import type { ErrorCode } from "../core/errors.ts";
-import type { ErrorModel, HealthModel, NftPageModel, TokenPriceModel, WireTypes } from "./models.ts";
+import type { ErrorModel, NftPageModel, TokenPriceModel, WireTypes } from "./models.ts";
 
 const NFT_ADDRESS = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
 const TOKEN_ADDRESS = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
@@ -151,8 +151,6 @@ export const PRICE_EXAMPLE: TokenPriceModel = {
     spreadPercent: "0.4",
   },
 };
-
-export const healthExample = (status: HealthModel["status"]): HealthModel => ({ status });
 
 const error = (code: ErrorCode, message: string, details?: ErrorModel["details"]): ErrorModel =>
   details === undefined ? { message, code } : { message, code, details };

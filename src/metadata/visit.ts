@@ -232,11 +232,8 @@ export class Visit {
         // Warn once per visit: a hostile collection may have a million such tokens.
         const level = this.#hasWarned ? "debug" : "warn";
         this.#hasWarned = true;
-        const { address } = this.#target;
-        logger[level](
-          { err: error.cause, chainId, address, token: String(token.id) },
-          "the content of a token caused an unexpected error",
-        );
+        const fields = { err: error.cause, chainId, address: this.#target.address, token: String(token.id) };
+        logger[level](fields, "the content of a token caused an unexpected error");
       }
       return { token, reason: error.reason, ...(await storeDocument(log, { uri }, known)), since };
     }

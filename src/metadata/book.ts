@@ -128,8 +128,10 @@ export class MetadataBook {
       const row = this.#outcomes.add();
       this.#outcomes.set(row, PREVIOUS, before);
       this.#outcomes.set(row, BATCH, batch);
-      hashIn(this.#outcomes, row, HASH).set(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES));
-      if (before < 0 || !this.#isSameHash(before, row)) this.#slots.set(slot, RUN, row);
+      const hash = hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES);
+      hashIn(this.#outcomes, row, HASH).set(hash);
+      const isSame = before >= 0 && Buffer.compare(hashIn(this.#outcomes, before, HASH), hash) === 0;
+      if (!isSame) this.#slots.set(slot, RUN, row);
       this.#advance(slot, row, reason === undefined);
     }
   }
@@ -209,13 +211,6 @@ export class MetadataBook {
     let row = time === undefined ? this.#slots.get(slot, GOOD) : this.#rowAt(slot, time);
     while (row >= 0 && this.#batchOf(row).reason !== undefined) row = this.#outcomes.get(row, PREVIOUS);
     return this.#outcome(row);
-  }
-
-  #isSameHash(row: number, other: number): boolean {
-    for (let word = HASH; word < this.#outcomes.width; word++) {
-      if (this.#outcomes.get(row, word) !== this.#outcomes.get(other, word)) return false;
-    }
-    return true;
   }
 
   /** Time since which the content is unchanged. Stored, because the walk through a token's outcomes is unbounded. */

@@ -192,13 +192,12 @@ class NewTokens implements Source {
       if (slot < 0 || book.newest(slot) === undefined) take({ kind, id: BigInt(id) });
     }
     this.#position = next !== undefined && next[0] < MAX_PREFETCHED_ROWS ? next : undefined;
-    if (this.#position !== undefined) {
-      this.dueAt = NOW;
-      return;
+    if (this.#position !== undefined) this.dueAt = NOW;
+    else {
+      // Count rows up to the end only: a fold in progress may have added rows of later blocks.
+      this.#rows = ledger.rowsAt(end.number);
+      this.#version = version;
     }
-    // Count rows up to the end only: a fold in progress may have added rows of later blocks.
-    this.#rows = ledger.rowsAt(end.number);
-    this.#version = version;
   }
 }
 

@@ -78,8 +78,7 @@ export class MediaWorker {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const running = new Set<Promise<void>>();
-    const onAbort = () => this.#requests.wake();
-    signal.addEventListener("abort", onAbort, { once: true });
+    signal.addEventListener("abort", () => this.#requests.wake(), { once: true });
     while (!signal.aborted) {
       if (this.#pauseMs > 0) {
         const pause = this.#pauseMs;

@@ -58,22 +58,24 @@ export class Fields {
     return names.some((name) => this.keyOf(name) !== undefined);
   }
 
+  /** The first of the fields in which `read` finds something, with its key. */
+  first<T>(names: readonly string[], read: (value: JsonValue) => T | null): { key: string; found: T } | undefined {
+    for (const name of names) {
+      const key = this.keyOf(name);
+      const found = key === undefined ? null : read(this.object[key] as JsonValue);
+      if (key !== undefined && found !== null) return { key, found };
+    }
+    return undefined;
+  }
+
   /** The first of the fields with text. */
   text(...names: readonly string[]): string | null {
-    for (const name of names) {
-      const found = textOf(this.get(name));
-      if (found !== null) return found;
-    }
-    return null;
+    return this.first(names, textOf)?.found ?? null;
   }
 
   /** The first of the fields that isn't null. */
   value(...names: readonly string[]): JsonValue {
-    for (const name of names) {
-      const found = this.get(name);
-      if (found !== undefined && found !== null) return found;
-    }
-    return null;
+    return this.first<JsonValue>(names, (value) => value)?.found ?? null;
   }
 }
 

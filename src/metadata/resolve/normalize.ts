@@ -124,7 +124,7 @@ const IMAGE_NAMES = ["image", "image_url", "image_uri", "image_data"] as const;
 const ANIMATION_NAMES = ["animation_url", "animation"] as const;
 
 /** The address of a picture: a string, an object with one, or the first in a list. */
-function placeOf(value: JsonValue | undefined): string | null {
+function placeOf(value: JsonValue): string | null {
   if (Array.isArray(value)) {
     for (const item of value as readonly JsonValue[]) {
       const found = Array.isArray(item) ? null : placeOf(item);
@@ -146,22 +146,12 @@ function addressIn(fields: Fields): string | null {
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:\S|\/\/|\/?ipfs\/|Qm[1-9A-Za-z]{44}|baf[a-z2-7]{50}|<(?:svg|\?xml))/i;
 
 /** Like `placeOf`, for properties: there a trait may be named image, and a schema describes it in a sentence. */
-function propertyPlace(value: JsonValue | undefined): string | null {
+function propertyPlace(value: JsonValue): string | null {
   const place = placeOf(value);
   return place !== null && ADDRESS.test(place) ? place : null;
 }
 
-/** The first of the fields in which `read` finds text, with its key. */
-function first(fields: Fields, names: readonly string[], read: Read): { key: string; found: string } | undefined {
-  for (const name of names) {
-    const key = fields.keyOf(name);
-    const found = key === undefined ? null : read(fields.object[key]);
-    if (key !== undefined && found !== null) return { key, found };
-  }
-  return undefined;
-}
-
-type Read = (value: JsonValue | undefined) => string | null;
+type Read = (value: JsonValue) => string | null;
 
 /** The fields of a token, and its properties as a fallback. */
 class Places {
@@ -176,9 +166,9 @@ class Places {
   }
 
   read(names: readonly string[], read: Read, readProperty: Read = read): string | null {
-    const own = first(this.#own, names, read);
+    const own = this.#own.first(names, read);
     if (own !== undefined) return own.found;
-    const inner = first(this.#inner, names, readProperty);
+    const inner = this.#inner.first(names, readProperty);
     if (inner === undefined) return null;
     this.used.add(inner.key);
     return inner.found;

@@ -115,8 +115,8 @@ async function inspect(
     const category = recording.startsWith("audio/") ? "audio" : "video";
     return { ...nothing, status: "success", mimetype: recording, category };
   }
-  const head = { bytes: bytes.subarray(0, 4_096), mimetype, charset };
-  const isSvg = /<svg[\s>]/i.test(decodeText(head)) && !/<(?:html|body)[\s>]/i.test(decodeText(head));
+  const head = decodeText({ bytes: bytes.subarray(0, 4_096), mimetype, charset });
+  const isSvg = /<svg[\s>]/i.test(head) && !/<(?:html|body)[\s>]/i.test(head);
   const picture = sniffPicture(bytes) ?? (isSvg ? "image/svg+xml" : undefined);
   const made = picture === undefined ? undefined : await previews.make(bytes, picture, signal);
   if (picture === undefined || made === undefined) {
@@ -135,8 +135,6 @@ export function previewSize(bytes: Uint8Array): number | undefined {
   const size = sniffPicture(bytes) === "image/webp" ? rasterSize(bytes) : undefined;
   return size === undefined ? undefined : Math.max(size.width, size.height);
 }
-
-const PREVIEW_SIZES = [100, 250, 500] as const;
 
 /** Time per picture: three sizes of the largest picture take under two seconds. */
 const TIMEOUT_MS = 15_000;
@@ -222,7 +220,7 @@ export class Previews {
         },
       };
       try {
-        child.send({ id, bytes, mimetype, sizes: PREVIEW_SIZES } satisfies PreviewRequest);
+        child.send({ id, bytes, mimetype } satisfies PreviewRequest);
       } catch {
         // The process has just ended.
         this.#killAndFail();

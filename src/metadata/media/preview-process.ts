@@ -13,7 +13,6 @@ export interface PreviewRequest {
   readonly id: number;
   readonly bytes: Uint8Array;
   readonly mimetype: string;
-  readonly sizes: readonly number[];
 }
 
 /** A WebP preview; its longer side has `size` pixels. */
@@ -32,6 +31,8 @@ export interface PreviewReply {
   readonly previews: readonly Preview[] | undefined;
 }
 
+const SIZES = [100, 250, 500] as const;
+const LARGEST = Math.max(...SIZES);
 /** Four times the pixels of a large camera; 256 MB when decoded. */
 const MAX_PIXELS = 64_000_000;
 const SECONDS = 8;
@@ -57,28 +58,23 @@ const MAX_SVG_PIXELS = 32_000_000;
 const NAME = /^[A-Za-z][A-Za-z0-9_:.-]*$/;
 const SAFE_PICTURE = /^data:image\/(?:png|jpe?g|gif|webp|(?:x-ms-)?bmp);base64,[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/i;
 
-async function open(
-  bytes: Uint8Array,
-  mimetype: string,
-  largest: number,
-): Promise<{ input: Uint8Array; options: SharpOptions }> {
+async function open({ bytes, mimetype }: PreviewRequest): Promise<{ input: Uint8Array; options: SharpOptions }> {
   if (mimetype === "image/bmp") {
     const { width, height, rgba } = decodeBmp(bytes, MAX_PIXELS);
     return { input: rgba, options: { raw: { width, height, channels: 4 } } };
   }
   if (mimetype !== "image/svg+xml") return { input: bytes, options: {} };
   const input = new TextEncoder().encode(sanitizeSvg(decodeText({ bytes, charset: undefined, mimetype })));
-  const { width = largest, height = largest } = await sharp(input, { limitInputPixels: MAX_PIXELS }).metadata();
+  const { width = LARGEST, height = LARGEST } = await sharp(input, { limitInputPixels: MAX_PIXELS }).metadata();
   // Render a small drawing large, because enlarging it afterwards would blur it.
-  const scale = largest / Math.max(1, width, height);
+  const scale = LARGEST / Math.max(1, width, height);
   return { input, options: { density: Math.min(7_200, Math.max(1, BASE_DENSITY * scale)) } };
 }
 
-async function make({ bytes, mimetype, sizes }: PreviewRequest): Promise<Preview[]> {
-  const largest = Math.max(...sizes);
-  const { input, options } = await open(bytes, mimetype, largest);
+async function make(request: PreviewRequest): Promise<Preview[]> {
+  const { input, options } = await open(request);
   const previews: Preview[] = [];
-  for (const size of sizes) {
+  for (const size of SIZES) {
     const { data, info } = await sharp(input, { limitInputPixels: MAX_PIXELS, failOn: "error", pages: 1, ...options })
       .timeout({ seconds: SECONDS })
       .rotate()

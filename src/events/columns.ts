@@ -295,9 +295,11 @@ export function wordsToBigInt(column: WordColumn, index: number): bigint {
 
 /** Writes a bigint below 2^256 as eight words at `index`. */
 export function bigIntToWords(value: bigint, target: Uint32Array, index: number): void {
-  target.fill(0, index * 8, index * 8 + 8);
+  const end = index * 8 + 8;
+  target.fill(0, index * 8, end);
   let rest = value;
-  for (let at = index * 8; rest !== 0n; at++) {
+  // The bound ends the loop for a negative number, too.
+  for (let at = index * 8; at < end && rest !== 0n; at++) {
     target[at] = Number(rest & MASK);
     rest >>= 32n;
   }

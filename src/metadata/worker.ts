@@ -231,9 +231,15 @@ export class MetadataWorker {
 
   /** Sleeps for `ms` ms, until a wake-up or an abort. */
   async #sleep(ms: number, signal: AbortSignal): Promise<void> {
-    const woken = new AbortController();
-    this.#wake = () => woken.abort();
-    await this.#options.clock.sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    const cancel = this.#options.clock.after(ms, wake);
+    this.#wake = wake;
+    signal.addEventListener("abort", wake, { once: true });
+    if (signal.aborted) wake();
+    await promise;
+    cancel();
+    signal.removeEventListener("abort", wake);
   }
 
   /** Queues tokens that a client read. Call it only while this process holds the lease. */

@@ -211,6 +211,13 @@ describe("tokens", () => {
     );
   });
 
+  test("are none below zero and beyond a word", () => {
+    const table = new TokenTable();
+    table.addSmall(TransferKind.erc721, 0, 0);
+    // The self-audit searches for the neighbours of listed ids.
+    for (const id of [-1n, 2n ** 256n - 1n]) expect(table.findId(TransferKind.erc721, id)).toBe(-1 as Slot);
+  });
+
   test("need no index if their ids came in order", () => {
     const table = new TokenTable();
     const count = 4 * CHUNK_ROWS;

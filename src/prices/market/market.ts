@@ -3,7 +3,8 @@
  * Also the chain's dollar at that block: the trusted stablecoins, and the native coin's price. Pure.
  */
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
-import type { Address, Hash } from "../../core/hex.ts";
+import type { Address } from "../../core/hex.ts";
+import type { HeaderRef } from "../../events/types.ts";
 import {
   absolute,
   compare,
@@ -24,12 +25,8 @@ import {
   tieBreak,
 } from "./pools.ts";
 
-interface PricedBlock {
-  readonly number: number;
-  readonly hash: Hash;
-  /** Unix seconds. */
-  readonly timestamp: number;
-}
+/** A block; `timestamp` is in Unix seconds. */
+export type PricedBlock = Pick<HeaderRef, "number" | "hash" | "timestamp">;
 
 export interface Market {
   readonly chain: Chain;
@@ -137,6 +134,7 @@ export interface Dollar {
 }
 
 interface Measure {
+  readonly coin: Address;
   readonly by: Address;
   readonly ratio: Rational;
   readonly depth: Rational;
@@ -149,11 +147,11 @@ function measure(market: Market, coin: Address, other: Address, floor: Rational)
     sidesOf(market, base, (token) => token === quote).sort(byDepth((side) => side.depth))[0];
   const ways: Measure[] = [];
   const direct = deepest(coin, other);
-  if (direct !== undefined) ways.push({ by: other, ratio: direct.price, depth: direct.depth });
+  if (direct !== undefined) ways.push({ coin, by: other, ratio: direct.price, depth: direct.depth });
   const ours = deepest(native, coin);
   const theirs = deepest(native, other);
   if (ours !== undefined && theirs !== undefined) {
-    ways.push({ by: other, ratio: divide(theirs.price, ours.price), depth: minimum(ours.depth, theirs.depth) });
+    ways.push({ coin, by: other, ratio: divide(theirs.price, ours.price), depth: minimum(ours.depth, theirs.depth) });
   }
   return ways.filter((way) => compare(way.depth, floor) >= 0).sort((a, b) => compare(b.depth, a.depth))[0];
 }
@@ -169,20 +167,14 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
   const configured = dollars(market);
   const coins = configured.map((coin) => coin.address);
   const native = market.chain.wrappedNative.address;
-  const measures = new Map<Address, Measure[]>(
-    coins.map((coin) => [
-      coin,
-      coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))),
-    ]),
-  );
-  const supported = (coin: Address): boolean => (measures.get(coin) ?? []).some((way) => !offPeg(way.ratio));
-  const measurable = coins.filter((coin) => (measures.get(coin) ?? []).length > 0);
+  const measures = coins
+    .flatMap((coin) => coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))))
+    .sort((a, b) => compare(b.depth, a.depth));
+  const supported = (coin: Address): boolean => measures.some((way) => way.coin === coin && !offPeg(way.ratio));
+  const measurable = coins.filter((coin) => measures.some((way) => way.coin === coin));
   const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
   if (measurable.length > 0 && !measurable.some(supported)) believed.add(anchor(market, native, measurable));
-
-  const inBelieved = (coin: Address): Measure[] =>
-    (measures.get(coin) ?? []).filter((way) => believed.has(way.by)).sort((a, b) => compare(b.depth, a.depth));
-
+  const inBelieved = (coin: Address): Measure[] => measures.filter((way) => way.coin === coin && believed.has(way.by));
   return {
     isTrusted: (token) => believed.has(token),
     measured: (token) => inBelieved(token)[0]?.ratio,
@@ -191,10 +183,9 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
       return off === undefined ? [] : [{ coin, usd: off.ratio }];
     }),
     native(least, except) {
-      const sides = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
-        .filter((side) => compare(side.depth, least) >= 0 && side.depth.n > 0n)
-        .sort(byDepth((side) => side.depth));
-      const [side] = sides;
+      const [side] = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
+        .filter((entry) => compare(entry.depth, least) >= 0 && entry.depth.n > 0n)
+        .sort(byDepth((entry) => entry.depth));
       return side === undefined ? undefined : { usd: side.price, side };
     },
   };
@@ -202,13 +193,10 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
 
 /** Among coins that all disagree, returns the one with the deepest native pool, compared in native coin. */
 function anchor(market: Market, native: Address, coins: readonly Address[]): Address {
-  let best: { coin: Address; depth: Rational } | undefined;
-  for (const coin of coins) {
-    for (const side of sidesOf(market, native, (quote) => quote === coin)) {
-      // In native coin, because the coins' dollar values are in doubt.
-      const depth = multiply(side.depth, divide(ONE, side.price));
-      if (best === undefined || compare(depth, best.depth) > 0) best = { coin, depth };
-    }
-  }
+  // In native coin, because the coins' dollar values are in doubt.
+  const [best] = coins
+    .flatMap((coin) => sidesOf(market, native, (quote) => quote === coin))
+    .map(({ quote: coin, depth, price }) => ({ coin, depth: divide(depth, price) }))
+    .sort((a, b) => compare(b.depth, a.depth));
   return best?.coin ?? coins[0]!;
 }

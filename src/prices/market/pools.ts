@@ -160,7 +160,7 @@ const Q96 = 1n << 96n;
  * v2: reserve1 / reserve0. v3: sqrtPriceX96² / 2^192. Stable curve: the invariant's slope.
  */
 export function priceOfToken0(
-  pool: Pick<Pool, "stableCurve">,
+  { stableCurve }: Pick<Pool, "stableCurve">,
   reading: Reading,
   decimals: Decimals,
 ): Rational | undefined {
@@ -171,7 +171,7 @@ export function priceOfToken0(
   }
   const { reserve0, reserve1 } = reading;
   if (reserve0 === 0n || reserve1 === 0n) return undefined;
-  if (pool.stableCurve) return stableCurvePrice(reading, decimals);
+  if (stableCurve) return stableCurvePrice(reading, decimals);
   return multiply(rational(reserve1, reserve0), scale);
 }
 
@@ -186,26 +186,22 @@ function stableCurvePrice(reading: { reserve0: bigint; reserve1: bigint }, decim
   return rational(3n * x * x * y + y ** 3n, x ** 3n + 3n * x * y * y);
 }
 
-/** Returns a pool's two sides in smallest units, without a cap. v2: the reserves. v3: L/√P and L·√P. */
-function virtualReserves(reading: Reading): { readonly side0: Rational; readonly side1: Rational } | undefined {
-  if (reading.style === "v2") return { side0: rational(reading.reserve0), side1: rational(reading.reserve1) };
-  if (reading.sqrtPriceX96 === 0n) return undefined;
-  return {
-    side0: rational(reading.liquidity * Q96, reading.sqrtPriceX96),
-    side1: rational(reading.liquidity * reading.sqrtPriceX96, Q96),
-  };
-}
-
-/** Like `virtualReserves`, in whole tokens, and capped by the pool's real balances where they are known. */
-export function depth(observation: Observation, decimals: Decimals): { side0: Rational; side1: Rational } | undefined {
-  const sides = virtualReserves(observation.reading);
-  if (sides === undefined) return undefined;
-  const cap = (side: Rational, balance: bigint | undefined): Rational =>
-    balance === undefined ? side : minimum(side, rational(balance));
-  return {
-    side0: divide(cap(sides.side0, observation.balance0), powerOfTen(decimals.decimals0)),
-    side1: divide(cap(sides.side1, observation.balance1), powerOfTen(decimals.decimals1)),
-  };
+/**
+ * Returns a pool's two sides in whole tokens, capped by its real balances where they are known; undefined for a v3 pool
+ * without a price. v2: the reserves. v3: L/√P and L·√P.
+ */
+export function depth({ reading, balance0, balance1 }: Observation, { decimals0, decimals1 }: Decimals) {
+  if (reading.style === "v3" && reading.sqrtPriceX96 === 0n) return undefined;
+  const [side0, side1] =
+    reading.style === "v2"
+      ? [rational(reading.reserve0), rational(reading.reserve1)]
+      : [
+          rational(reading.liquidity * Q96, reading.sqrtPriceX96),
+          rational(reading.liquidity * reading.sqrtPriceX96, Q96),
+        ];
+  const capped = (side: Rational, balance: bigint | undefined, decimals: number): Rational =>
+    divide(balance === undefined ? side : minimum(side, rational(balance)), powerOfTen(decimals));
+  return { side0: capped(side0, balance0, decimals0), side1: capped(side1, balance1, decimals1) };
 }
 
 /** True if the depth of both sides is capped by known balances. */

@@ -15,7 +15,6 @@ import {
   dollarOf,
   dollars,
   type Market,
-  type NativePrice,
   type Side,
   sidesOf,
 } from "./market.ts";
@@ -75,7 +74,7 @@ const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): ApiError =>
   new ApiError(404, code, MESSAGE, { details: { pools } });
 
-/** Returns the refusal for an address that is not a priceable token, before any pool is read; else undefined. */
+/** Returns the refusal for an address that is not a priceable token; else undefined. Needs no pool. */
 export function refusalOf(facts: TokenFacts): ApiError | undefined {
   if (facts.kind === "not_a_token") return refusal("not_a_token");
   return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
@@ -121,16 +120,10 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
   const { disputed } = dollar;
   const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed } as const;
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
-  const first = route.legs[0]!;
-  if (first.quote === native) return { ...common, native: first.price, nativeSide: undefined };
   const onTheWay = route.legs.find((leg) => leg.base === native);
   if (onTheWay !== undefined) return { ...common, native: divide(route.usd, onTheWay.price), nativeSide: undefined };
-  const price: NativePrice | undefined = dollar.native(floor, isDollar(market, token) ? token : undefined);
-  return {
-    ...common,
-    native: price === undefined ? undefined : divide(route.usd, price.usd),
-    nativeSide: price?.side,
-  };
+  const price = dollar.native(floor, isDollar(market, token) ? token : undefined);
+  return { ...common, native: price && divide(route.usd, price.usd), nativeSide: price?.side };
 }
 
 /**
@@ -195,13 +188,8 @@ export function confidence({ route, disputed }: Pick<Quote, "route" | "disputed"
 export function spreadPercent(usable: readonly Route[]): Rational {
   const [best] = usable;
   if (best === undefined) return ZERO;
-  let low = best.usd;
-  let high = best.usd;
-  for (const { usd } of usable) {
-    if (compare(usd, low) < 0) low = usd;
-    if (compare(usd, high) > 0) high = usd;
-  }
-  return multiply(divide(subtract(high, low), best.usd), rational(100n));
+  const prices = usable.map(({ usd }) => usd).sort(compare);
+  return multiply(divide(subtract(prices.at(-1)!, prices[0]!), best.usd), rational(100n));
 }
 
 /** Returns the route's price in dollars with other pool states; undefined when a pool has none. */

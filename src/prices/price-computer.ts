@@ -7,10 +7,9 @@ import type { Chain } from "../chains/chains.ts";
 import { listedToken } from "../chains/tokens.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import type { HeaderRef } from "../events/types.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { PastQueue, type RunInSlot } from "./answer-cache.ts";
-import type { Market } from "./market/market.ts";
+import type { Market, PricedBlock } from "./market/market.ts";
 import { floorOf, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
 import {
   type PriceParameters,
@@ -33,8 +32,8 @@ export interface PriceAnswer {
   readonly record: PriceRecord;
   /** `record` as JSON. */
   readonly body: string;
-  /** The block of the price. `timestamp` is in Unix seconds. */
-  readonly asOf: Pick<HeaderRef, "number" | "hash" | "timestamp">;
+  /** The block of the price. */
+  readonly asOf: PricedBlock;
   readonly finality: "finalized" | "latest";
   /** Number of pools in memory that the price could come from. */
   readonly poolCount: number;
@@ -55,6 +54,11 @@ interface PriceComputation {
   readonly hasMoved: boolean;
 }
 
+interface HeadMarket {
+  readonly subject: Subject;
+  readonly market: Market;
+}
+
 interface ComputerOptions {
   readonly chain: Chain;
   readonly reader: ChainReader;
@@ -73,7 +77,7 @@ export class PriceComputer {
   readonly #pastQueue: PastQueue;
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
   readonly #headPastQueue: PastQueue;
-  readonly #loading = new Map<Address, Promise<{ subject: Subject; market: Market | undefined }>>();
+  readonly #loading = new Map<Address, Promise<HeadMarket>>();
 
   constructor(options: ComputerOptions) {
     this.#options = options;
@@ -84,7 +88,6 @@ export class PriceComputer {
   }
 
   /**
-   * Computes a price.
    * @param isWanted returns true if a client sent this request lately
    * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
@@ -122,22 +125,24 @@ export class PriceComputer {
     const { request, selection, hasMoved } = question;
     const head = hasMoved ? undefined : this.#options.view.head();
     const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-    const warm = head !== undefined && known !== undefined ? this.#markets.fromMemory(known, head) : undefined;
-    const ahead = head !== undefined && known !== undefined ? this.#markets.aheadOfFollower(known, head) : undefined;
-    if (ahead !== undefined) return this.#finish(question, known!, ahead);
-    if (warm !== undefined) return this.#finish(question, known!, warm);
+    if (head !== undefined && known !== undefined) {
+      const market = this.#markets.aheadOfFollower(known, head) ?? this.#markets.fromMemory(known, head);
+      if (market !== undefined) return this.#finish(question, known, market);
+    }
     const { subject, market } = await this.#load(request.address, selection.unlisted);
-    this.#assertPriceable(subject);
-    return this.#finish(question, subject, market!);
+    return this.#finish(question, subject, market);
   }
 
-  /** Reads subject and head market from the node. Concurrent requests for the same token share the read. */
-  #load(token: Address, unlisted: Address | undefined): Promise<{ subject: Subject; market: Market | undefined }> {
+  /**
+   * Reads subject and head market from the node. Concurrent requests for the same token share the read.
+   * @throws ApiError like `#assertPriceable`
+   */
+  #load(token: Address, unlisted: Address | undefined): Promise<HeadMarket> {
     const shared = this.#loading.get(token);
     if (unlisted === undefined && shared !== undefined) return shared;
-    const load = async (): Promise<{ subject: Subject; market: Market | undefined }> => {
+    const load = async (): Promise<HeadMarket> => {
       const subject = await this.#markets.subject(token, unlisted);
-      if (refusalOf(subject.facts) !== undefined || !subject.factoryAnswers) return { subject, market: undefined };
+      this.#assertPriceable(subject);
       this.#options.onTokenKnown?.();
       return { subject, market: await this.#markets.fromNode(subject) };
     };
@@ -160,7 +165,7 @@ export class PriceComputer {
     if (head?.number === toBlock && !hasMoved) {
       // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
       const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-      const warm = known === undefined ? undefined : this.#markets.fromMemory(known, head);
+      const warm = known && this.#markets.fromMemory(known, head);
       if (warm !== undefined) return this.#finish(question, known!, warm);
     }
     // The slot is taken for the whole request, so its parts don't wait for further slots.
@@ -209,11 +214,8 @@ export class PriceComputer {
     return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
   }
 
-  async #finish(
-    { request, selection, turn }: PriceComputation,
-    subject: Subject,
-    market: Market,
-  ): Promise<PriceAnswer> {
+  async #finish(question: PriceComputation, subject: Subject, market: Market): Promise<PriceAnswer> {
+    const { request, selection, turn } = question;
     const poolCount = this.#markets.poolCount(subject.token);
     const priced = quote(market, this.#quoteOptions(request, selection, market));
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);

@@ -36,7 +36,7 @@ export interface PriceLimits extends BookLimits {
 
 export interface Prices {
   readonly chain: Chain;
-  /** The consumer to register with the chain's follower. */
+  /** Register it with the chain's follower. */
   readonly consumer: ChainConsumer;
   /** @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers */
   answer(request: PriceRequest): Promise<PriceAnswer>;
@@ -65,21 +65,10 @@ const HEAD_WITHIN = 16;
 const ASKED_EVERY_MS = 1_000;
 
 /** Creates the price service of one chain. */
-export function createPrices(deps: PricesDeps): Prices {
-  const service = new PriceService(deps);
-  return {
-    chain: deps.chain,
-    consumer: service.consumer,
-    answer: (request) => service.answer(request),
-    price: async (request) => (await service.answer(request)).record,
-    stillCurrent: (request, asOf) => service.stillCurrent(request, asOf),
-    load: () => service.load(),
-    settle: () => service.consumer.settle(),
-    close: () => service.close(),
-  };
-}
+export const createPrices = (deps: PricesDeps): Prices => new PriceService(deps);
 
-class PriceService {
+class PriceService implements Prices {
+  readonly chain: Chain;
   readonly consumer: PriceFollower;
   readonly close: () => void;
   readonly #deps: PricesDeps;
@@ -94,13 +83,13 @@ class PriceService {
   constructor(deps: PricesDeps) {
     this.#deps = deps;
     const { chain, reader, log, view, clock, onTokenKnown } = deps;
+    this.chain = chain;
     const limits = { ...DEFAULTS, ...deps.limits };
     this.#limits = limits;
     const memory = new PoolMemory({ chain, log, clock, limits, onDrop: (book) => this.consumer.drop(book) });
     const follower = new PriceFollower({ chain, reader, view, clock, memory, ready: () => this.load() });
     const markets = new Markets({ chain, reader, view, clock, memory, isFollowing: () => follower.isFollowing });
-    const { blockSeconds } = chain;
-    const figures = new PastFigures({ reader, view, markets, books: memory.books, blockSeconds });
+    const figures = new PastFigures({ reader, view, markets, books: memory.books, blockSeconds: chain.blockSeconds });
     this.consumer = follower;
     this.#memory = memory;
     this.#markets = markets;
@@ -114,15 +103,10 @@ class PriceService {
   }
 
   load(): Promise<void> {
-    this.#restoring ??= this.#restore().then(
-      () => {
-        this.#isRestored = true;
-      },
-      (error: unknown) => {
-        this.#restoring = undefined;
-        throw error;
-      },
-    );
+    this.#restoring ??= this.#restore().catch((error: unknown) => {
+      this.#restoring = undefined;
+      throw error;
+    });
     return this.#restoring;
   }
 
@@ -130,9 +114,18 @@ class PriceService {
     const { chain, clock, log, onTokenKnown } = this.#deps;
     const last = await log.readBackwards(chainStream(chain.chainId), { limit: HEAD_WITHIN });
     const newest = last.find(({ event }) => event.type === "HeadAdvanced");
-    if (newest === undefined || clock.now() - newest.time > MAX_GAP_MS) return;
+    const isRecent = newest !== undefined && clock.now() - newest.time <= MAX_GAP_MS;
     // Each token takes the place of a pool at least, so the bound on pools bounds them too.
-    if (await this.#memory.restore(this.#limits.pools)) onTokenKnown?.();
+    if (isRecent && (await this.#memory.restore(this.#limits.pools))) onTokenKnown?.();
+    this.#isRestored = true;
+  }
+
+  settle(): Promise<void> {
+    return this.consumer.settle();
+  }
+
+  async price(request: PriceRequest): Promise<PriceRecord> {
+    return (await this.answer(request)).record;
   }
 
   async answer(request: PriceRequest): Promise<PriceAnswer> {
@@ -174,7 +167,7 @@ class PriceService {
   }
 }
 
-/** Returns a key for the request. Requests with the same key share one computation. */
+/** Requests with the same key share one computation. */
 function keyOf(request: PriceRequest): string {
   const { exchange, minLiquidityUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;

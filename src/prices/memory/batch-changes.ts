@@ -10,7 +10,7 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef, PriceEvent } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { isBlind, type Observation, type Pool } from "../market/pools.ts";
-import { type PoolRead, planState, together } from "../search/discovery.ts";
+import { type PoolRead, planState, poolOf, together } from "../search/discovery.ts";
 import { addressAt, TOPIC } from "../search/exchange-events.ts";
 import { byAddress, observed } from "../search/history.ts";
 import type { PoolMemory } from "./memory.ts";
@@ -179,8 +179,7 @@ export class BatchChanges {
     const address = addressAt(log.data, kind === TOPIC.pairCreated ? 0 : 1);
     if (venue === undefined || token0 === undefined || token1 === undefined || address === undefined) return [];
     const fee = kind === TOPIC.poolCreated ? Number(BigInt(log.topics[3] ?? "0x0")) : (venue.fees[0] ?? 0);
-    const { name: exchange, rank, style, factory } = venue;
-    const pool: Pool = { address, factory, style, fee, token0, token1, exchange, rank, stableCurve: false };
+    const pool = poolOf(venue, { address, fee, token0, token1 });
     return this.#booksOf(token0, token1)
       .filter((book) => !book.pools.has(address))
       .map((book) => ({ book, pool }));

@@ -10,7 +10,7 @@ import type { Address } from "../../core/hex.ts";
 import { type PoolDiscovered, type PriceEvent, priceStream, type StreamName } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import type { Pool } from "../market/pools.ts";
-import { type TokenFacts, type Venue, venueOf } from "../search/discovery.ts";
+import { poolOf, type TokenFacts, type Venue, venueOf } from "../search/discovery.ts";
 import { type HeadRead, observed } from "../search/history.ts";
 import { baseNumber, extend, followByLog, hotPool } from "./pool-truth.ts";
 import { Journal } from "./price-streams.ts";
@@ -144,8 +144,8 @@ export class PoolMemory {
   #poolOf(book: TokenBook, event: PoolDiscovered): Pool | undefined {
     const venue = this.venues.find((entry) => entry.factory === event.factory);
     if (venue === undefined || !belongsTo(this.#chain, book.address, event)) return undefined;
-    const { pool: address, factory, style, fee, token0, token1, stableCurve = false } = event;
-    return { address, factory, style, fee, token0, token1, exchange: venue.name, rank: venue.rank, stableCurve };
+    const { pool: address, style, fee, token0, token1, stableCurve = false } = event;
+    return { ...poolOf(venue, { address, fee, token0, token1 }), style, stableCurve };
   }
 
   /** Returns the pools of a book's stream that belong in the book. */

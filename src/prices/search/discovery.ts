@@ -9,7 +9,7 @@ import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
-import { addressAt, answer, call, SELECTOR, textAnswer } from "./exchange-events.ts";
+import { addressAnswer, answer, call, textAnswer } from "./exchange-events.ts";
 
 /** Calls, and the decoder of their results. */
 interface Plan<T> {
@@ -71,14 +71,12 @@ export const venueOf = (deployment: Deployment): Venue => ({
 });
 
 /** Asks an unlisted factory which style it answers like; undefined for neither. */
-export function planProbe(factory: Address): Plan<Venue | undefined> {
+export function planProbe(factory: Address): Plan<PoolStyle | undefined> {
   return {
     calls: [call(factory, "allPairsLength"), call(factory, "feeAmountTickSpacing", wordOf(COMMON_TIER))],
     read([length, spacing]) {
-      const common = { name: factory, rank: UNLISTED_RANK, factory } as const;
-      if (answer(spacing) !== undefined) return { ...common, style: "v3", fees: PROBED_TIERS };
-      if (answer(length) !== undefined) return { ...common, style: "v2", fees: [] };
-      return undefined;
+      if (answer(spacing) !== undefined) return "v3";
+      return answer(length) === undefined ? undefined : "v2";
     },
   };
 }
@@ -88,6 +86,12 @@ export const unlistedVenues = (factory: Address): Venue[] => [
   { name: factory, rank: UNLISTED_RANK, style: "v3", factory, fees: PROBED_TIERS },
   { name: factory, rank: UNLISTED_RANK, style: "v2", factory, fees: [] },
 ];
+
+/** A pool of a venue. A pair on the stable curve is known only once the pair itself was read. */
+export const poolOf = (venue: Venue, found: Pick<Pool, "address" | "fee" | "token0" | "token1">): Pool => {
+  const { name: exchange, rank, style, factory } = venue;
+  return { ...found, factory, style, exchange, rank, stableCurve: false };
+};
 
 /** Reads the existing pools of two tokens at a venue. */
 function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]> {
@@ -102,22 +106,9 @@ function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>
     calls,
     read: (results) =>
       tiers.flatMap((fee, index) => {
-        const result = results[index];
-        const address = result?.ok ? addressAt(result.data, 0) : undefined;
+        const address = addressAnswer(results[index]);
         if (address === undefined || BigInt(address) === 0n) return [];
-        return [
-          {
-            address,
-            factory: venue.factory,
-            style: venue.style,
-            fee,
-            token0,
-            token1,
-            exchange: venue.name,
-            rank: venue.rank,
-            stableCurve: false,
-          },
-        ];
+        return [poolOf(venue, { address, fee, token0, token1 })];
       }),
   };
 }
@@ -180,6 +171,7 @@ export interface PoolRead {
 
 /** Camelot's fee denominator is 100,000; this service's is a million. */
 const CAMELOT_TO_HUNDREDTHS = 10n;
+const CAMELOT_SETTINGS = ["stableSwap", "token0FeePercent", "token1FeePercent"] as const;
 
 /** Reads a pool's state and balances, and its curve and fees if the style has them. */
 export function planState(pool: Pool): Plan<PoolRead> {
@@ -202,28 +194,17 @@ export function planState(pool: Pool): Plan<PoolRead> {
       },
     };
   }
-  const settings =
-    pool.style === "v2-camelot"
-      ? [
-          call(pool.address, "stableSwap"),
-          call(pool.address, "token0FeePercent"),
-          call(pool.address, "token1FeePercent"),
-        ]
-      : [];
+  const isCamelot = pool.style === "v2-camelot";
+  const settings = isCamelot ? CAMELOT_SETTINGS.map((method) => call(pool.address, method)) : [];
   return {
     calls: [...balances, call(pool.address, "getReserves"), ...settings],
-    read([held0, held1, reserves, stableSwap, fee0, fee1]) {
+    read([held0, held1, reserves, stableSwap, ...fees]) {
       const reserve0 = answer(reserves, 0);
       const reserve1 = answer(reserves, 1);
-      const fees = [answer(fee0) ?? 0n, answer(fee1) ?? 0n];
-      const settled: Pool =
-        pool.style === "v2-camelot"
-          ? {
-              ...pool,
-              stableCurve: answer(stableSwap) === 1n,
-              fee: Number((fees[0]! > fees[1]! ? fees[0]! : fees[1]!) * CAMELOT_TO_HUNDREDTHS),
-            }
-          : pool;
+      const feeOf = (fee: CallResult): number => Number((answer(fee) ?? 0n) * CAMELOT_TO_HUNDREDTHS);
+      const settled = isCamelot
+        ? { ...pool, stableCurve: answer(stableSwap) === 1n, fee: Math.max(...fees.map(feeOf)) }
+        : pool;
       const reading: Reading | undefined =
         reserve0 === undefined || reserve1 === undefined ? undefined : { style: "v2", reserve0, reserve1 };
       return { pool: settled, reading, balance0: answer(held0), balance1: answer(held1) };
@@ -234,14 +215,8 @@ export function planState(pool: Pool): Plan<PoolRead> {
 /** Reads the tokens that a pool of an unlisted factory holds, since such a factory's claim alone is not trusted. */
 export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefined; token1: Address | undefined }> {
   return {
-    calls: [
-      { to: pool, data: SELECTOR.token0 },
-      { to: pool, data: SELECTOR.token1 },
-    ],
-    read: ([token0, token1]) => ({
-      token0: token0?.ok ? addressAt(token0.data, 0) : undefined,
-      token1: token1?.ok ? addressAt(token1.data, 0) : undefined,
-    }),
+    calls: [call(pool, "token0"), call(pool, "token1")],
+    read: ([token0, token1]) => ({ token0: addressAnswer(token0), token1: addressAnswer(token1) }),
   };
 }
 

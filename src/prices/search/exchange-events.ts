@@ -72,12 +72,6 @@ function abiWord(data: string, index: number): bigint | undefined {
   return BigInt(`0x${data.slice(start, start + 64)}`);
 }
 
-/** Like `word`, but signed (two's complement). */
-function signedWord(data: string, index: number): bigint | undefined {
-  const value = abiWord(data, index);
-  return value === undefined ? undefined : BigInt.asIntN(256, value);
-}
-
 /** Returns the address in a word; undefined when the word is missing or its upper 12 bytes are not zero. */
 export function addressAt(data: string, index: number): Address | undefined {
   const value = abiWord(data, index);
@@ -89,6 +83,10 @@ export function addressAt(data: string, index: number): Address | undefined {
 export function answer(result: CallResult | undefined, index = 0): bigint | undefined {
   return result?.ok ? abiWord(result.data, index) : undefined;
 }
+
+/** Returns the address that a successful call returned; undefined when the call failed or returned other data. */
+export const addressAnswer = (result: CallResult | undefined): Address | undefined =>
+  result?.ok ? addressAt(result.data, 0) : undefined;
 
 /** Decodes a returned string: ABI `string`, or zero-padded `bytes32` (MKR returns that); undefined for other data. */
 export function textAnswer(result: CallResult | undefined): string | undefined {
@@ -111,25 +109,16 @@ function clean(bytes: Buffer): string {
   return text.replace(/\p{Cc}/gu, "").trim();
 }
 
-/** The change of a pool's price, depth or balances by one log. */
-type PoolChange =
-  | { readonly kind: "state"; readonly reading: Reading; readonly in0: bigint; readonly in1: bigint }
-  | {
-      readonly kind: "liquidity";
-      readonly delta: bigint;
-      readonly tickLower: number;
-      readonly tickUpper: number;
-      readonly in0: bigint;
-      readonly in1: bigint;
-    }
-  | { readonly kind: "balances"; readonly in0: bigint; readonly in1: bigint };
+/** The change of a pool's price, depth or balances by one log. `in0`, `in1`: the amounts that the pool receives. */
+type PoolChange = { readonly in0: bigint; readonly in1: bigint } & (
+  | { readonly kind: "state"; readonly reading: Reading }
+  | { readonly kind: "liquidity"; readonly delta: bigint; readonly tickLower: number; readonly tickUpper: number }
+  | { readonly kind: "balances" }
+);
 
-/** Liquidity after `Initialize`: none is in range before the first mint. */
-const NO_LIQUIDITY = 0n;
+const tickOf = (word: bigint): number => Number(BigInt.asIntN(24, word));
 
-const tickOf = (topic: string | undefined): number | undefined =>
-  topic === undefined ? undefined : Number(BigInt.asIntN(24, BigInt(topic)));
-
+/** Returns the first `count` words of hex data, unsigned; undefined when there are fewer. */
 function words(data: string, count: number): bigint[] | undefined {
   if (data.length < 2 + count * 64) return undefined;
   return Array.from({ length: count }, (_, index) => abiWord(data, index) ?? 0n);
@@ -138,21 +127,16 @@ function words(data: string, count: number): bigint[] | undefined {
 function swapOf(data: string): PoolChange | undefined {
   const values = words(data, 5);
   if (values === undefined) return undefined;
-  const [, , sqrtPriceX96 = 0n, liquidity = 0n] = values;
-  const tick = Number(BigInt.asIntN(24, values[4] ?? 0n));
-  return {
-    kind: "state",
-    reading: { style: "v3", sqrtPriceX96, liquidity, tick },
-    in0: signedWord(data, 0) ?? 0n,
-    in1: signedWord(data, 1) ?? 0n,
-  };
+  const [amount0 = 0n, amount1 = 0n, sqrtPriceX96 = 0n, liquidity = 0n, tick = 0n] = values;
+  const reading = { style: "v3", sqrtPriceX96, liquidity, tick: tickOf(tick) } as const;
+  return { kind: "state", reading, in0: BigInt.asIntN(256, amount0), in1: BigInt.asIntN(256, amount1) };
 }
 
 function liquidityOf(log: ChainLog, sign: 1n | -1n, amountAt: number): PoolChange | undefined {
-  const tickLower = tickOf(log.topics[2]);
-  const tickUpper = tickOf(log.topics[3]);
+  const [, , lower, upper] = log.topics;
   const values = words(log.data, amountAt + 3);
-  if (values === undefined || tickLower === undefined || tickUpper === undefined) return undefined;
+  if (values === undefined || lower === undefined || upper === undefined) return undefined;
+  const [tickLower, tickUpper] = [tickOf(BigInt(lower)), tickOf(BigInt(upper))];
   const [amount = 0n, amount0 = 0n, amount1 = 0n] = values.slice(amountAt);
   // `Burn` only credits the owed amount; the tokens leave the pool with `Collect`.
   const moved = sign === 1n ? { in0: amount0, in1: amount1 } : { in0: 0n, in1: 0n };
@@ -172,12 +156,8 @@ function decodeLog(log: ChainLog): PoolChange | undefined {
       const values = words(log.data, 2);
       if (values === undefined) return undefined;
       const [sqrtPriceX96 = 0n, tick = 0n] = values;
-      const reading = {
-        style: "v3",
-        sqrtPriceX96,
-        liquidity: NO_LIQUIDITY,
-        tick: Number(BigInt.asIntN(24, tick)),
-      } as const;
+      // No liquidity is in range before the first mint.
+      const reading = { style: "v3", sqrtPriceX96, liquidity: 0n, tick: tickOf(tick) } as const;
       return { kind: "state", reading, in0: 0n, in1: 0n };
     }
     case TOPIC.swap:

@@ -87,12 +87,12 @@ const chainMoved = (block: number): AppError =>
   });
 
 /** Returns a pool read as an observation; undefined when the pool had no state. */
-export function observed(read: PoolRead, header: HeaderRef): Observation | undefined {
-  if (read.reading === undefined) return undefined;
+export function observed({ reading, balance0, balance1 }: PoolRead, header: HeaderRef): Observation | undefined {
+  if (reading === undefined) return undefined;
   return {
-    reading: read.reading,
-    ...(read.balance0 === undefined ? {} : { balance0: read.balance0 }),
-    ...(read.balance1 === undefined ? {} : { balance1: read.balance1 }),
+    reading,
+    ...(balance0 === undefined ? {} : { balance0 }),
+    ...(balance1 === undefined ? {} : { balance1 }),
     block: header.number,
     blockHash: header.hash,
     timestamp: header.timestamp,
@@ -171,13 +171,7 @@ async function fromLogs(
   let most = MAX_LOGS;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
     const from = Math.max(Math.min(...open.map((address) => origins.firstBlock(address))), to - span + 1);
-    const logs = await reader.logs({
-      addresses: open,
-      topics: STATE_TOPICS,
-      fromBlock: from,
-      toBlock: to,
-      maxLogs: most,
-    });
+    const logs = await stateLogs(reader, open, from, to, most);
     most -= logs.length;
     for (const [address, own] of byAddress(logs)) found.set(address, [...own, ...(found.get(address) ?? [])]);
     for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
@@ -210,16 +204,7 @@ async function unmovedSince(
   const states = new Map<Address, Observation>();
   const settled = new Set<Address>();
   if (header.number < block.number) return { states, settled };
-  const logs =
-    header.number === block.number
-      ? []
-      : await reader.logs({
-          addresses,
-          topics: STATE_TOPICS,
-          fromBlock: block.number + 1,
-          toBlock: header.number,
-          maxLogs: MAX_LOGS,
-        });
+  const logs = await stateLogs(reader, addresses, block.number + 1, header.number);
   if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
   const moved = new Set(logs.map((log) => log.address));
   const byPool = new Map(reads.map((read) => [read.pool.address, read]));
@@ -252,8 +237,10 @@ async function verified(
       observation = applyLog(observation, log, 0);
       hashes.set(log.blockNumber, log.blockHash);
     }
+    if (observation === undefined) continue;
     // Balances are read at the head only. The sum of a few logs' amounts is not a balance at that block.
-    if (observation !== undefined) folded.set(address, withoutBalances(observation));
+    const { balance0: _balance0, balance1: _balance1, ...rest } = observation;
+    folded.set(address, rest);
   }
   const numbers = [...hashes.keys()];
   const headers = await reader.headers(numbers);
@@ -269,21 +256,21 @@ async function verified(
   return states;
 }
 
-function withoutBalances(observation: Observation): Observation {
-  const { balance0: _balance0, balance1: _balance1, ...rest } = observation;
-  return rest;
+/** Reads the logs that change a pool's state. No request if the range is empty. @throws AppError `too_many_logs` */
+async function stateLogs(
+  reader: ChainReader,
+  addresses: readonly Address[],
+  fromBlock: number,
+  toBlock: number,
+  maxLogs = MAX_LOGS,
+): Promise<ChainLog[]> {
+  if (fromBlock > toBlock) return [];
+  return reader.logs({ addresses, topics: STATE_TOPICS, fromBlock, toBlock, maxLogs });
 }
 
 /** Groups logs by contract, each group in chain order. */
-export function byAddress(logs: readonly ChainLog[]): Map<Address, ChainLog[]> {
-  const groups = new Map<Address, ChainLog[]>();
-  for (const log of logs) {
-    const own = groups.get(log.address);
-    if (own === undefined) groups.set(log.address, [log]);
-    else own.push(log);
-  }
-  return groups;
-}
+export const byAddress = (logs: readonly ChainLog[]): Map<Address, ChainLog[]> =>
+  Map.groupBy(logs, ({ address }) => address);
 
 /** Most headers fetched for timestamps. With more blocks, times are interpolated by block number. */
 const MAX_DATED_BLOCKS = 256;
@@ -300,17 +287,10 @@ export async function seriesBetween(
   readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation[]>> {
   const { reader } = source;
+  const addresses = pools.map((pool) => pool.address);
   const [before, logs] = await Promise.all([
     statesAt(source, pools, start, readHead),
-    start.number >= end.number
-      ? []
-      : reader.logs({
-          addresses: pools.map((pool) => pool.address),
-          topics: STATE_TOPICS,
-          fromBlock: start.number + 1,
-          toBlock: end.number,
-          maxLogs: MAX_LOGS,
-        }),
+    stateLogs(reader, addresses, start.number + 1, end.number),
   ]);
   if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);
   const timestampOf = await dated(reader, logs, start, end);

@@ -65,22 +65,15 @@ async function callsAtHead({ reader, view }: HeadCalls, calls: readonly Call[]):
   return (await reader.benchLaggards(followed)) ? reader.callsAtHead(calls) : answer;
 }
 
-/** Runs calls at a given head in one round trip. Falls back to the newest block without a head, or if that fails. */
-async function callsAt(
-  context: HeadCalls,
-  calls: readonly Call[],
-  header: BlockHeader | undefined,
-): Promise<CallsAtHead> {
-  return (await callsAtKnownHead(context, calls, header)) ?? callsAtHead(context, calls);
-}
-
-/** Saves the request for the head: on a chain without Multicall3 that is a round trip of its own. */
+/**
+ * Runs calls at a known head; undefined if that fails. Saves the request for the head: on a chain without Multicall3
+ * that is a round trip of its own.
+ */
 async function callsAtKnownHead(
   { reader }: HeadCalls,
   calls: readonly Call[],
-  header: BlockHeader | undefined,
+  header: BlockHeader,
 ): Promise<CallsAtHead | undefined> {
-  if (header === undefined) return undefined;
   try {
     const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
     return now?.hash === header.hash ? { header, results } : undefined;
@@ -131,8 +124,8 @@ export class Markets {
 
   /** Number of pools in memory that the token's price could come from. */
   poolCount(token: Address): number {
-    const { chain } = this.#options;
-    const { books } = this.#options.memory;
+    const { chain, memory } = this.#options;
+    const { books } = memory;
     const own = isMoney(chain, token) ? undefined : books.get(token);
     return books.reference.pools.size + (own?.pools.size ?? 0);
   }
@@ -140,19 +133,12 @@ export class Markets {
   /** True if a price may rely on the book's list of pools. */
   #isDiscovered({ list, heldFrom, lastDiscoveryMs }: TokenBook): boolean {
     const isFresh = this.#options.clock.monotonic() - lastDiscoveryMs < REDISCOVER_MS;
-    switch (list.kind) {
-      case "unknown":
-        return false;
-      case "logged":
-        return list.isComplete && isFresh;
-      case "asked":
-        if (heldFrom === undefined) return isFresh;
-        if (heldFrom <= list.block + 1) return true;
-        // This process may have begun to follow after the factories were asked: pools created in between are missing.
-        return isFresh && !this.#options.isFollowing();
-      default:
-        return list satisfies never;
-    }
+    if (list.kind === "unknown") return false;
+    if (list.kind === "logged") return list.isComplete && isFresh;
+    if (heldFrom === undefined) return isFresh;
+    if (heldFrom <= list.block + 1) return true;
+    // This process may have begun to follow after the factories were asked: pools created in between are missing.
+    return isFresh && !this.#options.isFollowing();
   }
 
   /** Returns the subject. Asks factories and tokens for anything that is not in memory. */
@@ -202,7 +188,7 @@ export class Markets {
     );
     const plan = both(both(referencePlan, tokenPlan), extraPlan);
     const { header, results } = await callsAtHead(this.#options, plan.calls);
-    const [[[referencePools, referenceFacts], [tokenPools, facts]], [extraPools, [venue]]] = plan.read(results);
+    const [[[referencePools, referenceFacts], [tokenPools, facts]], [extraPools, [style]]] = plan.read(results);
     if (referenceFacts.length > 0) {
       reference.facts = new Map(references.map((address, index) => [address, referenceFacts[index]!]));
       addPools(reference, referencePools);
@@ -218,8 +204,9 @@ export class Markets {
     }
     // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const own = new Set([...reference.pools.keys(), ...book.pools.keys()]);
-    const extra = unique(extraPools).filter((pool) => pool.style === venue?.style && !own.has(pool.address));
-    const factoryAnswers = unlisted === undefined || venue !== undefined;
+    const unique = new Map(extraPools.map((pool) => [pool.address, pool])).values();
+    const extra = [...unique].filter((pool) => pool.style === style && !own.has(pool.address));
+    const factoryAnswers = unlisted === undefined || style !== undefined;
     return { token, facts, book, unlistedPools: extra, factoryAnswers, discoveredHead: header };
   }
 
@@ -244,18 +231,12 @@ export class Markets {
     const { view } = this.#options;
     const pools = this.#hotPools(subject);
     if (subject.unlistedPools.length > 0 || !pools.every((hot) => isCurrent(hot, head, view))) return undefined;
-    const states = new Map(
-      pools.flatMap((hot) => {
-        const state = stateAt(hot, head.number, view);
-        return state === undefined ? [] : [[hot.pool.address, state] as const];
-      }),
-    );
-    return this.#market(subject, {
-      block: head,
-      pools: pools.map((hot) => hot.pool),
-      states,
-      isPast: false,
-    });
+    const states = new Map<Address, Observation>();
+    for (const hot of pools) {
+      const state = stateAt(hot, head.number, view);
+      if (state !== undefined) states.set(hot.pool.address, state);
+    }
+    return this.#market(subject, { block: head, pools: pools.map((hot) => hot.pool), states, isPast: false });
   }
 
   /** Returns the last market read from the node while the follower has not reached its block yet. */
@@ -268,29 +249,26 @@ export class Markets {
 
   /** Returns the market at the node's head: every state in one round trip, recorded before it is returned. */
   async fromNode(subject: Subject): Promise<Market> {
-    const market = await this.#cold(subject);
-    if (subject.unlistedPools.length === 0)
-      this.#ahead.set(subject.token, { market, readMs: this.#options.clock.monotonic() });
-    return market;
-  }
-
-  async #cold(subject: Subject): Promise<Market> {
-    const pools = this.pools(subject);
-    const { header, reads } = await this.readHead(subject, pools, subject.discoveredHead);
+    const { memory, view, clock } = this.#options;
+    const { header, reads } = await this.readHead(subject, this.pools(subject), subject.discoveredHead);
     const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
-    const states = observedIn({ header, reads });
-    await this.#options.memory.recordReads(subject.book, { header, reads });
+    await memory.recordReads(subject.book, { header, reads });
+    const states = new Map<Address, Observation>();
     for (const read of reads) {
-      const entry = hot.get(read.pool.address);
-      const at = { pool: read.pool, state: states.get(read.pool.address) };
-      if (entry !== undefined) learn(entry, at, header, this.#options.view);
+      const { pool } = read;
+      const state = observed(read, header);
+      if (state !== undefined) states.set(pool.address, state);
+      const entry = hot.get(pool.address);
+      if (entry !== undefined) learn(entry, { pool, state }, header, view);
     }
-    return this.#market(subject, {
+    const market = this.#market(subject, {
       block: header,
       pools: reads.map((read) => read.pool),
       states,
       isPast: false,
     });
+    if (subject.unlistedPools.length === 0) this.#ahead.set(subject.token, { market, readMs: clock.monotonic() });
+    return market;
   }
 
   /** Reads the subject's pools at the node's head, or at the head `at` that it has just returned. */
@@ -301,7 +279,8 @@ export class Markets {
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const { header, results } = await callsAt(this.#options, plan.calls, at);
+    const known = at && (await callsAtKnownHead(this.#options, plan.calls, at));
+    const { header, results } = known ?? (await callsAtHead(this.#options, plan.calls));
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
   }
@@ -383,18 +362,4 @@ const contradicts = (pool: Pool, said: { token0: Address | undefined; token1: Ad
 
 function addPools(book: TokenBook, pools: readonly Pool[]): void {
   for (const pool of pools) if (!book.pools.has(pool.address)) book.pools.set(pool.address, hotPool(pool));
-}
-
-/** Returns the states by pool address. */
-function observedIn({ header, reads }: HeadRead): Map<Address, Observation> {
-  return new Map(
-    reads.flatMap((read) => {
-      const state = observed(read, header);
-      return state === undefined ? [] : [[read.pool.address, state] as const];
-    }),
-  );
-}
-
-function unique(pools: readonly Pool[]): Pool[] {
-  return [...new Map(pools.map((pool) => [pool.address, pool])).values()];
 }

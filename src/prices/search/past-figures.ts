@@ -81,30 +81,26 @@ export class BlockTimes {
 
   /** Returns those of the headers that an endpoint has, at least one. @throws AppError `chain_unavailable` */
   async #headers(numbers: readonly number[], finalized: number): Promise<readonly [HeaderRef, ...HeaderRef[]]> {
-    const given = (await this.#reader.headers(numbers)).filter((header) => header !== undefined);
-    const headers = given.length > 0 ? given : await this.#singly(numbers);
-    const [first, ...rest] = headers;
+    let given = await this.#reader.headers(numbers);
+    // A request for many headers uses only one endpoint. A request for a single header tries every endpoint.
+    if (given.every((header) => header === undefined)) {
+      given = await Promise.all(numbers.map((number) => this.#reader.header(number)));
+    }
+    const [first, ...rest] = given.filter((header) => header !== undefined);
     // All these blocks are below an existing block. An endpoint without any of them is behind, or prunes old blocks.
-    if (first === undefined) throw missing(numbers);
-    for (const { number, hash, parentHash, timestamp } of headers) {
+    if (first === undefined) {
+      throw new AppError("no endpoint returned the headers of these older blocks", {
+        code: "chain_unavailable",
+        retryable: true,
+        meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
+      });
+    }
+    for (const { number, hash, parentHash, timestamp } of [first, ...rest]) {
       if (number <= finalized) this.#known.set(number, { number, hash, parentHash, timestamp });
     }
     return [first, ...rest];
   }
-
-  /** Fetches each header alone: a single header request tries every endpoint, a request for many uses only one. */
-  async #singly(numbers: readonly number[]): Promise<HeaderRef[]> {
-    const headers = await Promise.all(numbers.map((number) => this.#reader.header(number)));
-    return headers.filter((header) => header !== undefined);
-  }
 }
-
-const missing = (numbers: readonly number[]): AppError =>
-  new AppError("no endpoint returned the headers of these older blocks", {
-    code: "chain_unavailable",
-    retryable: true,
-    meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
-  });
 
 /** Block numbers strictly between the two ends: around the linear guess, and the middle. */
 function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {

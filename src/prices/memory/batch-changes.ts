@@ -85,23 +85,15 @@ export class BatchChanges {
       book.heldFrom = asked.books.has(book) ? (book.heldFrom ?? fromBlock) : undefined;
       for (const [address, hot] of book.pools) {
         beginBatch(hot, batch, asked.pools.has(address), this.blocks);
-        switch (hot.truth.kind) {
-          case "unknown":
-            unread.push({ book, hot, isNew: false });
-            break;
-          case "known":
-            // At the end of the batch or later. The next batch continues from there.
-            break;
-          case "followed": {
-            const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.blocks);
-            if (this.#addStates(change, { hot, truth: hot.truth, states }, fromBlock)) break;
-            forget(hot);
-            unread.push({ book, hot, isNew: false });
-            break;
-          }
-          default:
-            hot.truth satisfies never;
+        const { truth } = hot;
+        // Its state is known at the end of the batch or later. The next batch continues from there.
+        if (truth.kind === "known") continue;
+        if (truth.kind === "followed") {
+          const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.blocks);
+          if (this.#addStates(change, { hot, truth, states }, fromBlock)) continue;
+          forget(hot);
         }
+        unread.push({ book, hot, isNew: false });
       }
     }
     for (const log of batch.logs) {
@@ -110,8 +102,7 @@ export class BatchChanges {
       }
     }
     for (const [{ book, hot, isNew }, read] of await this.#read(unread, to)) {
-      const change = changes.get(book);
-      if (change === undefined) continue;
+      const change = changes.get(book)!;
       change.reads.push({ hot, read });
       const state = observed(read, to);
       const isSaid = journal.state(book.stream).pools.has(read.pool.address);
@@ -150,21 +141,17 @@ export class BatchChanges {
       if (!(error instanceof AppError)) throw error;
       // Not fatal: the next request for the token reads the pool, and the next batch retries.
     }
-    const done = reads.map((read, index): [Unread, PoolRead] => [chosen[index]!, read]);
     // A new pool that could not be read is found again by asking the factories.
-    const left = new Set(unread.filter(({ isNew }) => isNew)).difference(new Set(done.map(([entry]) => entry)));
-    for (const { book } of left) book.list = UNLISTED;
-    return done;
+    for (const { book, isNew } of unread.slice(reads.length)) if (isNew) book.list = UNLISTED;
+    return reads.map((read, index) => [chosen[index]!, read]);
   }
 
   async #timestamps(batch: AdvancedBlocks): Promise<Map<number, number>> {
     const known = new Map(batch.headers.map((header) => [header.number, header.timestamp]));
     const missing = [...new Set(batch.logs.map((log) => log.blockNumber))].filter((number) => !known.has(number));
     const wanted = missing.slice(-MAX_UNDATED);
-    if (wanted.length > 0) {
-      for (const header of await this.#reader.headers(wanted)) {
-        if (header !== undefined) known.set(header.number, header.timestamp);
-      }
+    for (const header of wanted.length === 0 ? [] : await this.#reader.headers(wanted)) {
+      if (header !== undefined) known.set(header.number, header.timestamp);
     }
     return known;
   }

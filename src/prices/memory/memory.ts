@@ -55,7 +55,8 @@ export class PoolMemory {
     this.#clock = clock;
     this.venues = exchangesOf(chain).map(venueOf);
     this.references = referenceTokens(chain).map((token) => token.address);
-    this.fingerprint = fingerprintOf([this.references, this.venues]);
+    const dependencies = JSON.stringify([this.references, this.venues]);
+    this.fingerprint = new Bun.CryptoHasher("sha256").update(dependencies).digest("hex").slice(0, 12);
     this.journal = new Journal(log, (stream, events) => this.#applyEvents(stream, events));
     this.books = new Books({
       reference: emptyBook(chain.chainId, chain.wrappedNative.address),
@@ -78,17 +79,17 @@ export class PoolMemory {
     await Promise.all(
       [...new Set([reference, own])].map((book) => {
         const facts = book.facts.get(book.address);
-        const events: PriceEvent[] = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
+        const identified = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
+        const discovered: PriceEvent[] = [];
+        const states: PriceEvent[] = [];
         // Appends the whole list of pools, also those not read now: another process must not take a part for the whole.
         for (const [address, hot] of book.pools) {
-          events.push(discoveredEvent(byPool.get(address)?.pool ?? hot.pool, header.number));
-        }
-        for (const address of book.pools.keys()) {
           const read = byPool.get(address);
-          const state = read === undefined ? undefined : observed(read, header);
-          if (state !== undefined) events.push(observedEvent(address, state));
+          const state = read && observed(read, header);
+          discovered.push(discoveredEvent(read?.pool ?? hot.pool, header.number));
+          if (state !== undefined) states.push(observedEvent(address, state));
         }
-        return this.journal.append(book.stream, events);
+        return this.journal.append(book.stream, [...identified, ...discovered, ...states]);
       }),
     );
     // Each reference token's facts go into its own stream, where a process that starts later reads them.
@@ -249,10 +250,6 @@ export class PoolMemory {
     if (this.books.peek(stream) === undefined) this.journal.close(stream);
   }
 }
-
-/** Returns twelve hexadecimal digits of a value's SHA-256. */
-const fingerprintOf = (value: unknown): string =>
-  new Bun.CryptoHasher("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 12);
 
 /**
  * True if a pool belongs in a token's book. The reference book has the pairs of reference tokens that lead to the

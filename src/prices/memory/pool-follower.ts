@@ -97,8 +97,8 @@ export class PriceFollower implements ChainConsumer {
         for (const address of book.pools.keys()) pools.add(address);
       }
     }
-    const before = this.#requested;
-    this.#requested = before === undefined ? { pools, books: held } : intersection(before, { pools, books: held });
+    const before = this.#requested ?? { pools, books: held };
+    this.#requested = { pools: before.pools.intersection(pools), books: before.books.intersection(held) };
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
@@ -284,8 +284,3 @@ export class PriceFollower implements ChainConsumer {
     );
   }
 }
-
-const intersection = (a: Asked, b: Asked): Asked => ({
-  pools: a.pools.intersection(b.pools),
-  books: a.books.intersection(b.books),
-});

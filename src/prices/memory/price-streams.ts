@@ -5,7 +5,7 @@
  */
 import type { Address } from "../../core/hex.ts";
 import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
-import { type Append, appendWithRetry, type EventLog, type StreamHead } from "../../log/event-log.ts";
+import { appendWithRetry, type EventLog, type StreamHead } from "../../log/event-log.ts";
 import {
   afterGap,
   type Coverage,
@@ -78,6 +78,7 @@ export class Journal {
 
   /** Appends the events that are news to the stream. Resolves once durable. */
   append(stream: StreamName, events: readonly PriceEvent[], options: AppendOptions = {}): Promise<void> {
+    const { chainVersion } = options;
     return this.#queued(stream, async () => {
       let after: Omit<Tail, "version"> | undefined;
       const version = await appendWithRetry(this.#log, MAX_CONFLICTS, async (attempt) => {
@@ -87,7 +88,8 @@ export class Journal {
         after = prepared.after;
         if (prepared.fresh.length === 0) return undefined;
         const headline = prepared.isCovered ? {} : { headline: headlineOf(prepared.after.coverage) };
-        const guard = guardOf(stream, options.chainVersion);
+        const chain = chainStream(parseStream(stream).chainId);
+        const guard = chainVersion === undefined ? {} : { guard: { stream: chain, version: chainVersion } };
         return { stream, events: prepared.fresh, expectedVersion: tail.version, ...headline, ...guard };
       });
       if (version !== undefined && after !== undefined) this.#tails.set(stream, { version, ...after });
@@ -116,7 +118,7 @@ export class Journal {
       const page: StreamHead[] = await this.#log.streams(prefix, { after, limit: 1_000 });
       for (const { stream, headline } of page) {
         const { session: own, from } = coverageOf(headline);
-        if (own === session && from !== undefined) found.push(addressIn(stream)!);
+        if (own === session && from !== undefined) found.push(stream.slice(prefix.length) as Address);
       }
       const last = page.at(-1);
       if (last === undefined) break;
@@ -196,15 +198,6 @@ function prepare(tail: Tail, events: readonly PriceEvent[], options: AppendOptio
     state = evolvePrice(state, fresh[0]!);
   }
   return { fresh, isCovered, after: { state, coverage } };
-}
-
-function guardOf(stream: StreamName, version: number | undefined): Pick<Append, "guard"> {
-  return version === undefined ? {} : { guard: { stream: chainStream(parseStream(stream).chainId), version } };
-}
-
-function addressIn(stream: StreamName): Address | undefined {
-  const parsed = parseStream(stream);
-  return parsed.kind === "price" ? parsed.address : undefined;
 }
 
 /** True if the stream does not have this event for this very block yet. */

@@ -91,8 +91,7 @@ export class Batches {
 
   #drain(): void {
     const queue = this.#queue.splice(0);
-    if (queue.length === 0) return;
-    if (queue.length === 1 || this.#turnsWithoutBatches-- > 0) this.#sendEach(queue);
+    if (queue.length <= 1 || this.#turnsWithoutBatches-- > 0) this.#sendEach(queue);
     else this.#sendAll(queue);
   }
 
@@ -141,15 +140,20 @@ export class Batches {
       const { payload, resolve, reject } = waiting;
       // An endpoint that refuses a request before it parses it may not know the request's id.
       const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
-      if (answer === undefined) reject(this.#unanswered(payload.method));
-      else if ("error" in answer && answer.error !== null) {
+      if (answer === undefined) {
+        const meta = { endpoint: this.#options.label, method: payload.method };
+        reject(new RpcError("transient", `the batch's answer lacks the result of ${payload.method}`, { meta }));
+      } else if ("error" in answer && answer.error !== null) {
         refused.push({ waiting, error: this.#options.errorOf(payload, answer) });
       } else resolve((answer as JsonRpcResult).result);
     }
     const cut = this.#truncatedCalls(batch, refused);
     for (const one of refused) if (!cut.includes(one)) one.waiting.reject(one.error);
     if (cut.length > 0) await this.#retryTruncated(cut, batch.length - cut.length);
-    else if (batch.length === this.#size) this.#grow();
+    else if (batch.length === this.#size && ++this.#uncut === UNCUT_BATCHES) {
+      this.#uncut = 0;
+      this.#size = Math.min(BATCH_MAX, this.#size * 2);
+    }
   }
 
   /**
@@ -167,32 +171,19 @@ export class Batches {
 
   /** Retries the first truncated call alone. If it succeeds, resends the rest in smaller batches. */
   async #retryTruncated(cut: readonly Refused[], answered: number): Promise<void> {
-    const [first, ...rest] = cut as [Refused, ...Refused[]];
-    const { waiting } = first;
-    const isAnswered = new Promise<boolean>((settled) => {
-      const resolve = (result: unknown): void => {
-        waiting.resolve(result);
-        settled(true);
-      };
-      const reject = (error: unknown): void => {
-        waiting.reject(error);
-        settled(false);
-      };
-      this.#send([{ payload: waiting.payload, resolve, reject }]);
-    });
-    if (!(await isAnswered)) {
+    const [{ waiting }, ...rest] = cut as [Refused, ...Refused[]];
+    const { promise: retried, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#send([{ payload: waiting.payload, resolve, reject }]);
+    try {
+      waiting.resolve(await retried);
+    } catch (error) {
+      waiting.reject(error);
       for (const one of rest) one.waiting.reject(one.error);
       return;
     }
     this.#size = Math.min(this.#size, Math.max(1, answered));
     this.#uncut = 0;
     if (rest.length > 0) this.#sendAll(rest.map((one) => one.waiting));
-  }
-
-  #grow(): void {
-    if (++this.#uncut < UNCUT_BATCHES) return;
-    this.#uncut = 0;
-    this.#size = Math.min(BATCH_MAX, this.#size * 2);
   }
 
   /** Returns true if the calls of a batch that failed as a whole should be retried one by one. */
@@ -207,12 +198,6 @@ export class Batches {
     // Don't send a hundred single requests to an endpoint that is busy, even if it refused batches meanwhile.
     const isBusy = kind === "rate" || kind === "late";
     return kind === "range" || (this.#turnsWithoutBatches > 0 && !isBusy);
-  }
-
-  #unanswered(method: string): RpcError {
-    return new RpcError("transient", `the batch's answer lacks the result of ${method}`, {
-      meta: { endpoint: this.#options.label, method },
-    });
   }
 }
 

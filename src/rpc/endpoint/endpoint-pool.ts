@@ -3,7 +3,7 @@
  * A request that is much slower than its endpoint usually is goes to a second endpoint as well, and the first answer
  * counts. One retry loop serves all requests; `Plan` says how they differ.
  */
-import { type Clock, retry } from "../../core/clock.ts";
+import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
@@ -109,7 +109,7 @@ export class EndpointPool {
       attempt: async (endpoint, refusals) => {
         await this.#waitForRetryAfter(endpoint, signal);
         const value = await this.#withLearnedSpan(endpoint, operation, { blocks, refusals, signal });
-        for (const [one, error] of refusals.byEndpoint) {
+        for (const [one, error] of refusals) {
           this.#selection.healthOf(one).lackedHistory(this.#clock.monotonic(), error.kind === "range");
         }
         return value;
@@ -132,18 +132,15 @@ export class EndpointPool {
   /** Asks every endpoint once and returns the early answers. Includes endpoints that rest for wrong answers. */
   async askAll<T>(operation: Operation<T>): Promise<{ endpoint: Endpoint; value: T }[]> {
     const over = new AbortController();
-    const late = this.#clock.sleep(ALL_MS, over.signal).catch(() => undefined);
     const now = this.#clock.monotonic();
     const reachable = this.endpoints.filter((one) => this.#selection.healthOf(one).isReachable(now));
-    const answers = reachable.map((endpoint) =>
-      this.#once(endpoint, operation, over.signal).then(
-        (value) => ({ endpoint, value }),
-        () => undefined,
-      ),
-    );
-    const inTime = await Promise.all(answers.map((one) => Promise.race([one, late])));
+    const ask = async (endpoint: Endpoint) => {
+      const answer = await withTimeout(this.#clock, ALL_MS, this.#once(endpoint, operation, over.signal));
+      return answer && { endpoint, ...answer };
+    };
+    const answers = await Promise.allSettled(reachable.map(ask));
     over.abort(new DOMException("the time for answers is over", "AbortError"));
-    return inTime.filter((one) => one !== undefined);
+    return answers.flatMap((one) => (one.status === "fulfilled" ? (one.value ?? []) : []));
   }
 
   /** Returns an available endpoint other than `than`; with `isRequired` a resting one if there is no other. */
@@ -229,7 +226,7 @@ export class EndpointPool {
         return await attempt(endpoint, refusals);
       } catch (error) {
         if (!isEndpointRefusal(error, failover)) throw error;
-        refusals.add(endpoint, error);
+        refusals.set(endpoint, error);
       } finally {
         release?.(endpoint);
       }

@@ -116,10 +116,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
-    const method = list.length === 1 ? (list[0]?.method ?? "") : "batch";
-    const ids = list.map((one) => Number(one.id));
+    const method = methodOf(list);
     return this.#observe(method, async () => {
-      const bytes = await this.#transport.send(JSON.stringify(payload), ids);
+      const bytes = await this.#transport.send(JSON.stringify(payload), idsOf(list));
       const parsed = this.#parse(bytes, method);
       const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
       if (refusal !== undefined) {
@@ -162,8 +161,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
-    const payload = this.#payload("eth_getLogs", [filter]);
-    return (await this.#decoded("eth_getLogs", JSON.stringify(payload), [payload.id], { job, signal })).range;
+    return (await this.#decoded(this.#payload("eth_getLogs", [filter]), job, signal)).range;
   }
 
   get transfersInParts(): Endpoint["transfersInParts"] {
@@ -178,40 +176,35 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   ): Promise<PartsAnswer> {
     const logs = parts.map(({ filter }) => this.#payload("eth_getLogs", [filter]));
     const blocks = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
-    const [first, ...others] = blocks;
-    const payloads = [...(first === undefined ? [] : [first]), ...logs, ...others];
-    const ids = (list: readonly { id: number }[]) => list.map(({ id }) => id);
-    const rangeOf = ({ fromBlock, toBlock }: RangeFilter, i: number) => ({
-      id: ids(logs)[i] as number,
-      fromBlock,
-      toBlock,
-    });
-    const batch = { logs: parts.map(rangeOf), headers: ids(blocks) };
-    const text = JSON.stringify(payloads);
-    const { range, headers } = await this.#decoded("batch", text, ids(payloads), { job: { ...job, batch }, signal });
+    const payloads = [...blocks.slice(0, 1), ...logs, ...blocks.slice(1)];
+    const batch = {
+      logs: parts.map(({ fromBlock, toBlock }, i) => ({ id: logs[i]!.id, fromBlock, toBlock })),
+      headers: blocks.map(({ id }) => id),
+    };
+    const { range, headers } = await this.#decoded(payloads, { ...job, batch }, signal);
     return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
   }
 
-  #payload(method: string, params: unknown[]) {
-    return { jsonrpc: "2.0", id: this.#nextRawId++, method, params } as const;
+  #payload(method: string, params: unknown[]): JsonRpcPayload & { readonly id: number } {
+    return { jsonrpc: "2.0", id: this.#nextRawId++, method, params };
   }
 
   /** Decodes the answer to a payload on another thread, which also fetches it over http. @throws RpcError */
   async #decoded(
-    method: string,
-    payload: string,
-    ids: readonly number[],
-    { job, signal }: { readonly job: DecodeJob; readonly signal: AbortSignal },
+    payload: JsonRpcPayload | readonly JsonRpcPayload[],
+    job: DecodeJob,
+    signal: AbortSignal,
   ): Promise<Decoded> {
     const { fromBlock, toBlock } = job;
     const meta = { endpoint: this.label, fromBlock, toBlock };
     const { decoder } = this.#options;
     const { http } = this.#transport;
-    const answer = this.#observe(method, async () => {
+    const [text, list] = [JSON.stringify(payload), [payload].flat()];
+    const answer = this.#observe(methodOf(list), async () => {
       const value =
         http === undefined
-          ? await decoder.decode(await this.#transport.send(payload, ids, signal), job, meta)
-          : await decoder.fetch(http, payload, job, meta, signal);
+          ? await decoder.decode(await this.#transport.send(text, idsOf(list), signal), job, meta)
+          : await decoder.fetch(http, text, job, meta, signal);
       return { value, bytes: value.bytes };
     });
     return this.#afterChainIdCheck(answer).catch((error: unknown) => {
@@ -257,6 +250,11 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     super.destroy();
   }
 }
+
+/** The method of a request in metrics and errors. */
+const methodOf = (list: readonly JsonRpcPayload[]): string => (list.length === 1 ? (list[0]?.method ?? "") : "batch");
+
+const idsOf = (list: readonly JsonRpcPayload[]): number[] => list.map(({ id }) => Number(id));
 
 /** Returns the refusal of a whole batch. Some endpoints send it in a list of one, under the id of the first call. */
 function refusalOfBatch(answer: unknown, calls: number): { readonly error?: unknown } | undefined {

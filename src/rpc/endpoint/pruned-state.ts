@@ -76,13 +76,16 @@ export class PrunedStateDetector {
   /** Resolves when it is known whether the block's state is gone. */
   async #awaitProbe(block: number): Promise<void> {
     this.#refused = Math.max(this.#refused, block);
-    this.#probing ??= this.#probe().finally(() => {
-      this.#probing = undefined;
-      this.#refused = -1;
-    });
+    this.#probing ??= this.#probe()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#probing = undefined;
+        this.#refused = -1;
+      });
     await this.#probing;
   }
 
+  /** @throws the abort reason when the detector is closed */
   async #probe(): Promise<void> {
     const { clock } = this.#options;
     // An expired finding needs only one probe to be confirmed.
@@ -91,13 +94,8 @@ export class PrunedStateDetector {
     await Promise.resolve();
     const block = this.#refused;
     for (let probe = 1; probe <= probes; probe++) {
+      if (probe > 1) await clock.sleep(PROBE_WAIT_MS, this.#closing.signal);
       if (!(await this.#isRefusedAt(block))) return;
-      if (probe === probes) break;
-      try {
-        await clock.sleep(PROBE_WAIT_MS, this.#closing.signal);
-      } catch {
-        return;
-      }
     }
     this.#goneTo = Math.max(this.#goneTo, block);
     this.#knownUntil = clock.monotonic() + KNOWN_MS;

@@ -16,20 +16,10 @@ import { Health } from "./availability.ts";
 export type Failover = "none" | "lacking" | "any";
 
 /** The endpoints that refused one request for a reason of their own. They are not asked for it again. */
-export class Refusals {
-  readonly byEndpoint = new Map<Endpoint, RpcError>();
-
-  has(endpoint: Endpoint): boolean {
-    return this.byEndpoint.has(endpoint);
-  }
-
-  add(endpoint: Endpoint, error: RpcError): void {
-    this.byEndpoint.set(endpoint, error);
-  }
-
+export class Refusals extends Map<Endpoint, RpcError> {
   /** The error if no endpoint answers. Prefers a refusal for size, because the caller can request less. */
   get error(): RpcError | undefined {
-    const errors = [...this.byEndpoint.values()];
+    const errors = [...this.values()];
     return errors.find(({ kind }) => kind === "range") ?? errors[0];
   }
 }

@@ -28,33 +28,20 @@ export function createTransport(options: TransportOptions): Transport {
 
 class HttpTransport implements Transport {
   readonly http: HttpTarget;
-  /** One controller per running request. */
-  readonly #underWay = new Set<AbortController>();
-  #closed = false;
+  readonly #closing = new AbortController();
 
-  constructor(options: TransportOptions) {
-    const { url, label, timeoutMs, maxBytes } = options;
+  constructor({ url, label, timeoutMs, maxBytes }: TransportOptions) {
     this.http = { url, label, timeoutMs, maxBytes };
   }
 
-  async send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
-    if (this.#closed) throw this.#closing();
-    const cut = new AbortController();
-    this.#underWay.add(cut);
-    try {
-      return await post(this.http, payload, signal === undefined ? cut.signal : AbortSignal.any([signal, cut.signal]));
-    } finally {
-      this.#underWay.delete(cut);
-    }
-  }
-
-  #closing(): RpcError {
-    return new RpcError("transient", "the endpoint is closed", { meta: { endpoint: this.http.label } });
+  send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+    const closed = this.#closing.signal;
+    return post(this.http, payload, signal === undefined ? closed : AbortSignal.any([signal, closed]));
   }
 
   close(): void {
-    this.#closed = true;
-    for (const cut of this.#underWay) cut.abort(this.#closing());
+    const meta = { endpoint: this.http.label };
+    this.#closing.abort(new RpcError("transient", "the endpoint is closed", { meta }));
   }
 }
 
@@ -122,9 +109,8 @@ class SocketTransport implements Transport {
   }
 
   #lost(reason: string, kind: "transient" | "late" = "transient"): RpcError {
-    return new RpcError(kind, `the endpoint's socket failed: ${reason}`, {
-      meta: { endpoint: this.#options.label },
-    });
+    const meta = { endpoint: this.#options.label };
+    return new RpcError(kind, `the endpoint's socket failed: ${reason}`, { meta });
   }
 
   #open(): Promise<WebSocket> {
@@ -186,8 +172,7 @@ class SocketTransport implements Transport {
     const ends = [head, buffer.subarray(-200).toString("latin1")];
     const isOddOne = buffer.length <= MAX_PARSED || head.trimStart().startsWith("[");
     const id = ends.map(idAt).find((one) => this.#waiting.has(one)) ?? (isOddOne ? this.#idIn(buffer) : undefined);
-    if (id === undefined) return;
-    const waiting = this.#waiting.get(id);
+    const waiting = id === undefined ? undefined : this.#waiting.get(id);
     if (waiting === undefined) return;
     this.#answers++;
     waiting.resolve(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength));
@@ -254,21 +239,18 @@ export function withoutSecrets(url: string): (text: string) => string {
   // The query may consist of the key alone.
   const values = [...searchParams].map(([name, value]) => (value === "" ? name : value));
   const parts = [host, hostname, ...names, ...pathname.split("/"), ...values];
+  const logins = [username, password].flatMap((part) => [part, decodedUrlPart(part)]);
   const secrets = [
+    // A provider quotes the key of a part such as `Bearer …` or `key=…` without the prefix.
     ...parts
-      .flatMap((part) => [part, decodedUrlPart(part), ...piecesOf(part)])
+      .flatMap((part) => [part, decodedUrlPart(part), ...decodedUrlPart(part).split(/[\s;=]+/)])
       .filter((part) => part.length >= MIN_LENGTH),
-    ...[username, password]
-      .flatMap((part) => [part, decodedUrlPart(part)])
-      .filter((part) => part.length >= MIN_LOGIN_LENGTH),
+    ...logins.filter((part) => part.length >= MIN_LOGIN_LENGTH),
   ].sort((a, b) => b.length - a.length);
   if (secrets.length === 0) return (text) => text;
   const pattern = new RegExp(secrets.map((secret) => RegExp.escape(secret)).join("|"), "gi");
   return (text) => text.replace(pattern, "[redacted]");
 }
-
-/** Splits a part such as `Bearer …` or `key=…`: a provider quotes the key without the prefix. */
-const piecesOf = (part: string): string[] => decodedUrlPart(part).split(/[\s;=]+/);
 
 /** Decodes a part of a URL; returns it unchanged if its escapes are malformed. */
 function decodedUrlPart(part: string): string {

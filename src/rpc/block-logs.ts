@@ -7,9 +7,9 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
-import { verifyLogs } from "./decode/answer.ts";
+import { inChainOrder, verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import { fromAnyNode } from "./headers.ts";
+import { BLOOM, fromAnyNode } from "./headers.ts";
 import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "./port.ts";
 import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
 
@@ -23,12 +23,7 @@ type Bits = readonly [number, number, number];
 const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
 const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
 
-/** The bits that an address or topic sets (hex with 0x, lower case). */
-const bloomBits = (hex: string): Bits => bitsIn(mentionedBits, hex);
-
-/** Like `bloomBits`, for an address that is checked block after block. */
-const watchedBloomBits = (address: string): Bits => bitsIn(watchedBits, address);
-
+/** Returns the bits that an address or topic sets (hex with 0x, lower case). */
 function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
   let bits = cache.get(hex);
   if (bits === undefined) {
@@ -51,15 +46,19 @@ function bloomHas(bloom: string, bits: Bits): boolean {
   return true;
 }
 
-type BloomedLog = Pick<ChainLog, "address" | "topics">;
+/** The part of a log that its block's bloom covers. */
+interface BloomedLog {
+  readonly address: string;
+  readonly topics: readonly string[];
+}
 
 /** Builds the bloom of logs, one log at a time: up to five hashes per log, about ten microseconds per hash. */
-class Bloom {
+export class Bloom {
   readonly #words = new Uint8Array(256);
 
   add({ address, topics }: BloomedLog): void {
     for (const hex of [address, ...topics]) {
-      for (const bit of bloomBits(hex)) this.#words[255 - (bit >> 3)]! |= 1 << (bit & 7);
+      for (const bit of bitsIn(mentionedBits, hex.toLowerCase())) this.#words[255 - (bit >> 3)]! |= 1 << (bit & 7);
     }
   }
 
@@ -67,13 +66,6 @@ class Bloom {
   get value(): bigint {
     return BigInt(`0x${Buffer.from(this.#words).toString("hex")}`);
   }
-}
-
-/** Returns the bloom of these logs as a number. */
-export function bloomOf(logs: readonly BloomedLog[]): bigint {
-  const bloom = new Bloom();
-  for (const log of logs) bloom.add(log);
-  return bloom.value;
 }
 
 /** Contracts and first topics of the requested logs, in lower case. */
@@ -84,8 +76,8 @@ interface Watched {
 
 /** Returns the watched contracts that the block may have logs of, by its bloom. */
 export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
-  if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bloomBits(topic)))) return [];
-  return addresses.filter((address) => bloomHas(logsBloom, watchedBloomBits(address)));
+  if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bitsIn(mentionedBits, topic)))) return [];
+  return addresses.filter((address) => bloomHas(logsBloom, bitsIn(watchedBits, address)));
 }
 
 /** Returns the blocks whose bloom names a watched contract of which there is no log. */
@@ -105,7 +97,6 @@ interface WireReceipt {
   readonly logsBloom?: unknown;
 }
 
-const BLOOM = /^0x[0-9a-f]{512}$/;
 const MAX_ASKED = 100;
 /** Logs hashed in one slice: a millisecond. A hostile transaction can have ten thousand. */
 const LOGS_AT_ONCE = 32;
@@ -119,10 +110,10 @@ const LOGS_AT_ONCE = 32;
  */
 export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
-  const wire = (result as WireReceipt[]).flatMap((receipt) => (Array.isArray(receipt?.logs) ? receipt.logs : []));
+  const logsIn = (receipt: WireReceipt): BloomedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
   const everything = { addresses: new Set<string>(), topics: new Set<string>() };
   const at = { fromBlock: header.number, toBlock: header.number };
-  const logs = verifyLogs(wire, { ...everything, ...at });
+  const logs = verifyLogs(result.flatMap(logsIn), { ...everything, ...at });
   if (logs.some((log) => log.blockHash !== header.hash)) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },
@@ -136,7 +127,7 @@ export async function logsOfReceipts(result: unknown, header: BlockHeader, watch
       continue;
     }
     const bloom = new Bloom();
-    for (const log of loweredLogs(receipt)) {
+    for (const log of logsIn(receipt)) {
       bloom.add(log);
       if (++added % LOGS_AT_ONCE === 0) await yieldToEventLoop();
     }
@@ -159,17 +150,7 @@ function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
 function matters(own: string, { addresses }: Watched): boolean {
   // With more addresses than this, recomputing every bloom is less work than testing each address.
   if (!BLOOM.test(own) || addresses.length > MAX_ASKED) return true;
-  return addresses.some((address) => bloomHas(own, watchedBloomBits(address)));
-}
-
-/** Yields a receipt's logs in lower case, as input for its bloom. */
-function* loweredLogs({ logs }: WireReceipt): Generator<Pick<ChainLog, "address" | "topics">> {
-  for (const { address, topics } of (Array.isArray(logs) ? logs : []) as { address: string; topics: string[] }[]) {
-    yield {
-      address: address.toLowerCase() as ChainLog["address"],
-      topics: topics.map((topic) => topic.toLowerCase() as ChainLog["topics"][number]),
-    };
-  }
+  return addresses.some((address) => bloomHas(own, bitsIn(watchedBits, address)));
 }
 
 function lie(header: BlockHeader, reason: string): RpcError {
@@ -308,6 +289,3 @@ export function logFilterParams(filter: LogFilter): Record<string, unknown> {
     ...(topics.length === 0 ? {} : { topics: [topics] }),
   };
 }
-
-export const inChainOrder = (a: ChainLog, b: ChainLog): number =>
-  a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;

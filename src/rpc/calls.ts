@@ -120,11 +120,7 @@ export class CallReader {
     this.#options = options;
   }
 
-  calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
-    return this.#calls(calls, block, {});
-  }
-
-  async #calls(calls: readonly Call[], block: BlockTag, options: RunOptions): Promise<CallResult[]> {
+  async calls(calls: readonly Call[], block: BlockTag, options: RunOptions = {}): Promise<CallResult[]> {
     if (calls.length === 0) return [];
     return this.#pool.run((endpoint) => this.#callsOn(endpoint, calls, block), { ...options, meta: { block } });
   }
@@ -187,7 +183,7 @@ export class CallReader {
     const header = await this.#pool.run(async (endpoint) => this.#notBehind(await newestHeaderOf(endpoint), endpoint));
     try {
       // No failover: an endpoint that is behind has only the state of its own head.
-      return { header, results: await this.#calls(calls, header.number, { failover: "none" }) };
+      return { header, results: await this.calls(calls, header.number, { failover: "none" }) };
     } catch (error) {
       // The endpoint that gave the head is behind, and the other ones have dropped that block's state.
       if (!isStateUnavailable(error) || !(await benchLaggards(this.#pool, header))) throw error;

@@ -9,7 +9,7 @@ import type { BlockHeader, Endpoint, Tips } from "./port.ts";
 import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
 
 const NO_BLOOM = `0x${"0".repeat(512)}`;
-const BLOOM = /^0x[0-9a-f]{512}$/;
+export const BLOOM = /^0x[0-9a-f]{512}$/;
 
 /** Returns the newest block of this endpoint. @throws RpcError, of kind `transient` if the endpoint shows none */
 export async function newestHeaderOf(endpoint: Endpoint): Promise<BlockHeader> {
@@ -55,13 +55,15 @@ export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
 export function parseHeader(wire: unknown, requested: number | string, endpoint: string): BlockHeader | undefined {
   if (wire === null || wire === undefined) return undefined;
   const fields = wire as Record<string, unknown>;
+  const bloom = String(fields["logsBloom"]).toLowerCase();
   try {
     const header = {
       number: parseQuantity(fields["number"]),
       hash: toHash(String(fields["hash"])),
       parentHash: toHash(String(fields["parentHash"])),
       timestamp: parseQuantity(fields["timestamp"]),
-      logsBloom: bloomIn(fields["logsBloom"]),
+      // A missing or malformed bloom matches no log.
+      logsBloom: BLOOM.test(bloom) ? bloom : NO_BLOOM,
     };
     if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
     return header;
@@ -71,12 +73,6 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
       cause: error,
     });
   }
-}
-
-/** Reads the bloom. A missing or malformed bloom matches no log. */
-function bloomIn(field: unknown): string {
-  const bloom = String(field).toLowerCase();
-  return BLOOM.test(bloom) ? bloom : NO_BLOOM;
 }
 
 /**
@@ -168,9 +164,7 @@ export class Finality {
   }
 
   #isDevelopmentNode(endpoint: Endpoint): Promise<boolean> {
-    const known = this.#developmentNodes.get(endpoint);
-    if (known !== undefined) return known;
-    const answer = this.#askClient(endpoint);
+    const answer = this.#developmentNodes.get(endpoint) ?? this.#askClient(endpoint);
     this.#developmentNodes.set(endpoint, answer);
     answer.catch(() => this.#developmentNodes.delete(endpoint));
     return answer;

@@ -9,12 +9,11 @@ import {
   addressesInBloom,
   BlockLogs,
   doubtfulBlocks,
-  inChainOrder,
   logFilterParams,
   MAX_ADDRESSES,
   type SettledBy,
 } from "./block-logs.ts";
-import { verifyLogs } from "./decode/answer.ts";
+import { inChainOrder, verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
 import { headerFrom } from "./headers.ts";
@@ -55,15 +54,15 @@ interface LogRequest extends LogFilter {
 
 export class LogReader {
   readonly #pool: EndpointPool;
-  readonly #observer: LogReaderObserver;
+  readonly #observer: LogReaderObserver | undefined;
   readonly #blocks: BlockLogs;
   /** Blocks per request. Starts at the maximum and shrinks after a timeout. */
   readonly #span = new SpanController(MAX_SPAN);
 
-  constructor(pool: EndpointPool, observer: LogReaderObserver) {
+  constructor(pool: EndpointPool, observer: LogReaderObserver | undefined) {
     this.#pool = pool;
     this.#observer = observer;
-    this.#blocks = new BlockLogs(pool, (by) => observer.settled(by));
+    this.#blocks = new BlockLogs(pool, (by) => observer?.settled(by));
   }
 
   async logs(filter: LogFilter): Promise<ChainLog[]> {
@@ -137,7 +136,7 @@ export class LogReader {
   #corrected(logs: ChainLog[], { number }: BlockHeader, found: ChainLog[], sources: Sources): ChainLog[] {
     const own = logs.filter((log) => log.blockNumber === number);
     if (areSame(own, found)) return logs;
-    this.#observer.missed(Math.max(1, found.length - own.length));
+    this.#observer?.missed(Math.max(1, found.length - own.length));
     const liar = sources.endpointOf(number);
     if (liar !== undefined) this.#pool.benchLiar(liar);
     return logs.filter((log) => log.blockNumber !== number).concat(found);

@@ -7,7 +7,7 @@ import type { BlockRef, TransferForm } from "../events/types.ts";
 import { logFilterParams } from "./block-logs.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
 import { NFT_TOPICS } from "./decode/transfers.ts";
-import type { EndpointPool, RunOptions } from "./endpoint/endpoint-pool.ts";
+import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import {
   benchLaggards,
@@ -40,8 +40,6 @@ import type {
 /** Most headers in one round trip. */
 const HEADERS_AT_ONCE = 100;
 
-const UNWATCHED: LogReaderObserver = { missed: () => undefined, settled: () => undefined };
-
 interface ReaderOptions extends FinalityOptions, CallOptions {
   readonly pool: EndpointPool;
   /** Hears what the log reader learns about the endpoints. */
@@ -60,15 +58,11 @@ export class RpcChainReader implements ChainReader {
     this.#pool = options.pool;
     this.#finality = new Finality(options.pool, options);
     this.#calls = new CallReader(options.pool, options);
-    this.#logs = new LogReader(options.pool, options.watch ?? UNWATCHED);
-  }
-
-  #run<T>(operation: (endpoint: Endpoint) => Promise<T>, options?: RunOptions): Promise<T> {
-    return this.#pool.run(operation, options);
+    this.#logs = new LogReader(options.pool, options.watch);
   }
 
   async head(): Promise<BlockHeader> {
-    return this.#run(newestHeaderOf);
+    return this.#pool.run(newestHeaderOf);
   }
 
   tips(): Promise<Tips> {
@@ -81,7 +75,7 @@ export class RpcChainReader implements ChainReader {
 
   async header(number: number): Promise<BlockHeader | undefined> {
     const ask = (endpoint: Endpoint) => headerFrom(endpoint, number);
-    const header = await this.#run(ask, { meta: { block: number } });
+    const header = await this.#pool.run(ask, { meta: { block: number } });
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
     // This endpoint may be behind. Another one may have the block.
     return (await this.#pool.askAll(ask)).find(({ value }) => value !== undefined)?.value;
@@ -89,7 +83,7 @@ export class RpcChainReader implements ChainReader {
 
   async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     if (numbers.length === 0) return [];
-    return this.#run((endpoint) => this.headersOf(endpoint, numbers), {
+    return this.#pool.run((endpoint) => this.headersOf(endpoint, numbers), {
       meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
     });
   }
@@ -99,7 +93,7 @@ export class RpcChainReader implements ChainReader {
     for (let at = 0; at < numbers.length; at += HEADERS_AT_ONCE) {
       const some = numbers.slice(at, at + HEADERS_AT_ONCE);
       const meta = { fromBlock: some[0], toBlock: some.at(-1) };
-      present.push(...(await this.#run((endpoint) => this.#presentHeadersOf(endpoint, some), { meta })));
+      present.push(...(await this.#pool.run((endpoint) => this.#presentHeadersOf(endpoint, some), { meta })));
     }
     return present;
   }
@@ -143,11 +137,11 @@ export class RpcChainReader implements ChainReader {
   async code(address: Address, block: BlockTag): Promise<string> {
     const tag = block === "latest" ? block : quantity(block);
     const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], textIn);
-    return (await this.#run(ask, { meta: { block } })).toLowerCase();
+    return (await this.#pool.run(ask, { meta: { block } })).toLowerCase();
   }
 
   async transactionCount(address: Address): Promise<number> {
-    return this.#run((endpoint) =>
+    return this.#pool.run((endpoint) =>
       requestParsed(endpoint, "eth_getTransactionCount", [address, "latest"], parseQuantity),
     );
   }
@@ -163,14 +157,8 @@ export class RpcChainReader implements ChainReader {
   }
 
   async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
-    const hashes = await Promise.all(
-      this.#pool.endpoints.map((endpoint) =>
-        headerFrom(endpoint, number).then(
-          (header) => header?.hash,
-          () => undefined,
-        ),
-      ),
-    );
+    const answers = await Promise.allSettled(this.#pool.endpoints.map((endpoint) => headerFrom(endpoint, number)));
+    const hashes = answers.map((one) => (one.status === "fulfilled" ? one.value?.hash : undefined));
     if (!hashes.includes(hash)) return false;
     for (const [index, endpoint] of this.#pool.endpoints.entries()) {
       if (hashes[index] !== undefined && hashes[index] !== hash) this.#pool.benchLiar(endpoint);

@@ -205,10 +205,11 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   const located = { ...meta, method, rpcCode: code };
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
     new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
+  const reverted = () => make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
 
   // A revert's message continues with text of the contract, which must not be matched.
   if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {
-    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+    return reverted();
   }
   // "Too many requests in batch" asks for a smaller batch, not for a later retry.
   if (method === "batch" && code !== 429 && /\bbatch/i.test(text)) return make("range");
@@ -225,9 +226,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   }
   if (STATE_WORDS.test(text)) return make("state_unavailable");
   if (STATE_METHODS.has(method) && DROPPED_WORDS.test(message)) return make("state_unavailable");
-  if (method === "eth_call" && (REVERT_WORDS.test(text) || code === 3)) {
-    return make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
-  }
+  if (method === "eth_call" && REVERT_WORDS.test(text)) return reverted();
   if (UNSUPPORTED_WORDS.test(text) || code === -32601) return make("unsupported");
   if (LAG_WORDS.test(text)) return make(method === "eth_call" ? "state_unavailable" : "transient");
   if (code === -32602) return make("unsupported");

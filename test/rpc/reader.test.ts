@@ -6,13 +6,13 @@ import { describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/block-logs.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import { SpanController } from "../../src/rpc/endpoint/span.ts";
-import type { BlockHeader, ChainLog, Endpoint } from "../../src/rpc/port.ts";
+import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { classifyRpcError } from "../../src/rpc/rpc-errors.ts";
+import { logsBloomOf } from "../support/bloom.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
@@ -185,9 +185,7 @@ describe("a block with more logs than the endpoint returns", () => {
   const address = `0x${"a".repeat(40)}` as Address;
   const other = `0x${"b".repeat(40)}` as Address;
   const logs = [address, other].map(transferOf);
-  const logsBloom = `0x${bloomOf(logs as unknown as ChainLog[])
-    .toString(16)
-    .padStart(512, "0")}`;
+  const logsBloom = logsBloomOf(logs);
   const crowded = (): Endpoint & { readonly asked: unknown[] } => {
     const one = node("eth#1", 9);
     return {
@@ -243,9 +241,7 @@ test("keeps a block in doubt for the addresses that receipts did not settle", as
   const many = Array.from({ length: 1_500 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
   const [first, last] = [many[4]!, many.at(-1)!];
   const logs = [transferOf(first, 0), transferOf(last, 1)];
-  const logsBloom = `0x${bloomOf(logs as unknown as ChainLog[])
-    .toString(16)
-    .padStart(512, "0")}`;
+  const logsBloom = logsBloomOf(logs);
   const one = node("eth#1", 9);
   const endpoint: Endpoint = {
     ...one,

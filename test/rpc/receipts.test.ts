@@ -1,12 +1,13 @@
 /** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
-import { bloomOf, logsOfReceipts } from "../../src/rpc/block-logs.ts";
+import { logsOfReceipts } from "../../src/rpc/block-logs.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { logsBloomOf } from "../support/bloom.ts";
 import { turnsDuring } from "../support/turns.ts";
 import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";
 
@@ -68,7 +69,7 @@ test("checks receipts against their blooms in slices, because a contract may wri
     topics: [TRANSFER, hashOf(3 * i + 9), hashOf(3 * i + 10), hashOf(3 * i + 11)],
     ...{ data: "0x", blockNumber: "0x8", blockHash: HEADER.hash, logIndex: `0x${i.toString(16)}` },
   }));
-  const receipt = { logs, logsBloom: `0x${bloomOf(logs).toString(16).padStart(512, "0")}` };
+  const receipt = { logs, logsBloom: logsBloomOf(logs) };
   const reading = async () => logsOfReceipts([receipt], { ...HEADER, logsBloom: receipt.logsBloom }, FILTER);
   const { value, turns } = await turnsDuring(reading);
   expect(value).toHaveLength(COUNT);

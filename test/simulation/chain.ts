@@ -6,9 +6,9 @@ import { id } from "ethers";
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { bloomOf } from "../../src/rpc/block-logs.ts";
 import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/transfers.ts";
 import type { ModelTransfer } from "../ledger/model.ts";
+import { logsBloomOf } from "../support/bloom.ts";
 
 export interface SimLog {
   readonly address: Address;
@@ -90,7 +90,7 @@ export class SimChain {
       hash: hashOf(++this.#counter, this.#start),
       parentHash: parent?.hash ?? hex(0),
       timestamp,
-      logsBloom: `0x${bloomOf(logs).toString(16).padStart(512, "0")}`,
+      logsBloom: logsBloomOf(logs),
       logs,
       facts,
     };

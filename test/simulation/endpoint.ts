@@ -5,7 +5,6 @@
  */
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { bloomOf } from "../../src/rpc/block-logs.ts";
 import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
 import { parseHeader } from "../../src/rpc/headers.ts";
@@ -13,6 +12,7 @@ import type { DecodedRange, DecodeJob, Endpoint, PartsAnswer, RangeFilter } from
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
 import { modelListing } from "../ledger/model.ts";
+import { logsBloomOf } from "../support/bloom.ts";
 import type { SimBlock, SimChain } from "./chain.ts";
 import type { Fault, FaultCounter } from "./faults.ts";
 import type { ProcessClock, Scheduler } from "./scheduler.ts";
@@ -375,9 +375,7 @@ export class SimEndpoint implements Endpoint {
     const half = logs.length >> 1;
     const receipts = [logs.slice(0, half), logs.slice(half)].map((own) => ({
       logs: own,
-      logsBloom: `0x${bloomOf(own as never)
-        .toString(16)
-        .padStart(512, "0")}`,
+      logsBloom: logsBloomOf(own),
     }));
     return { result: receipts };
   }

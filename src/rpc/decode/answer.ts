@@ -69,13 +69,12 @@ export function verifyLogs(result: unknown, expected: Expected): ChainLog[] {
   const logs: ChainLog[] = new Array(result.length);
   let [sorted, repeated] = [true, false];
   for (let i = 0; i < result.length; i++) {
-    const wire = result[i] as WireLog;
-    const log = readLog(wire, expected);
+    const log = readLog(result[i] as WireLog, expected);
     logs[i] = log;
     const before = logs[i - 1];
-    if (before !== undefined && compare(before, log) >= 0) sorted = false;
+    if (before !== undefined && inChainOrder(before, log) >= 0) sorted = false;
   }
-  if (!sorted) logs.sort(compare);
+  if (!sorted) logs.sort(inChainOrder);
   for (let i = 1; i < logs.length; i++) {
     const [a, b] = [logs[i - 1] as ChainLog, logs[i] as ChainLog];
     if (a.blockNumber !== b.blockNumber) continue;
@@ -85,7 +84,7 @@ export function verifyLogs(result: unknown, expected: Expected): ChainLog[] {
     repeated = true;
   }
   // Gateways that merge the answers of several nodes repeat a log once per node.
-  return repeated ? logs.filter((log, i) => i === 0 || compare(logs[i - 1] as ChainLog, log) !== 0) : logs;
+  return repeated ? logs.filter((log, i) => i === 0 || inChainOrder(logs[i - 1] as ChainLog, log) !== 0) : logs;
 }
 
 /** True if two logs of one block and index are the same log. */
@@ -99,9 +98,8 @@ function isCopy(a: ChainLog, b: ChainLog): boolean {
   );
 }
 
-function compare(a: ChainLog, b: ChainLog): number {
-  return a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
-}
+export const inChainOrder = (a: ChainLog, b: ChainLog): number =>
+  a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
 
 function readLog(wire: WireLog, expected: Expected): ChainLog {
   if (
@@ -158,6 +156,7 @@ export type DecodeReply =
       readonly retryAfterMs?: number | undefined;
     };
 
+const NOT_JSON = { kind: "transient", message: "the answer is not JSON" } as const;
 const decoder = new TextDecoder();
 
 /** Decodes an answer. Never throws. */
@@ -170,15 +169,19 @@ export function decodeAnswer(request: DecodeRequest): DecodeReply {
 /** Like `decodeAnswer`, through parsed JSON. Reads every answer that `scanTransfers` does not. */
 export function parseAnswer(request: DecodeRequest): DecodeReply {
   const { id, raw } = request;
-  let answer: { result?: unknown; error?: unknown } | null = null;
-  try {
-    answer = JSON.parse(decoder.decode(raw));
-  } catch {
-    // Reported below, like JSON that is null.
-  }
-  if (answer === null) return { id, kind: "transient", message: "the answer is not JSON" };
+  const answer = jsonIn(raw) as BatchElement | null | undefined;
+  if (answer === undefined || answer === null) return { id, ...NOT_JSON };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
   return decodeLists(request, [{ ...request, result: answer.result }]);
+}
+
+/** Parses an answer. Undefined if it is not JSON. */
+function jsonIn(raw: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(raw));
+  } catch {
+    return undefined;
+  }
 }
 
 interface BatchElement {
@@ -195,12 +198,8 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
     const { elements, range } = plain;
     return { id, range, headers: batch.headers.map((one) => elements.get(one)?.result) };
   }
-  let answers: unknown;
-  try {
-    answers = JSON.parse(decoder.decode(raw));
-  } catch {
-    return { id, kind: "transient", message: "the answer is not JSON" };
-  }
+  const answers = jsonIn(raw);
+  if (answers === undefined) return { id, ...NOT_JSON };
   if (!Array.isArray(answers)) {
     const { error } = (answers ?? {}) as BatchElement;
     return { id, rpcError: error ?? { message: "the answer to a batch is not a batch" }, isOfBatch: true };

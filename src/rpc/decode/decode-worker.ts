@@ -28,40 +28,33 @@ lowerThreadPriority();
 
 const fetching = new Map<number, AbortController>();
 
-self.onmessage = (message: MessageEvent<WorkerRequest>) => {
-  const request = message.data;
+self.onmessage = ({ data: request }: MessageEvent<WorkerRequest>) => {
   if ("abandoned" in request) fetching.get(request.id)?.abort();
-  else if ("raw" in request) decode(request);
-  else fetchAndDecode(request);
+  else decode(request);
 };
 
-/** Decodes an answer and catches every error: a crash of the worker would lose the requests of other endpoints. */
-function decode(request: DecodeRequest): void {
+/** Answers a request. Catches every error: a crash of the worker would lose the requests of other endpoints. */
+async function decode(request: DecodeRequest | FetchRequest): Promise<void> {
+  const { id } = request;
   try {
-    answer(decodeAnswer(request), request.raw.length);
-  } catch (error) {
-    answer({ id: request.id, ...failureOf(error) }, 0);
-  }
-}
-
-function answer(reply: DecodeReply, bytes: number): void {
-  const whole: WorkerReply = { ...reply, bytes };
-  if ("range" in reply) self.postMessage(whole, [reply.range.transfers.buffer as ArrayBuffer]);
-  else self.postMessage(whole);
-}
-
-async function fetchAndDecode({ target, payload, ...job }: FetchRequest): Promise<void> {
-  const { id } = job;
-  const abort = new AbortController();
-  fetching.set(id, abort);
-  try {
-    const raw = await post(target, payload, abort.signal);
-    answer(decodeAnswer({ ...job, raw }), raw.length);
+    const raw = "raw" in request ? request.raw : await fetchAnswer(request);
+    answer(decodeAnswer({ ...request, raw }), raw.length);
   } catch (error) {
     answer({ id, ...failureOf(error) }, 0);
   } finally {
     fetching.delete(id);
   }
+}
+
+function fetchAnswer({ id, target, payload }: FetchRequest): Promise<Uint8Array> {
+  const abort = new AbortController();
+  fetching.set(id, abort);
+  return post(target, payload, abort.signal);
+}
+
+function answer(reply: DecodeReply, bytes: number): void {
+  const transferred = "range" in reply ? [reply.range.transfers.buffer as ArrayBuffer] : [];
+  self.postMessage({ ...reply, bytes } satisfies WorkerReply, transferred);
 }
 
 function failureOf(error: unknown): Omit<Extract<DecodeReply, { kind: unknown }>, "id"> {

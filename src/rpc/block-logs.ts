@@ -8,9 +8,10 @@ import { yieldToEventLoop } from "../core/background.ts";
 import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
 import { inChainOrder, verifyLogs } from "./decode/answer.ts";
+import { NFT_TOPICS } from "./decode/transfers.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { BLOOM, fromAnyNode } from "./headers.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "./port.ts";
+import type { BlockHeader, ChainLog, Endpoint, LogFilter, TransferFilter } from "./port.ts";
 import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
 
 /** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
@@ -278,6 +279,10 @@ async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, fi
   }
   return logs;
 }
+
+/** The parameter object of `eth_getLogs` for a contract's NFT transfers. */
+export const transferParams = ({ address, fromBlock, toBlock }: TransferFilter): Record<string, unknown> =>
+  logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
 
 /** The parameter object of `eth_getLogs`. */
 export function logFilterParams(filter: LogFilter): Record<string, unknown> {

@@ -22,14 +22,11 @@ export interface ChainLog {
   readonly logIndex: number;
 }
 
-export interface LogFilter {
+export interface LogFilter extends BlockRange {
   /** Any of these; an empty list means any address. */
   readonly addresses: readonly Address[];
   /** Any of these as the first topic; an empty list means any. */
   readonly topics: readonly Hash[];
-  readonly fromBlock: number;
-  /** Inclusive. */
-  readonly toBlock: number;
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
 }
@@ -149,22 +146,27 @@ export interface ChainReader {
   transactionCount(address: Address): Promise<number>;
 }
 
-/** What to decode from an answer: transfers of one contract, in these forms and blocks. */
-export interface DecodeJob {
-  readonly address: string;
-  readonly topics: readonly string[];
+export interface BlockRange {
   readonly fromBlock: number;
+  /** Inclusive. */
   readonly toBlock: number;
+}
+
+/** The NFT transfers of a contract in a range of blocks, and the forms in which they read. */
+export interface TransferFilter extends BlockRange {
+  readonly address: Address;
   readonly forms: readonly TransferForm[];
+}
+
+/** What to decode from an answer. */
+export interface DecodeJob extends TransferFilter {
   /** Set if the answer is that of a batch. */
   readonly batch?: BatchIds;
 }
 
 /** A range whose logs are requested as one element of a batch. */
-export interface BatchPart {
+export interface BatchPart extends BlockRange {
   readonly id: number;
-  readonly fromBlock: number;
-  readonly toBlock: number;
 }
 
 /** Transfers of a range of blocks, in the columns of `TransfersCommitted`. */
@@ -191,31 +193,24 @@ export interface PartsAnswer {
   readonly headers: readonly (BlockHeader | undefined)[];
 }
 
-/** A range and the `eth_getLogs` parameter for it. */
-export interface RangeFilter {
-  readonly fromBlock: number;
-  readonly toBlock: number;
-  readonly filter: object;
-}
-
 /** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */
 export interface Endpoint {
   /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;
   /** Sends one request and returns the answer's `result`. @throws RpcError */
   request(method: string, params: unknown[]): Promise<unknown>;
-  /** Requests the logs of `filter` (the `eth_getLogs` parameter) and decodes their transfers. @throws RpcError */
-  transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange>;
+  /** Requests the logs of the filter and decodes their transfers. @throws RpcError */
+  transfers(filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange>;
   /**
-   * Like `transfers`, for several ranges and the headers of some blocks in one request, so that one node answers all of
+   * Like `transfers`, for consecutive parts of the range and the headers of some blocks in one request, so that one node answers all of
    * it. The first header goes before the logs, the rest after them. Undefined while the endpoint refuses batches.
    * @throws RpcError, of kind `range` if one range, or all of them together, are too large
    */
   readonly transfersInParts?:
     | ((
-        parts: readonly RangeFilter[],
+        filter: TransferFilter,
+        parts: readonly BlockRange[],
         headers: readonly number[],
-        job: DecodeJob,
         signal: AbortSignal,
       ) => Promise<PartsAnswer>)
     | undefined;

@@ -3,10 +3,8 @@
  * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
  */
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
-import type { BlockRef, TransferForm } from "../events/types.ts";
-import { logFilterParams } from "./block-logs.ts";
+import type { BlockRef } from "../events/types.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
-import { NFT_TOPICS } from "./decode/transfers.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import {
@@ -21,6 +19,7 @@ import {
 import { type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
 import type {
   BlockHeader,
+  BlockRange,
   BlockTag,
   Call,
   CallResult,
@@ -33,8 +32,8 @@ import type {
   LogFilter,
   MaybeLater,
   PartsAnswer,
-  RangeFilter,
   Tips,
+  TransferFilter,
 } from "./port.ts";
 
 /** Most headers in one round trip. */
@@ -194,15 +193,12 @@ export class RpcChainReader implements ChainReader {
       async (endpoint, span, abandoned, parts) => {
         const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
         const some = { ...filter, toBlock };
-        const ask = () => askTransfers(endpoint, some, abandoned);
+        const answer = { ask: () => endpoint.transfers(some, abandoned), endpoint, toBlock };
         const { transfersInParts } = endpoint;
-        if (parts === 1 || transfersInParts === undefined)
-          return { value: await use({ ask, endpoint, toBlock }), toBlock };
-        const askInParts = (headers: readonly number[]) => {
-          const job = { ...some, topics: NFT_TOPICS };
-          return transfersInParts.call(endpoint, partsOf(some, parts), headers, job, abandoned);
-        };
-        return { value: await use({ ask, askInParts, parts, endpoint, toBlock }), toBlock };
+        if (parts === 1 || transfersInParts === undefined) return { value: await use(answer), toBlock };
+        const askInParts = (headers: readonly number[]) =>
+          transfersInParts.call(endpoint, some, partsOf(some, parts), headers, abandoned);
+        return { value: await use({ ...answer, askInParts, parts }), toBlock };
       },
       filter.toBlock - fromBlock + 1,
       { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
@@ -222,16 +218,8 @@ export class RpcChainReader implements ChainReader {
   ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
     const endpoint = this.#pool.secondEndpoint(than);
     if (endpoint === undefined) return undefined;
-    return { decoded: await askTransfers(endpoint, filter, signal), endpoint };
+    return { decoded: await endpoint.transfers(filter, signal), endpoint };
   }
-}
-
-/** A contract, the forms in which its transfers read, and a range of blocks. */
-export interface TransferFilter {
-  readonly address: Address;
-  readonly forms: readonly TransferForm[];
-  readonly fromBlock: number;
-  readonly toBlock: number;
 }
 
 export interface TransfersAnswer {
@@ -246,19 +234,12 @@ export interface TransfersAnswer {
   readonly toBlock: number;
 }
 
-/** Splits a range into consecutive ones, with the `eth_getLogs` parameter of each. */
-function partsOf({ address, fromBlock, toBlock }: TransferFilter, parts: number): RangeFilter[] {
+/** Splits a range into consecutive ones. */
+function partsOf({ fromBlock, toBlock }: BlockRange, parts: number): BlockRange[] {
   const size = Math.ceil((toBlock - fromBlock + 1) / parts);
-  const filters: RangeFilter[] = [];
+  const ranges: BlockRange[] = [];
   for (let from = fromBlock; from <= toBlock; from += size) {
-    const range = { fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) };
-    filters.push({ ...range, filter: logFilterParams({ addresses: [address], topics: NFT_TOPICS, ...range }) });
+    ranges.push({ fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) });
   }
-  return filters;
-}
-
-function askTransfers(endpoint: Endpoint, filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {
-  const { address, fromBlock, toBlock } = filter;
-  const params = logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
-  return endpoint.transfers(params, { ...filter, topics: NFT_TOPICS }, signal);
+  return ranges;
 }

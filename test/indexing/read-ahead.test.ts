@@ -31,7 +31,7 @@ class Node implements Endpoint {
     return { number: hex(number), hash: hashOf(number), parentHash: hashOf(number - 1), timestamp: hex(number) };
   }
 
-  async transfers(_filter: object, { fromBlock, toBlock }: { fromBlock: number; toBlock: number }) {
+  async transfers({ fromBlock, toBlock }: { fromBlock: number; toBlock: number }) {
     this.underWay++;
     if (this.dense > 0) this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
     await turn();

@@ -5,17 +5,18 @@
 import { afterAll, expect, test } from "bun:test";
 import { type AddressInfo, connect, createServer } from "node:net";
 import type { AppError } from "../../src/core/errors.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { DecodePool, unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
-import { NFT_TOPICS, TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { HttpTarget } from "../../src/rpc/endpoint/http.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
-const ADDRESS = `0x${"ab".repeat(20)}`;
+const ADDRESS = `0x${"ab".repeat(20)}` as Address;
 const KEY = "a-key-in-the-path";
-const job: DecodeJob = { address: ADDRESS, topics: NFT_TOPICS, fromBlock: 1, toBlock: 9, forms: ["erc721"] };
+const job: DecodeJob = { address: ADDRESS, fromBlock: 1, toBlock: 9, forms: ["erc721"] };
 const topic = (value: number): string => `0x${value.toString(16).padStart(64, "0")}`;
 const log = {
   address: ADDRESS,

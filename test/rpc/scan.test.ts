@@ -5,21 +5,15 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
+import type { Address } from "../../src/core/hex.ts";
 import { decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
 import { scanTransfers } from "../../src/rpc/decode/scan.ts";
-import {
-  NFT_TOPICS,
-  TRANSFER,
-  TRANSFER_821_SECOND,
-  TRANSFER_BATCH,
-  TRANSFER_SINGLE,
-} from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER, TRANSFER_821_SECOND, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/transfers.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 
-const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}`;
+const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}` as Address;
 const job: DecodeJob = {
   address: ADDRESS,
-  topics: NFT_TOPICS,
   fromBlock: 100,
   toBlock: 1_000,
   forms: ["erc721", "erc2309", "erc1155", "erc821"],

@@ -5,10 +5,11 @@
  */
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
+import { transferParams } from "../../src/rpc/block-logs.ts";
 import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
 import { parseHeader } from "../../src/rpc/headers.ts";
-import type { DecodedRange, DecodeJob, Endpoint, PartsAnswer, RangeFilter } from "../../src/rpc/port.ts";
+import type { BlockRange, DecodedRange, Endpoint, PartsAnswer, TransferFilter } from "../../src/rpc/port.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";
 import { modelListing } from "../ledger/model.ts";
@@ -154,23 +155,24 @@ export class SimEndpoint implements Endpoint {
     return outcome.result;
   }
 
-  async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
-    const outcome = await this.#exchange("eth_getLogs", [filter]);
+  async transfers(filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {
+    const outcome = await this.#exchange("eth_getLogs", [transferParams(filter)]);
     signal.throwIfAborted();
     const bytes = new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, ...outcome }));
     const raw = this.#strikes("truncated JSON", 0.3) ? bytes.slice(0, this.#random.below(bytes.length)) : bytes;
-    return unwrapReply(decodeAnswer({ ...job, id: 1, raw }), this.#meta());
+    return unwrapReply(decodeAnswer({ ...filter, id: 1, raw }), this.#meta());
   }
 
   async transfersInParts(
-    parts: readonly RangeFilter[],
+    filter: TransferFilter,
+    parts: readonly BlockRange[],
     numbers: readonly number[],
-    job: DecodeJob,
     signal: AbortSignal,
   ): Promise<PartsAnswer> {
-    for (const { filter } of parts) await this.#search(filter as LogQuery);
+    const queries = parts.map((part) => transferParams({ ...filter, ...part }));
+    for (const query of queries) await this.#search(query as unknown as LogQuery);
     const ask = () => [
-      ...parts.map(({ filter }) => this.#answer("eth_getLogs", [filter])),
+      ...queries.map((query) => this.#answer("eth_getLogs", [query])),
       ...numbers.map((number) => this.#answer("eth_getBlockByNumber", [quantity(number), false])),
     ];
     const early = this.#random.below(2) === 0 ? ask() : undefined;
@@ -181,7 +183,7 @@ export class SimEndpoint implements Endpoint {
     const headerIds = answers.slice(parts.length).map(({ id }) => id);
     const logs = parts.map(({ fromBlock, toBlock }, id) => ({ id, fromBlock, toBlock }));
     const batch = { logs, headers: headerIds };
-    const reply = decodeAnswer({ ...job, batch, id: 1, raw });
+    const reply = decodeAnswer({ ...filter, batch, id: 1, raw });
     const decoded = unwrapReply(reply, this.#meta());
     const headers = ("headers" in reply && reply.headers) || [];
     return { decoded, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };

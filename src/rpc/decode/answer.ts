@@ -4,10 +4,10 @@
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import type { BatchIds, BatchPart, ChainLog, DecodedRange, DecodeJob } from "../port.ts";
+import type { BatchIds, BlockRange, ChainLog, DecodedRange, DecodeJob } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
-import { decodeTransferLogs } from "./transfers.ts";
+import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
 
 // Verifies each `eth_getLogs` answer in one pure pass. Logs must belong to the requested addresses, topics and range,
 // one block must have one hash, and two different logs may not share an index. A log that was sent twice counts once.
@@ -217,11 +217,11 @@ function decodeBatch(request: DecodeRequest, batch: BatchIds): DecodeReply {
 
 /** Verifies each list of logs against its own range, so that a log cannot move to another range. Then decodes them. */
 function decodeLists(
-  { id, address, topics, forms }: DecodeRequest,
-  lists: readonly (Omit<BatchPart, "id"> & { readonly result: unknown })[],
+  { id, address, forms }: DecodeRequest,
+  lists: readonly (BlockRange & { readonly result: unknown })[],
 ): DecodeReply {
   try {
-    const expected = { addresses: new Set([address]), topics: new Set(topics) };
+    const expected = { addresses: new Set([address]), topics: new Set(NFT_TOPICS) };
     const logs = lists.flatMap(({ result, fromBlock, toBlock }) =>
       verifyLogs(result, { ...expected, fromBlock, toBlock }),
     );

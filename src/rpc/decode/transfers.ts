@@ -51,24 +51,6 @@ export const ASSIGN = topic("Assign(address,uint256)");
 export const PUNK_TRANSFER = topic("PunkTransfer(address,address,uint256)");
 export const PUNK_BOUGHT = topic("PunkBought(uint256,uint256,address,address)");
 
-/** Events that identify the kind of an NFT contract. */
-export const IDENTIFYING_TOPICS: readonly Hash[] = [
-  TRANSFER,
-  TRANSFER_SINGLE,
-  TRANSFER_BATCH,
-  CONSECUTIVE_TRANSFER,
-  ASSIGN,
-  PUNK_TRANSFER,
-  PUNK_BOUGHT,
-  TRANSFER_821,
-  TRANSFER_821_SECOND,
-  CAT_RESCUED,
-  CAT_ADOPTED,
-];
-
-/** Topics requested of a contract that may be any kind of NFT. */
-export const NFT_TOPICS: readonly Hash[] = [...IDENTIFYING_TOPICS, CREATE_821, DESTROY_821];
-
 interface DecodedTransfers {
   /** Columns in the format of `TransfersCommitted`. */
   readonly transfers: Uint8Array;
@@ -91,21 +73,31 @@ interface Pass {
 type Decode = (log: ChainLog, pass: Pass) => boolean;
 
 /** The decoder of each topic, and the form that it belongs to. `Transfer` belongs to several, told apart by shape. */
-const DECODERS: readonly { readonly topic: string; readonly form?: TransferForm; readonly decode: Decode }[] = [
+const DECODERS: readonly { readonly topic: Hash; readonly form?: TransferForm; readonly decode: Decode }[] = [
   { topic: TRANSFER, decode: transfer },
   { topic: TRANSFER_SINGLE, form: "erc1155", decode: transferSingle },
   { topic: TRANSFER_BATCH, form: "erc1155", decode: transferBatch },
   { topic: CONSECUTIVE_TRANSFER, form: "erc2309", decode: consecutiveTransfer },
-  { topic: TRANSFER_821, form: "erc821", decode: draftTransfer },
-  { topic: TRANSFER_821_SECOND, form: "erc821", decode: draftTransfer },
-  { topic: CREATE_821, form: "erc821-created", decode: created },
-  { topic: DESTROY_821, form: "erc821-created", decode: destroyed },
-  { topic: CAT_RESCUED, form: "mooncats", decode: catRescued },
-  { topic: CAT_ADOPTED, form: "mooncats", decode: catAdopted },
   { topic: ASSIGN, form: "cryptopunks", decode: assign },
   { topic: PUNK_TRANSFER, form: "cryptopunks", decode: punkTransfer },
   { topic: PUNK_BOUGHT, form: "cryptopunks", decode: punkBought },
+  { topic: TRANSFER_821, form: "erc821", decode: draftEvent("draft", ([, from, to, id]) => [from, to, id]) },
+  { topic: TRANSFER_821_SECOND, form: "erc821", decode: draftEvent("draft", ([, from, to, id]) => [from, to, id]) },
+  { topic: CAT_RESCUED, form: "mooncats", decode: catRescued },
+  { topic: CAT_ADOPTED, form: "mooncats", decode: catAdopted },
+  { topic: CREATE_821, form: "erc821-created", decode: draftEvent("created", ([, to, id]) => [ZERO_TOPIC, to, id]) },
+  {
+    topic: DESTROY_821,
+    form: "erc821-created",
+    decode: draftEvent("created", ([, from, id]) => [from, ZERO_TOPIC, id]),
+  },
 ];
+
+/** Topics requested of a contract that may be any kind of NFT. */
+export const NFT_TOPICS: readonly Hash[] = DECODERS.map(({ topic }) => topic);
+
+/** Events that identify the kind of an NFT contract. */
+export const IDENTIFYING_TOPICS = NFT_TOPICS.filter((topic) => topic !== CREATE_821 && topic !== DESTROY_821);
 
 /** Decodes logs of one contract. Skips logs of forms that are not in `forms`. */
 export function decodeTransferLogs(logs: readonly ChainLog[], forms: readonly TransferForm[]): DecodedTransfers {
@@ -135,7 +127,7 @@ function transfer(log: ChainLog, pass: Pass): boolean {
     return true;
   }
   if (topics.length === 4) {
-    const [, from, to, id] = topics as unknown as [string, string, string, string];
+    const [, from, to, id] = topics as unknown as FourTopics;
     if (forms.has("erc721")) addUnlessEcho(log, pass, "standard", from, to, id);
     return true;
   }
@@ -200,27 +192,15 @@ function consecutiveTransfer(log: ChainLog, { builder }: Pass): boolean {
   return true;
 }
 
-/** Adds a transfer of an ERC-821 draft. Operator and data are not indexed, and not read. */
-function draftTransfer(log: ChainLog, pass: Pass): boolean {
-  const { topics } = log;
-  if (topics.length !== 4) return false;
-  const [, from, to, id] = topics as unknown as [string, string, string, string];
-  addUnlessEcho(log, pass, "draft", from, to, id);
-  return true;
-}
+type FourTopics = readonly [string, string, string, string];
 
-function created(log: ChainLog, pass: Pass): boolean {
-  const { topics } = log;
-  if (topics.length !== 4) return false;
-  addUnlessEcho(log, pass, "created", ZERO_TOPIC, topics[1] as string, topics[2] as string);
-  return true;
-}
-
-function destroyed(log: ChainLog, pass: Pass): boolean {
-  const { topics } = log;
-  if (topics.length !== 4) return false;
-  addUnlessEcho(log, pass, "created", topics[1] as string, ZERO_TOPIC, topics[2] as string);
-  return true;
+/** Decodes an event of an ERC-821 draft. `moveOf` returns the topics of sender, receiver and id from those of the log. */
+function draftEvent(form: Announcement, moveOf: (topics: FourTopics) => readonly [string, string, string]): Decode {
+  return (log, pass) => {
+    if (log.topics.length !== 4) return false;
+    addUnlessEcho(log, pass, form, ...moveOf(log.topics as unknown as FourTopics));
+    return true;
+  };
 }
 
 function catRescued(log: ChainLog, { builder }: Pass): boolean {

@@ -7,9 +7,10 @@ import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } f
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
+import { transferParams } from "../block-logs.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
 import { parseHeader } from "../headers.ts";
-import type { DecodedRange, DecodeJob, Endpoint, PartsAnswer, RangeFilter } from "../port.ts";
+import type { BlockRange, DecodedRange, DecodeJob, Endpoint, PartsAnswer, TransferFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { type Answer, Batches } from "./batches.ts";
 import { PrunedStateDetector } from "./pruned-state.ts";
@@ -160,8 +161,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     }
   }
 
-  async transfers(filter: object, job: DecodeJob, signal: AbortSignal): Promise<DecodedRange> {
-    return (await this.#decoded(this.#payload("eth_getLogs", [filter]), job, signal)).range;
+  async transfers(filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange> {
+    return (await this.#decoded(this.#payload("eth_getLogs", [transferParams(filter)]), filter, signal)).range;
   }
 
   get transfersInParts(): Endpoint["transfersInParts"] {
@@ -169,19 +170,19 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   async #transfersInParts(
-    parts: readonly RangeFilter[],
+    filter: TransferFilter,
+    parts: readonly BlockRange[],
     numbers: readonly number[],
-    job: DecodeJob,
     signal: AbortSignal,
   ): Promise<PartsAnswer> {
-    const logs = parts.map(({ filter }) => this.#payload("eth_getLogs", [filter]));
+    const logs = parts.map((part) => this.#payload("eth_getLogs", [transferParams({ ...filter, ...part })]));
     const blocks = numbers.map((number) => this.#payload("eth_getBlockByNumber", [quantity(number), false]));
     const payloads = [...blocks.slice(0, 1), ...logs, ...blocks.slice(1)];
     const batch = {
       logs: parts.map(({ fromBlock, toBlock }, i) => ({ id: logs[i]!.id, fromBlock, toBlock })),
       headers: blocks.map(({ id }) => id),
     };
-    const { range, headers } = await this.#decoded(payloads, { ...job, batch }, signal);
+    const { range, headers } = await this.#decoded(payloads, { ...filter, batch }, signal);
     return { decoded: range, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
   }
 

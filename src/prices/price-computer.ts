@@ -42,7 +42,6 @@ export interface PriceAnswer {
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
 
-/** A request in progress. */
 interface PriceComputation {
   readonly request: PriceRequest;
   readonly selection: Selection;
@@ -65,7 +64,6 @@ interface ComputerOptions {
   readonly view: ChainView;
   readonly markets: Markets;
   readonly figures: PastFigures;
-  /** Called when a token's pools become known. */
   readonly onTokenKnown: (() => void) | undefined;
 }
 

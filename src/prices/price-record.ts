@@ -79,12 +79,9 @@ export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
   };
 }
 
-/** Returns a 400 that lists the allowed values of `exchange`. */
 export function unknownExchange(): Error {
-  return invalidParameter(
-    "exchange",
-    `one of ${KNOWN_EXCHANGES.join(", ")}, or the address of a v2- or v3-style factory`,
-  );
+  const known = KNOWN_EXCHANGES.join(", ");
+  return invalidParameter("exchange", `one of ${known}, or the address of a v2- or v3-style factory`);
 }
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
@@ -245,7 +242,6 @@ interface RecordParts {
   readonly quote: Quote;
   readonly facts: TokenFacts;
   readonly listed: ListedToken | undefined;
-  /** Display name of the requested alias. */
   readonly exchangeName: string | undefined;
   /** Per cent. */
   readonly percentChange: Rational | undefined;

@@ -64,7 +64,6 @@ const HEAD_WITHIN = 16;
 /** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
 
-/** Creates the price service of one chain. */
 export const createPrices = (deps: PricesDeps): Prices => new PriceService(deps);
 
 class PriceService implements Prices {

@@ -112,9 +112,8 @@ const LOGS_AT_ONCE = 32;
 export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
   const logsIn = (receipt: WireReceipt): BloomedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
-  const everything = { addresses: new Set<string>(), topics: new Set<string>() };
   const at = { fromBlock: header.number, toBlock: header.number };
-  const logs = verifyLogs(result.flatMap(logsIn), { ...everything, ...at });
+  const logs = verifyLogs(result.flatMap(logsIn), { addresses: [], topics: [], ...at });
   if (logs.some((log) => log.blockHash !== header.hash)) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },
@@ -158,7 +157,6 @@ function lie(header: BlockHeader, reason: string): RpcError {
   return new RpcError("lie", `the endpoint's receipts are wrong: ${reason}`, { meta: { block: header.number } });
 }
 
-/** The source by which a block in doubt was settled. */
 export type SettledBy = "receipts" | "another endpoint" | "asking again";
 
 /** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
@@ -272,8 +270,7 @@ export class BlockLogs {
 async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
   const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
-  const expected = { addresses: new Set<string>(filter.addresses), topics: new Set<string>(filter.topics) };
-  const logs = verifyLogs(result, { ...expected, fromBlock: number, toBlock: number });
+  const logs = verifyLogs(result, { ...filter, fromBlock: number, toBlock: number });
   if (logs.some((log) => log.blockHash !== hash)) {
     throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
   }

@@ -22,7 +22,6 @@ export const selectorOf = (signature: string): string => id(signature).slice(0, 
 
 export const addressWord = (address: Address): string => address.slice(2).padStart(WORD_DIGITS, "0");
 
-/** Encodes a number as an ABI word. */
 export const wordOf = (value: number): string => value.toString(16).padStart(WORD_DIGITS, "0");
 
 /** Reads the word at digit `at` as a length or offset. @throws RangeError past the end, and above 2^53 */
@@ -60,7 +59,6 @@ const TRUE = wordOf(1);
 const HEAD_BYTES = 96;
 const WORD_BYTES = WORD_DIGITS / 2;
 
-/** Encodes a call of `aggregate3`. */
 export function aggregateCalls(calls: readonly Call[]): string {
   const offsets: string[] = [];
   const tuples: string[] = [];
@@ -108,11 +106,9 @@ export interface CallOptions {
   readonly shownHead?: () => BlockRef | undefined;
 }
 
-/** Implements the calls of the `ChainReader` port. */
 export class CallReader {
   readonly #pool: EndpointPool;
   readonly #options: CallOptions;
-  /** Remaining reads without Multicall3. */
   #readsWithoutMulticall = 0;
 
   constructor(pool: EndpointPool, options: CallOptions) {

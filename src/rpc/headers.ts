@@ -75,10 +75,7 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
   }
 }
 
-/**
- * Asks all endpoints for their newest block and benches those that are behind the furthest one. True if there are any.
- * Makes no request if there is only one endpoint.
- */
+/** See `ChainReader.benchLaggards`. */
 export async function benchLaggards(pool: EndpointPool, known: BlockRef): Promise<boolean> {
   if (pool.endpoints.length === 1) return false;
   const shown = (await pool.askAll(newestHeaderOf)).map(({ endpoint, value: head }) => ({ endpoint, head }));
@@ -123,9 +120,7 @@ export interface FinalityOptions {
 export class Finality {
   readonly #options: FinalityOptions;
   readonly #pool: EndpointPool;
-  /** Remaining polls without the tag. */
   #pollsWithoutTag = 0;
-  /** Refusals of the tag in a row. */
   #tagRefusals = 0;
   /** One request per endpoint, shared by all polls that start before its answer. */
   readonly #developmentNodes = new Map<Endpoint, Promise<boolean>>();
@@ -135,7 +130,6 @@ export class Finality {
     this.#options = options;
   }
 
-  /** Returns both, in one round trip if the node knows the tag. @throws AppError `chain_unavailable` */
   async tips(): Promise<Tips> {
     const tagged = await this.#byTag(async (endpoint) => {
       const [head, finalized] = await Promise.all([newestHeaderOf(endpoint), this.#finalBy(endpoint)]);
@@ -147,7 +141,6 @@ export class Finality {
     return isBelieved ? { ...tagged, head, finalized } : { head, finalized: await this.#byDepth(head) };
   }
 
-  /** Returns the newest final block below this head. @throws AppError `chain_unavailable` */
   async finalized(head: BlockHeader): Promise<BlockHeader> {
     const tagged = await this.#byTag(async (by) => ({ header: await this.#finalBy(by), by }));
     const header = tagged?.header;
@@ -209,7 +202,6 @@ export class Finality {
     }
   }
 
-  /** Returns the block at the configured depth below the head. */
   async #byDepth(head: BlockHeader): Promise<BlockHeader> {
     const { finalityDepth } = this.#options;
     const number = Math.max(0, head.number - finalityDepth);

@@ -22,10 +22,8 @@ import { mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
 const MAX_CHUNKS = 2;
-/** Blocks in doubt that are settled in parallel. */
 const SETTLE_AT_ONCE = 4;
 
-/** Hears what the log reader learns about the endpoints. */
 export interface LogReaderObserver {
   /** An endpoint left out logs that its receipts, or another endpoint, had. */
   missed(count: number): void;
@@ -41,12 +39,10 @@ export interface FirstLogsOptions {
 
 export interface FirstLogs {
   readonly logs: ChainLog[];
-  /** The last block of the request. */
   readonly toBlock: number;
 }
 
 interface LogRequest extends LogFilter {
-  /** A block that the endpoint must have. */
   readonly requiredBlock?: BlockRef | undefined;
   /** Addresses to keep from an answer that was requested by topic alone. */
   readonly only?: ReadonlySet<Address>;
@@ -97,10 +93,6 @@ export class LogReader {
     }
   }
 
-  /**
-   * Reads the logs of a range and checks each block of `toCheck`. If its bloom names a contract without a log here, the
-   * block's receipts decide.
-   */
   async completeLogs(
     filter: LogFilter,
     toCheck: MaybeLater<readonly BlockHeader[]>,
@@ -122,11 +114,11 @@ export class LogReader {
       const found = await this.#blocks.byReceipts(header, filter);
       if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
     }
+    const settle = (header: BlockHeader) =>
+      this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict });
     for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
       const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
-      const settled = await Promise.all(
-        some.map((header) => this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict })),
-      );
+      const settled = await Promise.all(some.map(settle));
       for (const [i, header] of some.entries()) complete = this.#corrected(complete, header, settled[i]!, sources);
     }
     return complete === logs ? logs : complete.sort(inChainOrder);
@@ -177,7 +169,7 @@ export class LogReader {
       return sources.countLogs(logs);
     } catch (error) {
       if (mayBeTooLarge(error)) this.#span.tookTooLong(blocks);
-      else this.#span.failed(blocks);
+      else this.#span.settle(blocks);
       if (!isRangeRefusal(error)) throw error;
       if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);
@@ -225,7 +217,7 @@ export class LogReader {
     const ask = async (endpoint: Endpoint) => {
       // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
       if (requiredBlock !== undefined) await assertHasBlock(endpoint, requiredBlock);
-      const all = await logsFrom(endpoint, filter);
+      const all = verifyLogs(await endpoint.request("eth_getLogs", [logFilterParams(filter)]), filter);
       sources.add(fromBlock, toBlock, endpoint);
       // Filtered at once: all contracts' logs of a long gap are gigabytes.
       const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
@@ -255,12 +247,6 @@ async function assertHasBlock(endpoint: Endpoint, block: BlockRef): Promise<void
   throw new RpcError("transient", "the endpoint does not have the required block yet", {
     meta: { endpoint: endpoint.label, block: block.number },
   });
-}
-
-async function logsFrom(endpoint: Endpoint, filter: LogFilter): Promise<ChainLog[]> {
-  const result = await endpoint.request("eth_getLogs", [logFilterParams(filter)]);
-  const { addresses, topics, fromBlock, toBlock } = filter;
-  return verifyLogs(result, { addresses: new Set(addresses), topics: new Set(topics), fromBlock, toBlock });
 }
 
 /** What one read learned on its way: which endpoint answered for which blocks, and how many logs came. */
@@ -294,7 +280,6 @@ class Sources {
     return proven?.hash === hash && proven.addresses === addresses;
   }
 
-  /** Returns the endpoint that answered for the block. */
   endpointOf(block: number): Endpoint | undefined {
     return this.#ranges.find(({ from, to }) => block >= from && block <= to)?.endpoint;
   }

@@ -36,12 +36,10 @@ import type {
   TransferFilter,
 } from "./port.ts";
 
-/** Most headers in one round trip. */
 const HEADERS_AT_ONCE = 100;
 
 interface ReaderOptions extends FinalityOptions, CallOptions {
   readonly pool: EndpointPool;
-  /** Hears what the log reader learns about the endpoints. */
   readonly watch?: LogReaderObserver;
 }
 
@@ -112,7 +110,6 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.logs(filter);
   }
 
-  /** See `LogReader.firstLogs`. */
   firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
     return this.#logs.firstLogs(filter, span, options);
   }
@@ -145,12 +142,10 @@ export class RpcChainReader implements ChainReader {
     );
   }
 
-  /** Returns the message of the newest failed request if it failed within the last `ms` ms. */
   failureWithin(ms: number): string | undefined {
     return this.#pool.failureWithin(ms);
   }
 
-  /** Benches an endpoint that contradicted itself. */
   benchLiar(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);
   }
@@ -174,7 +169,6 @@ export class RpcChainReader implements ChainReader {
     return Promise.all(numbers.map((number) => headerFrom(endpoint, number)));
   }
 
-  /** Number of blocks for the next bulk request, by the endpoint that is likely to take it. */
   nextBulkSpan(): number {
     return this.#pool.nextBulkSpan();
   }
@@ -230,7 +224,6 @@ export interface TransfersAnswer {
   /** Number of ranges. Default: one. */
   readonly parts?: number;
   readonly endpoint: Endpoint;
-  /** Last block of the request. */
   readonly toBlock: number;
 }
 

@@ -46,8 +46,8 @@ export class RpcError extends AppError {
     super(message, {
       code: kind === "state_unavailable" ? "state_unavailable" : `rpc_${kind}`,
       retryable: kind === "rate" || kind === "late" || kind === "transient" || kind === "lie",
-      ...(options.meta === undefined ? {} : { meta: options.meta }),
-      ...(options.cause === undefined ? {} : { cause: options.cause }),
+      meta: options.meta ?? {},
+      cause: options.cause,
     });
     this.kind = kind;
     this.hint = options.hint;
@@ -78,7 +78,6 @@ export function isUnknownRefusal(error: unknown): error is RpcError {
   return isUnknown && ("rpcCode" in meta || "status" in meta);
 }
 
-/** Messages for the system errors of a connection. */
 const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
   ["ECONNREFUSED", "connection refused"],
   ["ECONNRESET", "connection lost"],
@@ -246,7 +245,6 @@ export function asRangeRefusal(error: unknown): unknown {
 /** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */
 const LATE_STATUS: readonly number[] = [408, 504, 524];
 
-/** Classifies an HTTP status other than 200. */
 export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
   const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};

@@ -131,6 +131,6 @@ test("lets the next request try a larger range after a failure for another reaso
   const trial = span.take(span.next());
   expect(trial).toBe(4_000);
   expect(span.take(4_000)).toBe(1_000);
-  span.failed(trial);
+  span.settle(trial);
   expect(span.take(span.next())).toBe(4_000);
 });

@@ -17,7 +17,7 @@ const good = {
   logIndex: "0x2",
   removed: false,
 };
-const asked = { addresses: new Set<string>(), topics: new Set<string>(), fromBlock: 0, toBlock: 10 };
+const asked = { addresses: [], topics: [], fromBlock: 0, toBlock: 10 };
 
 test("accepts upper case, decimals and plain numbers", () => {
   const [log] = verifyLogs([good], asked);

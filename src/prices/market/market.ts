@@ -95,7 +95,6 @@ export function byDepth<T extends { readonly pool: Pool }>(value: (entry: T) => 
 /** The stablecoins that are configured to count as one dollar at the market's block. */
 export const dollars = (market: Market): readonly Stablecoin[] => dollarsAt(market.chain, market.block.timestamp);
 
-/** Two per cent. */
 const PEG_TOLERANCE = rational(2n, 100n);
 
 export interface NativePrice {

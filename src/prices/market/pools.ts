@@ -228,7 +228,6 @@ export function toPoolState(reading: Reading): PoolState {
       };
 }
 
-/** The inverse of `toPoolState`. */
 export function fromPoolState(state: PoolState): Reading {
   return state.style === "v2"
     ? { style: "v2", reserve0: BigInt(state.reserve0), reserve1: BigInt(state.reserve1) }
@@ -240,7 +239,6 @@ export function fromPoolState(state: PoolState): Reading {
       };
 }
 
-/** The other token of a pool. */
 export const otherToken = (pool: Pool, token: Address): Address => (pool.token0 === token ? pool.token1 : pool.token0);
 
 /** Sorts pools of equal depth: by the exchange's rank, then the lower fee, then the lower address. */

@@ -70,7 +70,6 @@ export interface QuoteOptions {
 
 const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 
-/** A 404 of the price operation. */
 export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): ApiError =>
   new ApiError(404, code, MESSAGE, { details: { pools } });
 

@@ -51,7 +51,6 @@ const skip = (pool: Pool, reason: SkipReason, numbers: Record<string, string> = 
   ...numbers,
 });
 
-/** Ranks the pools of a token. */
 export function rank(market: Market, dollar: Dollar, options: RankOptions): Ranking {
   const skipped: SkippedPool[] = [];
   const direct = directRoutes(market, dollar, options, skipped);

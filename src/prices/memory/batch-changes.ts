@@ -29,7 +29,6 @@ export interface Asked {
   readonly books: ReadonlySet<TokenBook>;
 }
 
-/** The states of a followed pool in a batch. */
 interface FollowedStates {
   readonly hot: HotPool;
   readonly truth: Extract<HotPool["truth"], { readonly kind: "followed" }>;

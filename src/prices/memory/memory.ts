@@ -32,7 +32,6 @@ interface MemoryOptions {
   readonly log: EventLog;
   readonly clock: Clock;
   readonly limits: BookLimits;
-  /** Called when memory evicts a book. */
   readonly onDrop: (book: TokenBook) => void;
 }
 

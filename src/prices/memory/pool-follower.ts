@@ -102,7 +102,6 @@ export class PriceFollower implements ChainConsumer {
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
   }
 
-  /** Notes that memory evicted a book. */
   drop(book: TokenBook): void {
     if (this.isFollowing) this.#dropped.add(book);
   }
@@ -118,7 +117,6 @@ export class PriceFollower implements ChainConsumer {
     return true;
   }
 
-  /** Resolves once memory has caught up with the log. */
   settle(): Promise<void> {
     return this.#enqueue(() => this.#sync());
   }

@@ -215,7 +215,6 @@ function says(event: PriceObserved, said: PriceObserved): boolean {
   return JSON.stringify(said.state) !== JSON.stringify(event.state);
 }
 
-/** True if the event is news to the stream. */
 function isWorthSaying(state: PriceState, event: PriceEvent): boolean {
   switch (event.type) {
     case "TokenIdentified": {

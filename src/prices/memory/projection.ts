@@ -27,7 +27,6 @@ const MAX_OBSERVATIONS = 32;
 
 export const initialPriceState: PriceState = { token: undefined, pools: new Map() };
 
-/** Returns the state after one more event. */
 export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
   switch (event.type) {
     case "TokenIdentified":
@@ -41,15 +40,8 @@ export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
       if (known === undefined) return state;
       return withPool(state, event.pool, observe(known, event));
     }
-    case "BlocksReverted": {
-      const pools = new Map<Address, KnownPool>();
-      for (const [address, known] of state.pools) {
-        const observations = known.observations.filter(({ block }) => block <= event.ancestor.number);
-        const knownFrom = known.knownFrom > event.ancestor.number ? Number.POSITIVE_INFINITY : known.knownFrom;
-        pools.set(address, { ...known, observations, knownFrom });
-      }
-      return { ...state, pools };
-    }
+    case "BlocksReverted":
+      return revertedTo(state, event.ancestor.number);
     default:
       return event satisfies never;
   }
@@ -63,13 +55,19 @@ function observe(known: KnownPool, event: PriceObserved): KnownPool {
   return { ...known, observations, knownFrom };
 }
 
-/** Returns the state of a stream after a gap in reading: facts stay, pool states are dropped. */
-export function afterGap(state: PriceState): PriceState {
-  const pools = [...state.pools].map(
-    ([address, known]) => [address, { ...known, observations: [], knownFrom: Number.POSITIVE_INFINITY }] as const,
-  );
-  return { ...state, pools: new Map(pools) };
+/** Drops the pool states above a block. */
+function revertedTo(state: PriceState, block: number): PriceState {
+  const pools = new Map<Address, KnownPool>();
+  for (const [address, known] of state.pools) {
+    const observations = known.observations.filter((entry) => entry.block <= block);
+    const knownFrom = known.knownFrom > block ? Number.POSITIVE_INFINITY : known.knownFrom;
+    pools.set(address, { ...known, observations, knownFrom });
+  }
+  return { ...state, pools };
 }
+
+/** Returns the state of a stream after a gap in reading: facts stay, pool states are dropped. */
+export const afterGap = (state: PriceState): PriceState => revertedTo(state, Number.NEGATIVE_INFINITY);
 
 /**
  * Inserts an entry in block order, one per block; the later entry wins. An entry can arrive late, since a process that
@@ -126,7 +124,6 @@ export function coverageOf(headline: Headline | undefined): Coverage {
 export const sameCoverage = (a: Coverage, b: Coverage): boolean =>
   a.session === b.session && a.from === b.from && a.pools === b.pools;
 
-/** The event of a token's facts. */
 export const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
   type: "TokenIdentified",
   name: facts.name,
@@ -136,7 +133,6 @@ export const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentifi
   block,
 });
 
-/** The event of a new pool. */
 export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
   type: "PoolDiscovered",
   pool: pool.address,
@@ -149,7 +145,6 @@ export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
   block,
 });
 
-/** The event of a pool's state. */
 export const observedEvent = (pool: Address, observation: Observation): PriceObserved => ({
   type: "PriceObserved",
   pool,
@@ -163,7 +158,6 @@ export const observedEvent = (pool: Address, observation: Observation): PriceObs
   ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
 });
 
-/** The inverse of `observedEvent`. */
 export const observationOf = (event: PriceObserved): Observation => ({
   reading: fromPoolState(event.state),
   ...(event.balance0 === undefined ? {} : { balance0: BigInt(event.balance0) }),

@@ -137,7 +137,6 @@ function bytesOf(book: TokenBook): number {
   return bytes;
 }
 
-/** A book without facts and pools. */
 export const emptyBook = (chainId: number, token: Address): TokenBook => ({
   address: token,
   stream: priceStream(chainId, token),
@@ -156,7 +155,6 @@ export function revertBook(book: TokenBook, ancestor: number): void {
   if (book.list.kind === "asked" && book.list.block > ancestor) book.list = UNLISTED;
 }
 
-/** Reverts a book's pools to the block `ancestor`. */
 export function revertPools(book: TokenBook, ancestor: number): void {
   for (const hot of book.pools.values()) revertPool(hot, ancestor);
 }

@@ -133,7 +133,6 @@ const MAX_DECIMALS = 77n;
 const ERC721 = "80ac58cd".padEnd(64, "0");
 const ERC1155 = "d9b67a26".padEnd(64, "0");
 
-/** Reads a token's name, symbol, decimals and kind. */
 export function planToken(token: Address): Plan<TokenFacts> {
   return {
     calls: [

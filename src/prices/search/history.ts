@@ -65,7 +65,6 @@ const GROWTH = 4;
  */
 const MAX_LOGS = 100_000;
 
-/** True if the search was stopped because the blocks hold too many logs. */
 export const isTooManyLogs = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
 
 /** Resolves to undefined when `reading` fails with `too_many_logs`. */

@@ -51,7 +51,6 @@ interface MarketsOptions {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly memory: PoolMemory;
-  /** True while this process follows the chain. */
   readonly isFollowing: () => boolean;
 }
 
@@ -89,7 +88,6 @@ const REDISCOVER_MS = 600_000;
 /** A market ahead of the follower is used for at most this long, in ms. */
 const AHEAD_MS = 15_000;
 
-/** Pools and states at a block. */
 type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: HeaderRef };
 
 export class Markets {

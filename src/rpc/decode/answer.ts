@@ -4,7 +4,7 @@
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import type { BatchIds, BlockRange, ChainLog, DecodedRange, DecodeJob } from "../port.ts";
+import type { BatchIds, BlockRange, ChainLog, DecodedRange, DecodeJob, LogFilter } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
@@ -26,11 +26,9 @@ interface WireLog {
 }
 
 /** The request: addresses and topics in lower case. An empty set means any. */
-interface Expected {
+interface Expected extends BlockRange {
   readonly addresses: ReadonlySet<string>;
   readonly topics: ReadonlySet<string>;
-  readonly fromBlock: number;
-  readonly toBlock: number;
 }
 
 const HEX = /^0x[0-9a-f]*$/;
@@ -61,8 +59,9 @@ function numberOf(value: unknown): number {
   return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
 }
 
-/** Verifies the logs of an answer's `result`. @throws RpcError `lie`, or `transient` if there is no list */
-export function verifyLogs(result: unknown, expected: Expected): ChainLog[] {
+/** Returns the verified logs of an answer's `result`, in chain order. @throws RpcError `lie`, or `transient` if there is no list */
+export function verifyLogs(result: unknown, filter: LogFilter): ChainLog[] {
+  const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics) };
   // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw lie("not a list");
@@ -221,9 +220,8 @@ function decodeLists(
   lists: readonly (BlockRange & { readonly result: unknown })[],
 ): DecodeReply {
   try {
-    const expected = { addresses: new Set([address]), topics: new Set(NFT_TOPICS) };
     const logs = lists.flatMap(({ result, fromBlock, toBlock }) =>
-      verifyLogs(result, { ...expected, fromBlock, toBlock }),
+      verifyLogs(result, { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock }),
     );
     const last = logs.at(-1);
     const decoded = decodeTransferLogs(logs, forms);

@@ -86,7 +86,14 @@ export class DecodePool implements Decoder {
     signal.throwIfAborted();
     const id = this.#nextId++;
     const decoding = this.#ask({ ...job, id, target, payload }, meta, []);
-    const abandon = (): void => this.#abandon(id, signal.reason);
+    const abandon = (): void => {
+      const waiting = this.#waiting.get(id);
+      if (waiting === undefined) return;
+      // The worker's later reply is ignored.
+      this.#waiting.delete(id);
+      waiting.slot.worker.postMessage({ id, abandoned: true } satisfies WorkerRequest);
+      waiting.reject(signal.reason);
+    };
     signal.addEventListener("abort", abandon, { once: true });
     try {
       return await decoding;
@@ -107,15 +114,6 @@ export class DecodePool implements Decoder {
       this.#waiting.set(request.id, { meta, slot, resolve, reject });
       slot.worker.postMessage(request, [...handed]);
     });
-  }
-
-  /** Rejects a request that its caller aborted, and tells the worker. The worker's later reply is ignored. */
-  #abandon(id: number, reason: unknown): void {
-    const waiting = this.#waiting.get(id);
-    if (waiting === undefined) return;
-    this.#waiting.delete(id);
-    waiting.slot.worker.postMessage({ id, abandoned: true } satisfies WorkerRequest);
-    waiting.reject(reason);
   }
 
   /** Starts a worker if there is none. Starting takes longer than the first answer. */

@@ -9,7 +9,6 @@ import type { DecodeJob } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
 
-/** A request to send to a node, and how to decode its answer. */
 type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
 
 /** Cancels a request: its caller no longer waits for the reply. */

@@ -108,7 +108,8 @@ export function decodeTransferLogs(logs: readonly ChainLog[], forms: readonly Tr
   }
   const builder = new TransferBuilder();
   // Without a log of ERC-821, no transfer is announced twice.
-  const echoes = accepted.has("erc821") && logs.some(mayEcho) ? new Echoes() : undefined;
+  const echoes =
+    accepted.has("erc821") && logs.some(({ topics }) => DRAFT_TOPICS.has(topics[0] ?? "")) ? new Echoes() : undefined;
   const pass: Pass = { builder, forms: accepted, echoes, punkTransfer: undefined };
   let malformed = 0;
   for (const log of logs) {
@@ -294,12 +295,6 @@ class Echoes {
 const DRAFT_TOPICS: ReadonlySet<string> = new Set([TRANSFER_821, TRANSFER_821_SECOND, CREATE_821, DESTROY_821]);
 const ZERO_TOPIC = `0x${"0".repeat(64)}`;
 
-/** True if the log may be an echo, or may be echoed. */
-function mayEcho({ topics }: ChainLog): boolean {
-  return DRAFT_TOPICS.has(topics[0] ?? "");
-}
-
-/** The address in the log's topic of that index. */
 const addressIn = ({ topics }: ChainLog, index: number): string => addressOfTopic(topics[index] as string);
 
 /** The address in the 32-byte word at digit `start`: the word's last 40 digits. */

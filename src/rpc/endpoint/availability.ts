@@ -51,7 +51,6 @@ export class Health {
    * available when all are over. Only `lied` and `behind` exclude each other: a wrong answer weighs more.
    */
   readonly #until: Record<RestReason, number> = { lied: 0, behind: 0, paused: 0, failed: 0 };
-  /** Time of the last failure. */
   #failedAt = Number.NEGATIVE_INFINITY;
   /** Refusals of history with an unknown reason, since the endpoint last gave history. */
   #unknownRefusals = 0;
@@ -118,18 +117,15 @@ export class Health {
     this.#until.failed = now + Math.max(doubled, retryAfterMs);
   }
 
-  /** Records a wrong answer. */
   lied(now: number): void {
     this.#until.lied = now + LIED_MS;
     this.#until.behind = 0;
   }
 
-  /** Records that another endpoint has newer blocks. */
   fellBehind(now: number): void {
     if (!this.#rests("lied", now)) this.#until.behind = now + BEHIND_MS;
   }
 
-  /** Records that the endpoint has the newest block. */
   caughtUp(): void {
     this.#until.behind = 0;
   }
@@ -158,7 +154,7 @@ export class Health {
     if (error.kind === "late" || isUnknown) span.tookTooLong(blocks);
     const isTooLarge = error.kind === "range" && blocks > 1;
     if (isTooLarge) span.refused(blocks, error.hint);
-    else span.failed(blocks);
+    else span.settle(blocks);
     return isTooLarge;
   }
 

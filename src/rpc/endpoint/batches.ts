@@ -9,7 +9,6 @@ import { RpcError } from "../rpc-errors.ts";
 export type Answer = JsonRpcResult | JsonRpcError;
 
 interface BatchesOptions {
-  /** Replaces the URL in errors. */
   readonly label: string;
   /** Sends one payload, or several as a batch. @throws RpcError */
   readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<Answer[]>;
@@ -43,7 +42,6 @@ interface QueuedCall {
   readonly reject: (error: unknown) => void;
 }
 
-/** A request of a batch that the endpoint refused, with its error. */
 interface Refused {
   readonly waiting: QueuedCall;
   readonly error: Error;
@@ -74,7 +72,6 @@ export class Batches {
     });
   }
 
-  /** True while requests are sent in batches. */
   get isEnabled(): boolean {
     return this.#turnsWithoutBatches <= 0;
   }
@@ -84,7 +81,6 @@ export class Batches {
     this.#turnsWithoutBatches = TURNS_WITHOUT_BATCHES;
   }
 
-  /** Rejects the requests that were not sent yet. */
   close(error: Error): void {
     for (const { reject } of this.#queue.splice(0)) reject(error);
   }

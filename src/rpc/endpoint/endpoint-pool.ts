@@ -47,12 +47,10 @@ type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSigna
 
 /** How a request selects its endpoints and makes its attempts. */
 interface Plan<T> {
-  /** Refusals after which the next endpoint is selected. */
   readonly failover: Failover;
   /** Selects an endpoint that has not refused. Waits until one has room, if that counts. @throws the refusal if none */
   select(refusals: Refusals): Endpoint | Promise<Endpoint>;
   attempt(endpoint: Endpoint, refusals: Refusals): Promise<T>;
-  /** Called after each attempt. */
   release?(endpoint: Endpoint): void;
 }
 
@@ -160,7 +158,6 @@ export class EndpointPool {
     this.#selection.healthOf(endpoint).gaveHistory(blocks, logs, parts);
   }
 
-  /** Benches an endpoint that gave a wrong answer. */
   benchLiar(endpoint: Endpoint): void {
     this.#selection.healthOf(endpoint).lied(this.#clock.monotonic());
     this.#options.onLiar?.(endpoint.label);
@@ -275,7 +272,6 @@ export class EndpointPool {
     }
   }
 
-  /** Most ranges in one request to the endpoint. */
   #partsOf(endpoint: Endpoint): number {
     return endpoint.transfersInParts === undefined ? 1 : this.#selection.healthOf(endpoint).span.parts;
   }

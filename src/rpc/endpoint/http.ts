@@ -8,7 +8,6 @@ import { classifyHttpStatus, connectionFault, RpcError } from "../rpc-errors.ts"
 /** The destination of a request, with its limits. */
 export interface HttpTarget {
   readonly url: string;
-  /** Replaces the URL in errors: `eth#1`. */
   readonly label: string;
   readonly timeoutMs: number;
   /** Larger answers are refused before they are parsed. */

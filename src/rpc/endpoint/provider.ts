@@ -27,7 +27,6 @@ export interface RequestOutcome {
 
 interface EndpointOptions {
   readonly url: string;
-  /** Replaces the URL in logs, metrics and errors: `eth#1`. */
   readonly label: string;
   readonly chainId: number;
   readonly timeoutMs: number;
@@ -39,7 +38,6 @@ interface EndpointOptions {
   readonly onHead?: () => void;
 }
 
-/** Most characters of an error's message. */
 const MAX_ERROR_LENGTH = 1_000;
 /** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
@@ -252,7 +250,6 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 }
 
-/** The method of a request in metrics and errors. */
 const methodOf = (list: readonly JsonRpcPayload[]): string => (list.length === 1 ? (list[0]?.method ?? "") : "batch");
 
 const idsOf = (list: readonly JsonRpcPayload[]): number[] => list.map(({ id }) => Number(id));

@@ -26,7 +26,6 @@ const ALWAYS_KEPT = 32;
 interface PrunedStateOptions {
   readonly label: string;
   readonly clock: Clock;
-  /** Sends one request to the endpoint. @throws RpcError */
   readonly ask: (method: string, params: unknown[]) => Promise<unknown>;
 }
 

@@ -56,7 +56,6 @@ export class EndpointSelection {
     return this.#first(this.#ranked(this.#candidates(refusals)));
   }
 
-  /** Returns the best endpoint for reading history. */
   bestForHistory(): Endpoint {
     return this.#first(this.#ranked(this.#archiveEndpoints(this.#endpoints)));
   }
@@ -80,7 +79,6 @@ export class EndpointSelection {
     }
   }
 
-  /** Gives back the room that `admit` took. */
   release(endpoint: Endpoint): void {
     this.healthOf(endpoint).window.inFlight--;
     // Wakes all: the first one in the queue may not be able to use this endpoint.

@@ -15,7 +15,6 @@ const [GROWTH, KNOWN_GROWTH, KNOWN_LOGS] = [4, 16, 50] as const;
 const PATIENCE = 50;
 const MAX_PATIENCE = 3_200;
 const TRIAL = 1.5;
-/** Most ranges in one request. */
 const MAX_PARTS = 8;
 /** A refusal may be about the number of logs if at least this share of TARGET_LOGS was expected. */
 const DENSE = 0.5;
@@ -45,12 +44,10 @@ export class SpanController {
   #density = 0;
   #mostParts = MAX_PARTS;
 
-  /** @param first number of blocks of the first request */
   constructor(first: number = FIRST_SPAN) {
     this.#span = first;
   }
 
-  /** Blocks for an answer of the target size. */
   get span(): number {
     return this.#span;
   }
@@ -108,10 +105,14 @@ export class SpanController {
     // The reason why several ranges failed together may be gone.
     if (this.#quiet % PATIENCE === 0) this.#mostParts = Math.min(MAX_PARTS, this.#mostParts * 2);
     if (parts > 1) return;
-    this.#settle(blocks);
+    this.settle(blocks);
     this.#answered = Math.max(this.#answered, blocks);
-    if (blocks >= this.#refused) this.#forget();
-    else if (this.#limit < MAX_SPAN) this.#limit = Math.max(this.#limit, this.#answered);
+    if (blocks >= this.#refused) {
+      // The endpoint answered for at least as many blocks as it refused before, so its limit is unknown again.
+      this.#refused = Number.POSITIVE_INFINITY;
+      this.#limit = MAX_SPAN;
+      this.#patience = PATIENCE;
+    } else if (this.#limit < MAX_SPAN) this.#limit = Math.max(this.#limit, this.#answered);
     // A request cut short by its range's end only tells about larger ones if its answer was already large.
     if (blocks < this.#safe() / 2 && logs < TARGET_LOGS / 2) return;
     if (logs > TARGET_LOGS) this.#span = Math.min(this.#span, blocks);
@@ -121,15 +122,8 @@ export class SpanController {
     this.#span = Math.max(1, Math.floor(Math.max(wanted, this.#span / 2)));
   }
 
-  /** Forgets the limit: the endpoint answered for at least as many blocks as it refused before. */
-  #forget(): void {
-    this.#refused = Number.POSITIVE_INFINITY;
-    this.#limit = MAX_SPAN;
-    this.#patience = PATIENCE;
-  }
-
-  /** Ends the trial if this was its request. */
-  #settle(blocks: number): void {
+  /** Ends the trial if this was its request. Enough for a failure that says nothing about the size. */
+  settle(blocks: number): void {
     if (this.#trial !== undefined && blocks >= Math.min(this.#trial, this.#answered + 1)) this.#trial = undefined;
   }
 
@@ -139,15 +133,10 @@ export class SpanController {
     this.#span = Math.min(FIRST_SPAN, this.#limit);
   }
 
-  /** Records a failure that says nothing about the size. */
-  failed(blocks: number): void {
-    this.#settle(blocks);
-  }
-
   /** Records a timeout: remembers the size and stays below it for a while. */
   tookTooLong(blocks: number): void {
     const half = Math.max(1, Math.floor(blocks / 2));
-    this.#settle(blocks);
+    this.settle(blocks);
     this.#quiet = 0;
     this.#mostParts = 1;
     this.#span = Math.min(this.#span, half);
@@ -163,7 +152,7 @@ export class SpanController {
 
   /** Records a refusal for size. Returns the number of blocks to request instead. */
   refused(blocks: number, hint: RangeHint | undefined): number {
-    this.#settle(blocks);
+    this.settle(blocks);
     if (blocks > this.#limit) this.#patience = Math.min(MAX_PATIENCE, this.#patience * 2);
     this.#quiet = 0;
     const next = this.#after(blocks, hint);

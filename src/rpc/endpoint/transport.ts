@@ -21,7 +21,6 @@ interface TransportOptions extends HttpTarget {
   readonly onHead?: () => void;
 }
 
-/** The transport for a URL's scheme. */
 export function createTransport(options: TransportOptions): Transport {
   return /^wss?:/i.test(options.url) ? new SocketTransport(options) : new HttpTransport(options);
 }
@@ -70,7 +69,6 @@ class SocketTransport implements Transport {
   #failOpening: (error: Error) => void = () => undefined;
   /** True until the node answers the subscription to new blocks. */
   #isSubscribing = false;
-  /** Number of answers so far. */
   #answers = 0;
   #closed = false;
 

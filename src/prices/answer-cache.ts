@@ -86,7 +86,6 @@ export class PastQueue {
   }
 
   /**
-   * Runs `work` in a slot.
    * @param isWanted returns true if a client sent the request lately; called when a slot is free
    * @throws ApiError 429 when the queue is full, 503 when the request was dropped; and any error of `work`
    */

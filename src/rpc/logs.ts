@@ -17,7 +17,7 @@ import { inChainOrder, verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
 import { headerFrom } from "./headers.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, MaybeLater } from "./port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter } from "./port.ts";
 import { mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -31,9 +31,10 @@ export interface LogReaderObserver {
   settled(by: SettledBy): void;
 }
 
-export interface FirstLogsOptions {
-  /** A block that the endpoint must have. An endpoint that is behind omits newer logs without an error. */
-  readonly requiredBlock?: BlockRef | undefined;
+/** A block that the answering endpoint must have. */
+type RequiredBlock = Pick<CompleteLogsOptions, "requiredBlock">;
+
+export interface FirstLogsOptions extends RequiredBlock {
   readonly signal: AbortSignal;
 }
 
@@ -42,8 +43,7 @@ export interface FirstLogs {
   readonly toBlock: number;
 }
 
-interface LogRequest extends LogFilter {
-  readonly requiredBlock?: BlockRef | undefined;
+interface LogRequest extends LogFilter, RequiredBlock {
   /** Addresses to keep from an answer that was requested by topic alone. */
   readonly only?: ReadonlySet<Address>;
 }
@@ -95,7 +95,7 @@ export class LogReader {
 
   async completeLogs(
     filter: LogFilter,
-    toCheck: MaybeLater<readonly BlockHeader[]>,
+    toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     { strict = false, sampled, requiredBlock }: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
     const sources = new Sources(filter.maxLogs);

@@ -50,9 +50,6 @@ export interface CallsAtHead {
   readonly results: CallResult[];
 }
 
-/** A value, or a promise of it, so that the reader can start its own requests before the value is there. */
-export type MaybeLater<T> = T | Promise<T>;
-
 /** The block of a state read: a number, or the newest block. */
 export type BlockTag = number | "latest";
 
@@ -93,10 +90,7 @@ export interface ChainReader {
   /** Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks. */
   headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
 
-  /**
-   * Reads headers of blocks that were shown before, in the requested order. An endpoint that lacks one is behind, and
-   * the read is retried.
-   */
+  /** Like `headers`, for blocks that were shown before. An endpoint that lacks one is behind, and the read is retried. */
   presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]>;
 
   /**
@@ -122,11 +116,12 @@ export interface ChainReader {
   /**
    * Like `logs`, and complete as far as headers can prove it. If a header's bloom names an address without a log here,
    * the block's receipts decide, or a second endpoint if there are no receipts.
-   * @param headers of the blocks to check, possibly a promise; the range's other blocks are read like by `logs`
+   * @param headers of the blocks to check; a promise lets the reader start its own requests before. The range's other
+   * blocks are read like by `logs`.
    */
   completeLogs(
     filter: LogFilter,
-    headers: MaybeLater<readonly BlockHeader[]>,
+    headers: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     options?: CompleteLogsOptions,
   ): Promise<ChainLog[]>;
 
@@ -202,8 +197,9 @@ export interface Endpoint {
   /** Requests the logs of the filter and decodes their transfers. @throws RpcError */
   transfers(filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange>;
   /**
-   * Like `transfers`, for consecutive parts of the range and the headers of some blocks in one request, so that one node answers all of
-   * it. The first header goes before the logs, the rest after them. Undefined while the endpoint refuses batches.
+   * Like `transfers`, for consecutive parts of the range and the headers of some blocks in one request, so that one
+   * node answers both. The first header goes before the logs, the others after them. Undefined while the endpoint
+   * refuses batches.
    * @throws RpcError, of kind `range` if one range, or all of them together, are too large
    */
   readonly transfersInParts?:

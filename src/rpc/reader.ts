@@ -30,7 +30,6 @@ import type {
   DecodedRange,
   Endpoint,
   LogFilter,
-  MaybeLater,
   PartsAnswer,
   Tips,
   TransferFilter,
@@ -116,7 +115,7 @@ export class RpcChainReader implements ChainReader {
 
   completeLogs(
     filter: LogFilter,
-    headers: MaybeLater<readonly BlockHeader[]>,
+    headers: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     options?: CompleteLogsOptions,
   ): Promise<ChainLog[]> {
     return this.#logs.completeLogs(filter, headers, options);

@@ -80,10 +80,8 @@ export function sideOf(market: Market, pool: Pool, base: Address): Side | undefi
 /** Returns all sides of a token against tokens that satisfy `wanted`. */
 export function sidesOf(market: Market, base: Address, wanted: (quote: Address) => boolean): Side[] {
   return market.pools.flatMap((pool) => {
-    if (pool.token0 !== base && pool.token1 !== base) return [];
-    if (!wanted(otherToken(pool, base))) return [];
-    const side = sideOf(market, pool, base);
-    return side === undefined ? [] : [side];
+    const isWanted = (pool.token0 === base || pool.token1 === base) && wanted(otherToken(pool, base));
+    return isWanted ? (sideOf(market, pool, base) ?? []) : [];
   });
 }
 

@@ -82,10 +82,7 @@ export function refusalOf(facts: TokenFacts): ApiError | undefined {
 /** The least depth in US dollars: $500 on eth, $150 elsewhere. */
 export const floorOf = (market: Pick<Market, "chain">): Rational => rational(market.chain.name === "eth" ? 500n : 150n);
 
-/**
- * Prices a token in a market.
- * @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it
- */
+/** @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it */
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
   const dollar = dollarOf(market, floorOf(market));

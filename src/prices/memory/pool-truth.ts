@@ -26,8 +26,6 @@ interface Base {
 }
 
 /**
- * What memory knows of a pool.
- *
  * - `unknown`: nothing that a price may use. The pool must be read.
  * - `known`: the state at the end of `base`. Later events may be missing. `base.hash ≠ undefined`.
  * - `followed`: the state at `base` and all events since `from`, up to the newest followed block, with

@@ -61,17 +61,16 @@ export class Journal {
     return (await this.#queued(stream, () => this.#tail(stream))).state;
   }
 
-  /** Returns the stream's state as last read or written here. */
+  // A stream as last read or written here: its state, its coverage, and its version, which is 0 without any event.
+
   state(stream: StreamName): PriceState {
     return this.#tails.get(stream)?.state ?? initialPriceState;
   }
 
-  /** Returns the stream's coverage as last read or written here. */
   coverage(stream: StreamName): Coverage {
     return this.#tails.get(stream)?.coverage ?? UNCOVERED;
   }
 
-  /** Returns the newest version of a stream that this process wrote or read; 0 without any. */
   version(stream: StreamName): number {
     return this.#tails.get(stream)?.version ?? 0;
   }

@@ -10,8 +10,7 @@ import type { TokenFacts } from "../search/discovery.ts";
 import { type HotPool, revertPool, unfollowPool } from "./pool-truth.ts";
 
 /**
- * Where a book's list of pools is from.
- *
+ * Where a book's list of pools is from:
  * - `unknown`: the factories must be asked (again).
  * - `logged`: from the log. The follower may use it; a price may use it only while `isComplete`, which means that the
  *   current session guarantees that no pool is missing.

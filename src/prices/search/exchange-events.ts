@@ -210,9 +210,8 @@ export function applyLog(before: Observation | undefined, log: ChainLog, timesta
   if (!inRange) {
     if (balances.balance0 === before.balance0 && balances.balance1 === before.balance1) return before;
     // Only the balances change. In the same block the state still names the event that set the price.
-    if (before.block === log.blockNumber) return { ...before, ...balances };
-    const { blockNumber: block, blockHash } = log;
-    return { reading, ...balances, block, blockHash, timestamp };
+    if (before.block === at.block) return { ...before, ...balances };
+    return { reading, ...balances, block: at.block, blockHash: at.blockHash, timestamp };
   }
   return { ...at, reading: { ...reading, liquidity: reading.liquidity + change.delta }, ...balances };
 }

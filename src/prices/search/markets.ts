@@ -54,35 +54,6 @@ interface MarketsOptions {
   readonly isFollowing: () => boolean;
 }
 
-type HeadCalls = Pick<MarketsOptions, "reader" | "view">;
-
-/** Runs calls at the newest block. Retries once on another endpoint if the first one is behind the followed head. */
-async function callsAtHead({ reader, view }: HeadCalls, calls: readonly Call[]): Promise<CallsAtHead> {
-  const answer = await reader.callsAtHead(calls);
-  const followed = view.head();
-  if (followed === undefined || answer.header.number >= followed.number) return answer;
-  return (await reader.benchLaggards(followed)) ? reader.callsAtHead(calls) : answer;
-}
-
-/**
- * Runs calls at a known head; undefined if that fails. Saves the request for the head: on a chain without Multicall3
- * that is a round trip of its own.
- */
-async function callsAtKnownHead(
-  { reader }: HeadCalls,
-  calls: readonly Call[],
-  header: BlockHeader,
-): Promise<CallsAtHead | undefined> {
-  try {
-    const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
-    return now?.hash === header.hash ? { header, results } : undefined;
-  } catch (error) {
-    // The call may have gone to another endpoint, which does not have that block yet.
-    if (error instanceof AppError) return undefined;
-    throw error;
-  }
-}
-
 /** Interval between requests to the factories, in ms, when no follower reports new pools or a price was refused. */
 const REDISCOVER_MS = 600_000;
 /** A market ahead of the follower is used for at most this long, in ms. */
@@ -185,7 +156,7 @@ export class Markets {
       together(unlisted === undefined ? [] : [planProbe(unlisted)]),
     );
     const plan = both(both(referencePlan, tokenPlan), extraPlan);
-    const { header, results } = await callsAtHead(this.#options, plan.calls);
+    const { header, results } = await this.#callsAtHead(plan.calls);
     const [[[referencePools, referenceFacts], [tokenPools, facts]], [extraPools, [style]]] = plan.read(results);
     if (referenceFacts.length > 0) {
       reference.facts = new Map(references.map((address, index) => [address, referenceFacts[index]!]));
@@ -252,6 +223,7 @@ export class Markets {
     const hot = new Map(this.#hotPools(subject).map((entry) => [entry.pool.address, entry]));
     await memory.recordReads(subject.book, { header, reads });
     const states = new Map<Address, Observation>();
+    const pools = reads.map(({ pool }) => pool);
     for (const read of reads) {
       const { pool } = read;
       const state = observed(read, header);
@@ -259,12 +231,7 @@ export class Markets {
       const entry = hot.get(pool.address);
       if (entry !== undefined) learn(entry, { pool, state }, header, view);
     }
-    const market = this.#market(subject, {
-      block: header,
-      pools: reads.map((read) => read.pool),
-      states,
-      isPast: false,
-    });
+    const market = this.#market(subject, { block: header, pools, states, isPast: false });
     if (subject.unlistedPools.length === 0) this.#ahead.set(subject.token, { market, readMs: clock.monotonic() });
     return market;
   }
@@ -277,10 +244,35 @@ export class Markets {
         both(planState(pool), together(extra.has(pool.address) ? [planPoolTokens(pool.address)] : [])),
       ),
     );
-    const known = at && (await callsAtKnownHead(this.#options, plan.calls, at));
-    const { header, results } = known ?? (await callsAtHead(this.#options, plan.calls));
+    const known = at && (await this.#callsAtKnownHead(plan.calls, at));
+    const { header, results } = known ?? (await this.#callsAtHead(plan.calls));
     const honest = plan.read(results).filter(([read, [said]]) => said === undefined || !contradicts(read.pool, said));
     return { header, reads: honest.map(([read]) => read) };
+  }
+
+  /** Runs calls at the newest block. Retries once on another endpoint if the first one is behind the followed head. */
+  async #callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
+    const { reader, view } = this.#options;
+    const answer = await reader.callsAtHead(calls);
+    const followed = view.head();
+    if (followed === undefined || answer.header.number >= followed.number) return answer;
+    return (await reader.benchLaggards(followed)) ? reader.callsAtHead(calls) : answer;
+  }
+
+  /**
+   * Runs calls at a known head; undefined if that fails. Saves the request for the head: on a chain without Multicall3
+   * that is a round trip of its own.
+   */
+  async #callsAtKnownHead(calls: readonly Call[], header: BlockHeader): Promise<CallsAtHead | undefined> {
+    const { reader } = this.#options;
+    try {
+      const [results, now] = await Promise.all([reader.calls(calls, header.number), reader.header(header.number)]);
+      return now?.hash === header.hash ? { header, results } : undefined;
+    } catch (error) {
+      // The call may have gone to another endpoint, which does not have that block yet.
+      if (error instanceof AppError) return undefined;
+      throw error;
+    }
   }
 
   /** Returns the market at the end of a past block, with these pools only. */

@@ -102,17 +102,13 @@ export class DecodePool implements Decoder {
     }
   }
 
-  #ask(
-    request: Exclude<WorkerRequest, { abandoned: true }>,
-    meta: ErrorMeta,
-    handed: readonly ArrayBuffer[],
-  ): Promise<Decoded> {
+  #ask(request: Exclude<WorkerRequest, { abandoned: true }>, meta: ErrorMeta, handed: ArrayBuffer[]): Promise<Decoded> {
     if (this.#closed) return Promise.reject(closed());
     const slot = this.#slot();
     return new Promise((resolve, reject) => {
       slot.load++;
       this.#waiting.set(request.id, { meta, slot, resolve, reject });
-      slot.worker.postMessage(request, [...handed]);
+      slot.worker.postMessage(request, handed);
     });
   }
 
@@ -125,9 +121,9 @@ export class DecodePool implements Decoder {
   #start(): Slot {
     const worker = new Worker(new URL("./decode-worker.ts", import.meta.url).href);
     const slot = { worker, load: 0 };
-    worker.onmessage = (message: MessageEvent<WorkerReply>) => {
+    worker.onmessage = ({ data }: MessageEvent<WorkerReply>) => {
       slot.load--;
-      this.#settle(message.data);
+      this.#settle(data);
     };
     worker.onerror = (event: ErrorEvent) => this.#lose(slot, event.message);
     this.#workers.push(slot);

@@ -273,10 +273,7 @@ interface ScannedElement {
 /** Most bytes around the lists of a batch: a few block headers. */
 const MAX_BESIDE = 64 * 1_024;
 
-/**
- * Like `scanTransfers`, for a batch with one list of logs per part, in the order of `parts`. Also returns the elements
- * by id, with empty lists.
- */
+/** Like `scanTransfers`, for a batch with a list of logs per part, in their order. Also returns the emptied elements. */
 export function scanBatch(
   bytes: Uint8Array,
   job: DecodeJob,

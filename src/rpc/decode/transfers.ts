@@ -237,10 +237,7 @@ function punkTransfer(log: ChainLog, { builder }: Pass): boolean {
   return true;
 }
 
-/**
- * Adds a sale of a punk. After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before
- * it names the buyer.
- */
+/** After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before it names the buyer. */
 function punkBought(log: ChainLog, { builder, punkTransfer: before }: Pass): boolean {
   const { topics, transactionHash } = log;
   if (topics.length !== 4) return false;

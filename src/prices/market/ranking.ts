@@ -75,12 +75,9 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
     }
     const side = sideOrReason(market, pool, token, skipped);
     if (side === undefined) continue;
-    if (quote === native && nativePrice === undefined) {
-      skipped.push(skipWithoutNativePrice(side, dollar.native(ZERO, except), floor));
-      continue;
-    }
-    const route = quote === native ? throughNative(side, nativePrice!) : alone(side);
-    keepIfDeep(route, floor, routes, skipped);
+    if (quote !== native) keepIfDeep(alone(side), floor, routes, skipped);
+    else if (nativePrice !== undefined) keepIfDeep(throughNative(side, nativePrice), floor, routes, skipped);
+    else skipped.push(skipWithoutNativePrice(side, dollar.native(ZERO, except), floor));
   }
   return routes.sort(byDepth((route) => route.depthUsd));
 }
@@ -104,14 +101,9 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
         skipped.push(skip(pool, "no_usd_price_of_quote", { quote: connector }));
         continue;
       }
-      const first = multiply(side.depth, onward.usd);
-      const route: Route = {
-        pool,
-        legs: [side, ...onward.legs],
-        usd: multiply(side.price, onward.usd),
-        depthUsd: minimum(first, onward.depthUsd),
-      };
-      keepIfDeep(route, floor, routes, skipped);
+      const usd = multiply(side.price, onward.usd);
+      const depthUsd = minimum(multiply(side.depth, onward.usd), onward.depthUsd);
+      keepIfDeep({ pool, legs: [side, ...onward.legs], usd, depthUsd }, floor, routes, skipped);
     }
   }
   return routes.sort(byDepth((route) => route.depthUsd));

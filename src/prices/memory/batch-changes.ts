@@ -50,7 +50,7 @@ interface Unread {
   readonly isNew: boolean;
 }
 
-interface BatchOptions {
+export interface BatchOptions {
   readonly chain: Chain;
   readonly reader: ChainReader;
   readonly memory: PoolMemory;
@@ -59,20 +59,16 @@ interface BatchOptions {
 
 export class BatchChanges {
   readonly blocks: FollowedBlocks;
-  readonly #chain: Chain;
-  readonly #reader: ChainReader;
-  readonly #memory: PoolMemory;
+  readonly #options: BatchOptions;
 
-  constructor({ chain, reader, memory, view }: BatchOptions) {
-    this.blocks = new FollowedBlocks(view);
-    this.#chain = chain;
-    this.#reader = reader;
-    this.#memory = memory;
+  constructor(options: BatchOptions) {
+    this.blocks = new FollowedBlocks(options.view);
+    this.#options = options;
   }
 
   /** Returns the changes, book by book. Reads pools without a known state at the end of the batch. */
   async of(batch: AdvancedBlocks, asked: Asked): Promise<BookChange[]> {
-    const { books, journal } = this.#memory;
+    const { books, journal } = this.#options.memory;
     const { fromBlock, to } = batch;
     const groups = byAddress(batch.logs);
     const timestamps = await this.#timestamps(batch);
@@ -130,11 +126,12 @@ export class BatchChanges {
   async #read(unread: readonly Unread[], to: HeaderRef): Promise<[Unread, PoolRead][]> {
     const chosen = unread.slice(0, MAX_READS);
     const plan = together(chosen.map(({ hot }) => planState(hot.pool)));
+    const { reader } = this.#options;
     let reads: PoolRead[] = [];
     try {
       if (chosen.length > 0) {
-        reads = plan.read(await this.#reader.calls(plan.calls, to.number));
-        if ((await this.#reader.header(to.number))?.hash !== to.hash) reads = [];
+        reads = plan.read(await reader.calls(plan.calls, to.number));
+        if ((await reader.header(to.number))?.hash !== to.hash) reads = [];
       }
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
@@ -149,7 +146,7 @@ export class BatchChanges {
     const known = new Map(batch.headers.map((header) => [header.number, header.timestamp]));
     const missing = [...new Set(batch.logs.map((log) => log.blockNumber))].filter((number) => !known.has(number));
     const wanted = missing.slice(-MAX_UNDATED);
-    for (const header of wanted.length === 0 ? [] : await this.#reader.headers(wanted)) {
+    for (const header of wanted.length === 0 ? [] : await this.#options.reader.headers(wanted)) {
       if (header !== undefined) known.set(header.number, header.timestamp);
     }
     return known;
@@ -159,7 +156,7 @@ export class BatchChanges {
   #creationsIn(log: ChainLog): { book: TokenBook; pool: Pool }[] {
     const kind = log.topics[0];
     if (kind !== TOPIC.pairCreated && kind !== TOPIC.poolCreated) return [];
-    const venue = this.#memory.venues.find((entry) => entry.factory === log.address);
+    const venue = this.#options.memory.venues.find((entry) => entry.factory === log.address);
     const token0 = addressAt(log.topics[1] ?? "0x", 0);
     const token1 = addressAt(log.topics[2] ?? "0x", 0);
     const address = addressAt(log.data, kind === TOPIC.pairCreated ? 0 : 1);
@@ -172,10 +169,11 @@ export class BatchChanges {
   }
 
   #booksOf(token0: Address, token1: Address): TokenBook[] {
-    const { books } = this.#memory;
-    if (isReferencePair(this.#chain, token0, token1)) return [books.reference];
-    const first = isReference(this.#chain, token1) ? books.get(token0) : undefined;
-    const second = isReference(this.#chain, token0) ? books.get(token1) : undefined;
+    const { chain, memory } = this.#options;
+    const { books } = memory;
+    if (isReferencePair(chain, token0, token1)) return [books.reference];
+    const first = isReference(chain, token1) ? books.get(token0) : undefined;
+    const second = isReference(chain, token0) ? books.get(token1) : undefined;
     return [first, second].filter((book) => book !== undefined);
   }
 }

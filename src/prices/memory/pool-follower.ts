@@ -4,8 +4,7 @@
  * other processes price.
  */
 import { LRUCache } from "lru-cache";
-import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainView, FollowedChain } from "../../chain/consumer.ts";
-import type { Chain } from "../../chains/chains.ts";
+import type { AdvancedBlocks, ChainChange, ChainConsumer, FollowedChain } from "../../chain/consumer.ts";
 import { isMoney, isReference } from "../../chains/tokens.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -17,10 +16,9 @@ import {
   priceStream,
   type StreamName,
 } from "../../events/types.ts";
-import type { ChainReader } from "../../rpc/port.ts";
 import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.ts";
 import { observed } from "../search/history.ts";
-import { type Asked, BatchChanges, type BookChange } from "./batch-changes.ts";
+import { type Asked, BatchChanges, type BatchOptions, type BookChange } from "./batch-changes.ts";
 import type { PoolMemory } from "./memory.ts";
 import { baseNumber, extend, followFromRead, forget, readAt } from "./pool-truth.ts";
 import type { AppendOptions } from "./price-streams.ts";
@@ -43,12 +41,8 @@ interface Session {
   to: number;
 }
 
-interface FollowerOptions {
-  readonly chain: Chain;
-  readonly reader: ChainReader;
-  readonly view: ChainView;
+interface FollowerOptions extends BatchOptions {
   readonly clock: Clock;
-  readonly memory: PoolMemory;
   /** Resolves once memory is restored from the log. */
   readonly ready: () => Promise<void>;
 }

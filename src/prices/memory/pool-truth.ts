@@ -48,7 +48,7 @@ export interface HotPool {
 export const hotPool = (pool: Pool): HotPool => ({ pool, timeline: [], truth: UNKNOWN });
 
 /** True if the pool's state at `head` is certain, and its depth is capped by a known balance. */
-export function isCurrent(hot: HotPool, head: HeaderRef, view: ChainView): boolean {
+export function isCurrent(hot: HotPool, head: Pick<HeaderRef, "number">, view: ChainView): boolean {
   const { truth } = hot;
   if (truth.kind !== "followed" || truth.base.number > head.number || !isStanding(truth.base, view)) return false;
   const state = stateAt(hot, head.number, view);

@@ -7,8 +7,8 @@
 import { LRUCache } from "lru-cache";
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import type { HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
+import type { PricedBlock } from "../market/market.ts";
 import type { Observation, Pool } from "../market/pools.ts";
 import { type PoolRead, planState, together } from "./discovery.ts";
 import { applyLog, STATE_TOPICS, setsPrice } from "./exchange-events.ts";
@@ -86,7 +86,7 @@ const chainMoved = (block: number): AppError =>
   });
 
 /** Returns a pool read as an observation; undefined when the pool had no state. */
-export function observed({ reading, balance0, balance1 }: PoolRead, header: HeaderRef): Observation | undefined {
+export function observed({ reading, balance0, balance1 }: PoolRead, header: PricedBlock): Observation | undefined {
   if (reading === undefined) return undefined;
   return {
     reading,
@@ -106,7 +106,7 @@ export function observed({ reading, balance0, balance1 }: PoolRead, header: Head
 export async function statesAt(
   source: PastSource,
   pools: readonly Pool[],
-  block: BlockHeader,
+  block: PricedBlock,
   readHead: () => Promise<HeadRead>,
 ): Promise<PastStates> {
   if (pools.length === 0) return { states: new Map(), pools };
@@ -135,7 +135,7 @@ const isUnused = ({ reading }: Observation): boolean =>
 async function archived(
   reader: ChainReader,
   pools: readonly Pool[],
-  block: BlockHeader,
+  block: PricedBlock,
 ): Promise<PastStates | undefined> {
   const plan = together(pools.map(planState));
   try {
@@ -157,7 +157,7 @@ async function archived(
 async function fromLogs(
   { reader, origins, finalized }: PastSource,
   pools: readonly Pool[],
-  block: BlockHeader,
+  block: PricedBlock,
   readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation>> {
   const found = new Map<Address, ChainLog[]>();
@@ -196,7 +196,7 @@ async function fromLogs(
 async function unmovedSince(
   reader: ChainReader,
   addresses: readonly Address[],
-  block: BlockHeader,
+  block: PricedBlock,
   readHead: () => Promise<HeadRead>,
 ): Promise<{ states: Map<Address, Observation>; settled: Set<Address> }> {
   const { header, reads } = await readHead();
@@ -221,7 +221,7 @@ async function unmovedSince(
 /** Folds each pool's logs, starting at the last one that set its price. Checks the hash of every block involved. */
 async function verified(
   reader: ChainReader,
-  block: BlockHeader,
+  block: PricedBlock,
   found: ReadonlyMap<Address, readonly ChainLog[]>,
   states: Map<Address, Observation>,
 ): Promise<Map<Address, Observation>> {
@@ -281,8 +281,8 @@ const MAX_DATED_BLOCKS = 256;
 export async function seriesBetween(
   source: PastSource,
   pools: readonly Pool[],
-  start: BlockHeader,
-  end: BlockHeader,
+  start: PricedBlock,
+  end: PricedBlock,
   readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation[]>> {
   const { reader } = source;
@@ -314,8 +314,8 @@ export async function seriesBetween(
 async function dated(
   reader: ChainReader,
   logs: readonly ChainLog[],
-  start: BlockHeader,
-  end: BlockHeader,
+  start: PricedBlock,
+  end: PricedBlock,
 ): Promise<(block: number) => number> {
   const numbers = [...new Set(logs.map((log) => log.blockNumber))];
   if (numbers.length > MAX_DATED_BLOCKS) {

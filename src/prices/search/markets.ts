@@ -12,7 +12,7 @@ import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
-import type { Market } from "../market/market.ts";
+import type { Market, PricedBlock } from "../market/market.ts";
 import { type Observation, otherToken, type Pool } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
 import type { PoolMemory } from "../memory/memory.ts";
@@ -59,7 +59,7 @@ const REDISCOVER_MS = 600_000;
 /** A market ahead of the follower is used for at most this long, in ms. */
 const AHEAD_MS = 15_000;
 
-type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: HeaderRef };
+type Seen = Pick<Market, "pools" | "states" | "isPast"> & { readonly block: PricedBlock };
 
 export class Markets {
   readonly #options: MarketsOptions;
@@ -276,7 +276,7 @@ export class Markets {
   }
 
   /** Returns the market at the end of a past block, with these pools only. */
-  async past(subject: Subject, block: BlockHeader, pools: readonly Pool[]): Promise<Market> {
+  async past(subject: Subject, block: PricedBlock, pools: readonly Pool[]): Promise<Market> {
     const honest = await this.#honest(subject, pools);
     const then = await statesAt(this.pastSource, honest, block, () => this.readHead(subject, honest));
     return this.#market(subject, { block, isPast: true, ...then });
@@ -286,7 +286,7 @@ export class Markets {
    * Returns the market at the end of a past block. Adds the connectors' pools only if the token has no direct price:
    * without archive state each pool is a search through logs, down to the first block if the pool is younger.
    */
-  async pastFor(subject: Subject, block: BlockHeader, optionsAt: (market: Market) => QuoteOptions): Promise<Market> {
+  async pastFor(subject: Subject, block: PricedBlock, optionsAt: (market: Market) => QuoteOptions): Promise<Market> {
     const pools = this.pools(subject);
     const direct = this.#directPools(subject, pools);
     const market = await this.past(subject, block, direct);

@@ -6,10 +6,9 @@ import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import { ApiError, AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import type { HeaderRef } from "../../events/types.ts";
-import type { BlockHeader, ChainReader } from "../../rpc/port.ts";
+import type { ChainReader } from "../../rpc/port.ts";
 import type { RunInSlot } from "../answer-cache.ts";
-import type { Market } from "../market/market.ts";
+import type { Market, PricedBlock } from "../market/market.ts";
 import { divide, multiply, type Observation, type Pool, type Rational, rational, subtract } from "../market/pools.ts";
 import { type Quote, type QuoteOptions, quote, repriced, TWAP_WINDOW, timeWeighted } from "../market/quote.ts";
 import { isCurrent, reachesBack, statesUpTo } from "../memory/pool-truth.ts";
@@ -25,8 +24,8 @@ const LAST_ROUND = 6;
 export class BlockTimes {
   readonly #reader: ChainReader;
   readonly #blockSeconds: number;
-  readonly #known = new LRUCache<number, HeaderRef>({ max: MAX_KNOWN });
-  readonly #answers = new LRUCache<number, HeaderRef>({ max: MAX_KNOWN });
+  readonly #known = new LRUCache<number, PricedBlock>({ max: MAX_KNOWN });
+  readonly #answers = new LRUCache<number, PricedBlock>({ max: MAX_KNOWN });
 
   constructor(reader: ChainReader, blockSeconds: number) {
     this.#reader = reader;
@@ -38,7 +37,7 @@ export class BlockTimes {
    * Returns undefined when the chain began later. Blocks up to number `finalized` are final.
    * @throws AppError `chain_unavailable` when no endpoint returns the headers that decide it
    */
-  async lastAt(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
+  async lastAt(timestamp: number, from: PricedBlock, finalized: number): Promise<PricedBlock | undefined> {
     if (from.timestamp <= timestamp) return from;
     const kept = this.#answers.get(timestamp);
     if (kept !== undefined) return kept;
@@ -48,7 +47,7 @@ export class BlockTimes {
     return found;
   }
 
-  async #search(timestamp: number, from: HeaderRef, finalized: number): Promise<HeaderRef | undefined> {
+  async #search(timestamp: number, from: PricedBlock, finalized: number): Promise<PricedBlock | undefined> {
     let { low, high } = this.#bracket(timestamp, from);
     for (let back = Math.max(1, (high.timestamp - timestamp) / this.#blockSeconds); low === undefined; back *= 2) {
       const number = Math.max(0, high.number - Math.ceil(back));
@@ -68,8 +67,8 @@ export class BlockTimes {
   }
 
   /** Returns the nearest cached headers on either side. */
-  #bracket(timestamp: number, from: HeaderRef): { low: HeaderRef | undefined; high: HeaderRef } {
-    let low: HeaderRef | undefined;
+  #bracket(timestamp: number, from: PricedBlock): { low: PricedBlock | undefined; high: PricedBlock } {
+    let low: PricedBlock | undefined;
     let high = from;
     for (const header of this.#known.values()) {
       if (header.timestamp <= timestamp) {
@@ -80,7 +79,7 @@ export class BlockTimes {
   }
 
   /** Returns those of the headers that an endpoint has, at least one. @throws AppError `chain_unavailable` */
-  async #headers(numbers: readonly number[], finalized: number): Promise<readonly [HeaderRef, ...HeaderRef[]]> {
+  async #headers(numbers: readonly number[], finalized: number): Promise<readonly [PricedBlock, ...PricedBlock[]]> {
     let given = await this.#reader.headers(numbers);
     // A request for many headers uses only one endpoint. A request for a single header tries every endpoint.
     if (given.every((header) => header === undefined)) {
@@ -95,15 +94,15 @@ export class BlockTimes {
         meta: { fromBlock: numbers[0]!, toBlock: numbers.at(-1)! },
       });
     }
-    for (const { number, hash, parentHash, timestamp } of [first, ...rest]) {
-      if (number <= finalized) this.#known.set(number, { number, hash, parentHash, timestamp });
+    for (const { number, hash, timestamp } of [first, ...rest]) {
+      if (number <= finalized) this.#known.set(number, { number, hash, timestamp });
     }
     return [first, ...rest];
   }
 }
 
 /** Block numbers strictly between the two ends: around the linear guess, and the middle. */
-function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
+function guesses(timestamp: number, low: PricedBlock, high: PricedBlock): number[] {
   const span = high.number - low.number;
   if (span <= LAST_ROUND) return Array.from({ length: span - 1 }, (_, index) => low.number + 1 + index);
   const share = (timestamp - low.timestamp) / (high.timestamp - low.timestamp);
@@ -114,8 +113,7 @@ function guesses(timestamp: number, low: HeaderRef, high: HeaderRef): number[] {
   return [...new Set(inside)].sort((a, b) => a - b);
 }
 
-/** Seconds. */
-const DAY = 86_400;
+const DAY_SECONDS = 86_400;
 
 interface FiguresOptions {
   readonly reader: ChainReader;
@@ -148,17 +146,16 @@ export class PastFigures {
     finalized: number,
   ): Promise<Rational | undefined> {
     const { block } = now.market;
-    const found = await this.#times.lastAt(block.timestamp - DAY, { ...block, parentHash: block.hash }, finalized);
-    if (found === undefined) return undefined;
-    const header = { ...found, logsBloom: "0x" };
-    const usd = await undefinedIfTooManyLogs(this.#usdAt(subject, now, header, optionsAt));
+    const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
+    if (then === undefined) return undefined;
+    const usd = await undefinedIfTooManyLogs(this.#usdAt(subject, now, then, optionsAt));
     return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
   }
 
   async #usdAt(
     subject: Subject,
     { route }: Quote,
-    block: BlockHeader,
+    block: PricedBlock,
     optionsAt: (market: Market) => QuoteOptions,
   ): Promise<Rational | undefined> {
     const { markets } = this.#options;
@@ -188,10 +185,9 @@ export class PastFigures {
     const { block } = market;
     const start = block.timestamp - TWAP_WINDOW;
     const pools = route.legs.map((leg) => leg.pool);
-    const end = { ...block, parentHash: block.hash, logsBloom: "0x" };
-    const kept = this.#keptSeries(subject, pools, start, end);
+    const kept = this.#keptSeries(subject, pools, start, block);
     if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-    const series = await undefinedIfTooManyLogs(turn(() => this.#readSeries(subject, pools, start, end)));
+    const series = await undefinedIfTooManyLogs(turn(() => this.#readSeries(subject, pools, start, block)));
     return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
   }
 
@@ -200,14 +196,14 @@ export class PastFigures {
     subject: Subject,
     pools: readonly Pool[],
     start: number,
-    end: BlockHeader,
+    end: PricedBlock,
   ): Promise<Map<Address, Observation[]> | undefined> {
     const { markets, reader, view } = this.#options;
     const from = await this.#times.lastAt(start, end, view.finalized()?.number ?? -1);
     const first = from ?? (await reader.header(0));
     if (first === undefined) return undefined;
     const readHead = () => markets.readHead(subject, pools);
-    return seriesBetween(markets.pastSource, pools, { ...first, logsBloom: "0x" }, end, readHead);
+    return seriesBetween(markets.pastSource, pools, first, end, readHead);
   }
 
   /** Returns the pools' states in memory if they reach back to `start` (Unix seconds) without a gap; else undefined. */
@@ -215,7 +211,7 @@ export class PastFigures {
     subject: Subject,
     pools: readonly Pool[],
     start: number,
-    end: HeaderRef,
+    end: PricedBlock,
   ): Map<Address, readonly Observation[]> | undefined {
     const { books, view } = this.#options;
     if (end.number > (view.head()?.number ?? -1)) return undefined;

@@ -11,13 +11,8 @@ import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts"
 
 type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
 
-/** Cancels a request: its caller no longer waits for the reply. */
-interface Abandoned {
-  readonly id: number;
-  readonly abandoned: true;
-}
-
-export type WorkerRequest = DecodeRequest | FetchRequest | Abandoned;
+/** `abandoned` cancels the request of that id: its caller no longer waits for the reply. */
+export type WorkerRequest = DecodeRequest | FetchRequest | { readonly id: number; readonly abandoned: true };
 /** `bytes`: size of the raw answer. */
 export type WorkerReply = DecodeReply & { readonly bytes: number };
 

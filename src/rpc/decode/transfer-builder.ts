@@ -81,11 +81,6 @@ export function writeWords(hex: string, start: number, target: Uint32Array, inde
   }
 }
 
-function writeOne(target: Uint32Array, index: number): void {
-  target.fill(0, index * 8, index * 8 + 8);
-  target[index * 8] = 1;
-}
-
 /** Returns the digits of the address in a topic. */
 export const addressOfTopic = (topic: string): string => topic.slice(26);
 
@@ -100,5 +95,6 @@ export function addSingle(
 ): void {
   const at = builder.add(kind, log, from, to);
   writeWords(id, 0, builder.ids, at);
-  writeOne(builder.amounts, at);
+  builder.amounts.fill(0, at * 8, at * 8 + 8);
+  builder.amounts[at * 8] = 1;
 }

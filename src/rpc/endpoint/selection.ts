@@ -3,7 +3,7 @@
  * second one for a slow attempt. The pool makes the requests.
  */
 import type { Clock } from "../../core/clock.ts";
-import { AppError, isRetryable } from "../../core/errors.ts";
+import { isRetryable } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { Health } from "./availability.ts";
@@ -31,7 +31,7 @@ export function isEndpointRefusal(error: unknown, failover: Failover): error is 
   return isLacking || (error.kind === "range" && failover === "any");
 }
 
-/** The endpoints of a chain with their health. A resting endpoint is selected only if all others rest, too. */
+/** The endpoints of a chain, at least one, with their health. A resting endpoint is selected only if all others rest, too. */
 export class EndpointSelection {
   readonly #endpoints: readonly Endpoint[];
   readonly #clock: Clock;
@@ -53,11 +53,11 @@ export class EndpointSelection {
 
   /** Returns the best endpoint that has not refused. @throws the refusal if none is left */
   best(refusals: Refusals): Endpoint {
-    return this.#first(this.#ranked(this.#candidates(refusals)));
+    return this.#ranked(this.#candidates(refusals))[0]!;
   }
 
   bestForHistory(): Endpoint {
-    return this.#first(this.#ranked(this.#archiveEndpoints(this.#endpoints)));
+    return this.#ranked(this.#archiveEndpoints(this.#endpoints))[0]!;
   }
 
   /** Waits for room for one more bulk request, and takes it. @throws the refusal if no endpoint is left */
@@ -123,11 +123,6 @@ export class EndpointSelection {
       const [x, y] = [rank(a), rank(b)];
       return x[0] - y[0] || x[1] - y[1] || x[2] - y[2];
     });
-  }
-
-  #first([best]: readonly Endpoint[]): Endpoint {
-    if (best === undefined) throw new AppError("the chain has no endpoint", { code: "chain_unavailable" });
-    return best;
   }
 }
 

@@ -11,13 +11,6 @@ import { ApiError } from "../core/errors.ts";
 /** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
 const UNWANTED_MS = 60_000;
 
-/** A computation, shared by all requests that ask for the same meanwhile. */
-interface SharedComputation<A> {
-  readonly answer: Promise<A>;
-  /** `Clock.monotonic` of the last of these requests. */
-  askedMs: number;
-}
-
 interface AnswerCacheOptions<A> {
   readonly maxBytes: number;
   readonly bytesOf: (answer: A) => number;
@@ -27,7 +20,8 @@ interface AnswerCacheOptions<A> {
 export class AnswerCache<A extends object> {
   readonly #clock: Clock;
   readonly #answers: LRUCache<string, A>;
-  readonly #inFlight = new Map<string, SharedComputation<A>>();
+  /** Computations in progress, with the `Clock.monotonic` of the last request that shares each. */
+  readonly #inFlight = new Map<string, { readonly answer: Promise<A>; askedMs: number }>();
 
   constructor({ maxBytes, bytesOf, clock }: AnswerCacheOptions<A>) {
     this.#clock = clock;

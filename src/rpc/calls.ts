@@ -155,11 +155,8 @@ export class CallReader {
     }
     try {
       return aggregatedResults(returned, calls.length);
-    } catch (error) {
-      throw new RpcError("lie", "the answer of Multicall3 is malformed", {
-        meta: { endpoint: endpoint.label },
-        cause: error,
-      });
+    } catch (cause) {
+      throw new RpcError("lie", "the answer of Multicall3 is malformed", { meta: { endpoint: endpoint.label }, cause });
     }
   }
 
@@ -237,10 +234,8 @@ export async function requestParsed<T>(
   try {
     return read(answer);
   } catch (cause) {
-    throw new RpcError("transient", `the answer to ${method} is malformed`, {
-      meta: { endpoint: endpoint.label },
-      cause,
-    });
+    const meta = { endpoint: endpoint.label };
+    throw new RpcError("transient", `the answer to ${method} is malformed`, { meta, cause });
   }
 }
 

@@ -43,9 +43,8 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
 
 /** The error of an endpoint that lacks a block below its head: it is behind, or it lost the block. */
 export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
-  return new RpcError("transient", "the endpoint lacks a block below its head", {
-    meta: { ...(endpoint === undefined ? {} : { endpoint: endpoint.label }), block },
-  });
+  const meta = { ...(endpoint === undefined ? {} : { endpoint: endpoint.label }), block };
+  return new RpcError("transient", "the endpoint lacks a block below its head", { meta });
 }
 
 /**
@@ -67,11 +66,8 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
     };
     if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
     return header;
-  } catch (error) {
-    throw new RpcError("lie", "the endpoint's block header is wrong", {
-      meta: { endpoint, block: requested },
-      cause: error,
-    });
+  } catch (cause) {
+    throw new RpcError("lie", "the endpoint's block header is wrong", { meta: { endpoint, block: requested }, cause });
   }
 }
 

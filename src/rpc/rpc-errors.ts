@@ -56,7 +56,7 @@ export class RpcError extends AppError {
   }
 }
 
-/** True if a request failed on all endpoints for its size, perhaps: by a timeout, or a refusal without a known reason. */
+/** True if a request may have been too large: all endpoints timed out, or refused it without a known reason. */
 export function mayBeTooLarge(error: unknown): boolean {
   if (!(error instanceof AppError && error.cause instanceof RpcError)) return false;
   return error.cause.kind === "late" || isUnknownRefusal(error.cause);

@@ -145,29 +145,27 @@ export const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
   block,
 });
 
-export const observedEvent = (pool: Address, observation: Observation): PriceObserved => ({
+export const observedEvent = (
+  pool: Address,
+  { reading, balance0, balance1, ...source }: Observation,
+): PriceObserved => ({
   type: "PriceObserved",
   pool,
-  state: toPoolState(observation.reading),
-  ...(observation.balance0 === undefined ? {} : { balance0: observation.balance0.toString() }),
-  ...(observation.balance1 === undefined ? {} : { balance1: observation.balance1.toString() }),
-  block: observation.block,
-  blockHash: observation.blockHash,
-  timestamp: observation.timestamp,
-  ...(observation.transactionHash === undefined ? {} : { transactionHash: observation.transactionHash }),
-  ...(observation.logIndex === undefined ? {} : { logIndex: observation.logIndex }),
+  state: toPoolState(reading),
+  ...(balance0 === undefined ? {} : { balance0: balance0.toString() }),
+  ...(balance1 === undefined ? {} : { balance1: balance1.toString() }),
+  ...source,
 });
 
-export const observationOf = (event: PriceObserved): Observation => ({
-  reading: fromPoolState(event.state),
-  ...(event.balance0 === undefined ? {} : { balance0: BigInt(event.balance0) }),
-  ...(event.balance1 === undefined ? {} : { balance1: BigInt(event.balance1) }),
-  block: event.block,
-  blockHash: event.blockHash,
-  timestamp: event.timestamp,
-  ...(event.transactionHash === undefined ? {} : { transactionHash: event.transactionHash }),
-  ...(event.logIndex === undefined ? {} : { logIndex: event.logIndex }),
-});
+export function observationOf(event: PriceObserved): Observation {
+  const { type: _type, pool: _pool, state, balance0, balance1, ...source } = event;
+  return {
+    reading: fromPoolState(state),
+    ...(balance0 === undefined ? {} : { balance0: BigInt(balance0) }),
+    ...(balance1 === undefined ? {} : { balance1: BigInt(balance1) }),
+    ...source,
+  };
+}
 
 /** Returns the facts of a token that has a price; else undefined. */
 export function factsOf({ token }: PriceState): TokenFacts | undefined {

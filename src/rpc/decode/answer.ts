@@ -59,7 +59,7 @@ function numberOf(value: unknown): number {
   return typeof value === "string" && QUANTITY.test(value) ? Number(value) : Number.NaN;
 }
 
-/** Returns the verified logs of an answer's `result`, in chain order. @throws RpcError `lie`, or `transient` if there is no list */
+/** Returns an answer's logs, verified and in chain order. @throws RpcError `lie`, or `transient` if there is no list */
 export function verifyLogs(result: unknown, filter: LogFilter): ChainLog[] {
   const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics) };
   // A gateway without a backend answers null, and may answer properly on a retry.

@@ -273,7 +273,7 @@ interface ScannedElement {
 /** Most bytes around the lists of a batch: a few block headers. */
 const MAX_BESIDE = 64 * 1_024;
 
-/** Like `scanTransfers`, for a batch with a list of logs per part, in their order. Also returns the emptied elements. */
+/** Like `scanTransfers`, for a batch with a list per part, in order. Also returns its elements by id, without logs. */
 export function scanBatch(
   bytes: Uint8Array,
   job: DecodeJob,

@@ -195,7 +195,7 @@ function consecutiveTransfer(log: ChainLog, { builder }: Pass): boolean {
 
 type FourTopics = readonly [string, string, string, string];
 
-/** Decodes an event of an ERC-821 draft. `moveOf` returns the topics of sender, receiver and id from those of the log. */
+/** Decodes an event of an ERC-821 draft. `moveOf` returns the topics of sender, receiver and id. */
 function draftEvent(form: Announcement, moveOf: (topics: FourTopics) => readonly [string, string, string]): Decode {
   return (log, pass) => {
     if (log.topics.length !== 4) return false;

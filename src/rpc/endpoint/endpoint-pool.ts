@@ -235,9 +235,8 @@ export class EndpointPool {
     const wait = this.#selection.healthOf(endpoint).pausedUntil - this.#clock.monotonic();
     if (wait <= 0) return;
     if (wait > MAX_PAUSE_MS) {
-      throw new RpcError("rate", "the endpoint asked for a long pause (Retry-After)", {
-        meta: { endpoint: endpoint.label },
-      });
+      const meta = { endpoint: endpoint.label };
+      throw new RpcError("rate", "the endpoint asked for a long pause (Retry-After)", { meta });
     }
     await this.#clock.sleep(wait, signal);
   }

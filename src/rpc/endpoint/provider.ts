@@ -98,14 +98,12 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     try {
       const claimed = Number(await this.#batches.request("eth_chainId", []));
       const { chainId } = this.#options;
+      const meta = { endpoint: this.label };
       // `Number` turns null and an empty string into 0.
-      if (!Number.isSafeInteger(claimed) || claimed <= 0)
-        throw new RpcError("transient", "the endpoint gave no valid chain id", { meta: { endpoint: this.label } });
-      if (claimed !== chainId) {
-        throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, {
-          meta: { endpoint: this.label },
-        });
-      }
+      const isValid = Number.isSafeInteger(claimed) && claimed > 0;
+      if (!isValid) throw new RpcError("transient", "the endpoint gave no valid chain id", { meta });
+      if (claimed !== chainId)
+        throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, { meta });
     } catch (error) {
       // The node does not know `eth_chainId`: trust the operator's configuration.
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;

@@ -66,10 +66,8 @@ export class PrunedStateDetector {
   }
 
   #gone(method: string, block: number): RpcError {
-    const { label } = this.#options;
-    return new RpcError("state_unavailable", `the endpoint has no state of block ${block}`, {
-      meta: { endpoint: label, method, block },
-    });
+    const meta = { endpoint: this.#options.label, method, block };
+    return new RpcError("state_unavailable", `the endpoint has no state of block ${block}`, { meta });
   }
 
   /** Resolves when it is known whether the block's state is gone. */

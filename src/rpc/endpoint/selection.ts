@@ -31,7 +31,7 @@ export function isEndpointRefusal(error: unknown, failover: Failover): error is 
   return isLacking || (error.kind === "range" && failover === "any");
 }
 
-/** The endpoints of a chain, at least one, with their health. A resting endpoint is selected only if all others rest, too. */
+/** A chain's endpoints, at least one, with their health. A resting one is selected only if all others rest, too. */
 export class EndpointSelection {
   readonly #endpoints: readonly Endpoint[];
   readonly #clock: Clock;

@@ -90,7 +90,7 @@ export interface ChainReader {
   /** Reads many headers in one round trip, in the requested order. Undefined for a block that the endpoint lacks. */
   headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]>;
 
-  /** Like `headers`, for blocks that were shown before. An endpoint that lacks one is behind, and another is asked. */
+  /** Like `headers`, for blocks that were shown before. An endpoint that lacks one is behind; the read is retried. */
   presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]>;
 
   /**

@@ -150,7 +150,7 @@ export class JobStream {
   #version: number;
   #state: IndexState;
   #appended: Promise<StreamHead>;
-  /** True if no append is running. */
+  /** True if no append is running and the last one succeeded. An append after a failed one would hide its error. */
   isIdle = true;
 
   constructor(log: EventLog, head: StreamHead) {
@@ -171,8 +171,9 @@ export class JobStream {
     const before = this.#state;
     this.#state = { ...before, ...change };
     this.isIdle = false;
-    this.#appended = this.#write(events, before).finally(() => {
+    this.#appended = this.#write(events, before).then((head) => {
       this.isIdle = true;
+      return head;
     });
     // `settled` reports the error. Without this handler it would be unhandled until then.
     this.#appended.catch(() => undefined);

@@ -257,6 +257,8 @@ export class IndexingJobs {
     }
     // A contract younger than the final block has no final history. The follower reads all of it.
     const final = await this.#finalBlock();
+    // A stall may have been recorded meanwhile.
+    await writer.settled();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
     writer.append([identified, ...flags.events], { ...common, ...flags.state, status });

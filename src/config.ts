@@ -67,6 +67,8 @@ export interface Config {
   /** SHA-256 of the keys in hex. If empty, a key is made at first start. */
   readonly apiKeyHashes: readonly string[];
   readonly eventLogUrl: string;
+  /** Connections to a PostgreSQL server, if the operator set them. */
+  readonly pgPool: number | undefined;
   readonly chains: readonly ChainConfig[];
   readonly cursorSecret: string | undefined;
   /** Bytes of collections in memory. */
@@ -266,6 +268,7 @@ export function readConfig(environment: Environment): Config {
     publicUrl: readPublicUrl(env),
     apiKeyHashes: readApiKeys(env),
     eventLogUrl,
+    pgPool: env.text("PG_POOL") === undefined ? undefined : env.integer("PG_POOL", 2, 2, 100),
     chains: readChains(env, environment),
     cursorSecret,
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,

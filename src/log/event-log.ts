@@ -59,6 +59,9 @@ export type WakeUpListener = (stream: StreamName, version: number, appended?: re
 export interface EventLog {
   readonly engine: "sqlite" | "postgres";
 
+  /** False while the log refuses or leaves unanswered what it is asked. The poll of its tail finds out within a second. */
+  readonly isAnswering: boolean;
+
   /**
    * Appends all events or none, and resolves with the new version once they are durable.
    * @throws ConcurrencyError naming the stream, if it is not at `expectedVersion` or the guard is not at its version

@@ -1,14 +1,14 @@
 /**
- * A pool of connections to a PostgreSQL server, and one connection that listens. Connections can die silently: after a
- * query without an answer in time, all connections are presumed dead and new queries use new ones.
+ * A pool of connections to a PostgreSQL server, and one connection that listens. Connections can die silently: if the
+ * server has answered nothing for a while, new queries use new connections. The old ones are given up once the new ones
+ * get answers.
  */
 import { SQL, type TransactionSQL } from "bun";
 import { Semaphore } from "../core/background.ts";
-import type { Clock } from "../core/clock.ts";
-import { AppError } from "../core/errors.ts";
+import { backoffMs, type Clock } from "../core/clock.ts";
+import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 
-export const MAX_CONNECTIONS = 8;
 /** Shorter than a query's timeout, so that an unreachable server is noticed first. */
 const CONNECT_SECONDS = 10;
 /**
@@ -20,11 +20,24 @@ const QUERY_MS = 15_000;
 /** Time for the server's goodbye. No caller waits for an answer once the connections close. */
 const CLOSE_SECONDS = 1;
 /** First backoff after a failed LISTEN. It doubles with each failure. */
-const LISTEN_RETRY_MS = 2_000;
-const LISTEN_RETRY_MAX_MS = 60_000;
+const LISTEN_RETRY_MS = 1_000;
+const LISTEN_RETRY_MAX_MS = 3_000;
+/** The server counts as silent if it has answered no query for this long. The poll asks it each second. */
+const SILENT_MS = 1_000;
+/** New connections are opened after this much silence: the old ones may be dead, and the way to the server open. */
+const REPLACE_MS = 2_500;
+/** Queries on replaced connections are given up this long after a newer connection got an answer. */
+const LOST_AFTER_MS = 500;
+/** Attempts of a read whose connection died, and of a statement that the server rolled back in favour of another one. */
+const READ_ATTEMPTS = 3;
+const CONFLICT_ATTEMPTS = 6;
+const RETRY_BASE_MS = 50;
+const RETRY_MAX_MS = 400;
 
 interface ConnectionsOptions {
   readonly url: string;
+  /** Connections for queries. One more listens. */
+  readonly most: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly channel: string;
@@ -39,6 +52,7 @@ function postgresError(error: unknown, meta: Record<string, string | number> = {
   if (error instanceof AppError) return error;
   const fault = error as { code?: unknown; errno?: unknown; message?: unknown };
   const state = typeof fault.errno === "string" ? fault.errno : "";
+  if (/^(?:26000|42P05)$/.test(state)) return new AppError(POOLED, { code: "configuration", cause: error });
   // Classes 22, 23 and 42: the statement itself is wrong. A retry may help with all the rest.
   const final = /^(22|23|42)/.test(state);
   return new AppError(`the event log is not available: ${String(fault.message ?? error)}`, {
@@ -49,57 +63,162 @@ function postgresError(error: unknown, meta: Record<string, string | number> = {
   });
 }
 
+/** A prepared statement exists already, or not any more: the next query runs on another of the pooler's connections. */
+const POOLED =
+  "the event log is behind a pooler that shares connections between transactions: add ?prepare=false to EVENT_LOG_URL";
+
+/** True if the server rolled the statement back to let another one pass: a serialisation failure or a deadlock. */
+const isConflict = (error: unknown): boolean => /^40(?:001|P01)$/.test(String((error as { errno?: unknown }).errno));
+
+/** A query that was sent and is not answered yet. */
+interface Pending {
+  /** Monotonic time. */
+  readonly sentMs: number;
+  readonly giveUp: (reason: string) => void;
+}
+
+/** Connections that are replaced together. They open on demand; LISTEN has one of its own. */
+class ConnectionSet {
+  readonly sql: SQL;
+  /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
+  readonly slots: Semaphore;
+  /** Oldest first. */
+  readonly pending = new Set<Pending>();
+  /** Aborted when newer connections replace these. The queries in the queue then move to them. */
+  readonly replaced = new AbortController();
+  /** Monotonic time of the newest answer. */
+  answeredMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ url, most }: ConnectionsOptions) {
+    this.sql = new SQL(url, { max: most, connectionTimeout: CONNECT_SECONDS });
+    this.slots = new Semaphore(most);
+  }
+
+  /** Monotonic time since when all pending queries are without an answer; infinite without one. */
+  get silentSinceMs(): number {
+    const [oldest] = this.pending;
+    return Math.max(oldest?.sentMs ?? Number.POSITIVE_INFINITY, this.answeredMs);
+  }
+}
+
 export class PostgresConnections {
   readonly #options: ConnectionsOptions;
-  #sql: SQL;
+  #current: ConnectionSet;
   /** Replaced connections that are still open, because one of their queries may still be answered. */
-  readonly #former = new Set<SQL>();
-  /**
-   * A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server.
-   */
-  readonly #slots = new Semaphore(MAX_CONNECTIONS);
+  readonly #former = new Set<ConnectionSet>();
+  /** True if the newest query could not be sent, or its connection died. */
+  #isRefused = false;
   #cancelListening: () => void = () => undefined;
   #closed = false;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#sql = this.#open();
+    this.#current = new ConnectionSet(options);
   }
 
-  /** Connections open on demand. */
-  #open(): SQL {
-    return new SQL(this.#options.url, { max: MAX_CONNECTIONS, connectionTimeout: CONNECT_SECONDS });
+  /** False while the server refuses connections or leaves queries without an answer. */
+  get isAnswering(): boolean {
+    return !this.#isRefused && this.#options.clock.monotonic() - this.#current.silentSinceMs < SILENT_MS;
+  }
+
+  /** Like `query`, for a statement that changes nothing: retried if its connection died. */
+  async read<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    const { clock } = this.#options;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.query<T>(text, parameters, meta);
+      } catch (error) {
+        const isSilent = error instanceof AppError && error.cause instanceof SilentError;
+        if (isSilent || !isRetryable(error) || attempt === READ_ATTEMPTS || this.#closed) throw error;
+        await clock.sleep(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
+      }
+    }
   }
 
   /** @throws AppError `log_unavailable` */
   async query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
+    const { clock } = this.#options;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#query<T>(text, parameters);
+      } catch (error) {
+        if (!isConflict(error) || attempt === CONFLICT_ATTEMPTS) throw postgresError(error, meta);
+        await clock.sleep(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
+      }
+    }
+  }
+
+  async #query<T>(text: string, parameters: unknown[]): Promise<T[]> {
     const waiting = new AbortController();
     const cancel = this.#options.clock.after(QUERY_MS, () =>
       waiting.abort(new SilentError(`no connection was free within ${QUERY_MS} ms`)),
     );
-    const ask = async (): Promise<T[]> => {
-      cancel();
-      const sql = this.#sql;
-      try {
-        return await this.#inTime<T[]>(sql.unsafe(text, parameters));
-      } catch (error) {
-        if (error instanceof SilentError) this.#replace(sql);
-        throw error;
-      }
-    };
     try {
-      return await this.#slots.run(ask, waiting.signal);
-    } catch (error) {
-      throw postgresError(error, meta);
+      for (;;) {
+        const set = this.#current;
+        const { signal: replaced } = set.replaced;
+        const ask = (): Promise<T[]> => {
+          cancel();
+          return this.#send<T>(set, text, parameters);
+        };
+        try {
+          return await set.slots.run(ask, AbortSignal.any([waiting.signal, replaced]));
+        } catch (error) {
+          if (!replaced.aborted || error !== replaced.reason) throw error;
+        }
+      }
     } finally {
       cancel();
+    }
+  }
+
+  /** @throws SilentError if no answer comes in time, or newer connections get answers */
+  async #send<T>(set: ConnectionSet, text: string, parameters: unknown[]): Promise<T[]> {
+    const { clock } = this.#options;
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const pending: Pending = { sentMs: clock.monotonic(), giveUp: (reason) => reject(new SilentError(reason)) };
+    set.pending.add(pending);
+    const cancelWatch = clock.after(REPLACE_MS, () => {
+      if (set.answeredMs < pending.sentMs) this.#replace(set);
+    });
+    const cancelTimeout = this.#onTimeout(() => {
+      pending.giveUp(`no answer within ${QUERY_MS} ms`);
+      this.#replace(set);
+    });
+    try {
+      const rows = await Promise.race([set.sql.unsafe(text, parameters) as PromiseLike<T[]>, silence]);
+      this.#answered(set, false);
+      return rows;
+    } catch (error) {
+      // A state of SQL comes from the server. Classes 08 and 57 say that it is going away, or not there yet.
+      const isAnswer = /^(?!08|57)[0-9A-Z]{5}$/.test(String((error as { errno?: unknown }).errno));
+      if (!(error instanceof SilentError)) this.#answered(set, !isAnswer);
+      throw error;
+    } finally {
+      cancelWatch();
+      cancelTimeout();
+      set.pending.delete(pending);
+    }
+  }
+
+  #answered(set: ConnectionSet, isRefused: boolean): void {
+    const { clock } = this.#options;
+    set.answeredMs = clock.monotonic();
+    this.#isRefused = isRefused;
+    if (isRefused || set !== this.#current) return;
+    // The way to the server is open again, so what the former connections still wait for is lost.
+    for (const former of this.#former) {
+      this.#former.delete(former);
+      clock.after(LOST_AFTER_MS, () => {
+        for (const { giveUp } of former.pending) giveUp("its connection died");
+      });
     }
   }
 
   /** Runs without a timeout: a migration may take long. @throws AppError `log_unavailable` */
   async transaction(work: (tx: TransactionSQL) => Promise<void>): Promise<void> {
     try {
-      await this.#sql.begin(work);
+      await this.#current.sql.begin(work);
     } catch (error) {
       throw postgresError(error);
     }
@@ -108,54 +227,54 @@ export class PostgresConnections {
   /** Listens on the channel, with retries until the server accepts. Never rejects. */
   async listen(attempt = 1): Promise<void> {
     const { channel, onNotified, clock, logger } = this.#options;
-    const sql = this.#sql;
+    const { sql } = this.#current;
+    const { promise: silence, reject } = Promise.withResolvers<never>();
+    const cancel = this.#onTimeout(() => reject(new SilentError(`no answer within ${QUERY_MS} ms`)));
     try {
-      await this.#inTime(sql.listen(channel, onNotified));
+      await Promise.race([sql.listen(channel, onNotified), silence]);
     } catch (error) {
-      if (this.#closed || sql !== this.#sql) return;
+      if (this.#closed || sql !== this.#current.sql) return;
       const level = attempt === 1 ? "warn" : "debug";
       logger[level]({ err: postgresError(error) }, "LISTEN failed; changes are found by polling until it works");
       const wait = Math.min(LISTEN_RETRY_MAX_MS, LISTEN_RETRY_MS * 2 ** (attempt - 1));
       this.#cancelListening = clock.after(wait, () => this.listen(attempt + 1));
+    } finally {
+      cancel();
     }
   }
 
   /** Sends new queries over new connections. Pending queries on the old ones may still be answered. */
-  #replace(sql: SQL): void {
-    if (this.#closed || sql !== this.#sql) return;
+  #replace(set: ConnectionSet): void {
+    if (this.#closed || set !== this.#current) return;
     const { logger } = this.#options;
-    logger.warn({ afterMs: QUERY_MS }, "the event log did not answer in time; opening new connections");
-    this.#sql = this.#open();
-    this.#former.add(sql);
-    sql
+    logger.warn({}, "the event log does not answer; opening new connections");
+    this.#current = new ConnectionSet(this.#options);
+    this.#former.add(set);
+    set.replaced.abort();
+    set.sql
       .close({ timeout: QUERY_MS / 1_000 })
       .catch((error: unknown) => logger.debug({ err: postgresError(error) }, "closing connections failed"))
-      .finally(() => this.#former.delete(sql));
+      .finally(() => this.#former.delete(set));
     this.#cancelListening();
     this.listen();
   }
 
-  /** Awaits an answer with the query timeout. @throws SilentError after it */
-  async #inTime<T>(answer: PromiseLike<T>): Promise<T> {
+  /** Calls back after the timeout of a query. Returns the function that cancels it. */
+  #onTimeout(callback: () => void): () => void {
     const { clock } = this.#options;
-    const { promise: silence, reject } = Promise.withResolvers<never>();
-    const reason = `no answer within ${QUERY_MS} ms`;
     let cancel = clock.after(QUERY_MS, () => {
       // If this process itself was held up, an answer may have arrived: let it be read before giving up.
-      cancel = clock.after(1, () => reject(new SilentError(reason)));
+      cancel = clock.after(1, callback);
     });
-    try {
-      return await Promise.race([answer, silence]);
-    } finally {
-      cancel();
-    }
+    return () => cancel();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelListening();
     // Closing the connection ends LISTEN, too. A silent server would never confirm an UNLISTEN.
-    await Promise.all([this.#sql, ...this.#former].map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
+    const sets = [this.#current, ...this.#former];
+    await Promise.all(sets.map(({ sql }) => sql.close({ timeout: CLOSE_SECONDS })));
   }
 }
 

@@ -18,7 +18,7 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { MAX_CONNECTIONS, POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
+import { POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
 import {
   assertGapless,
   fromStored,
@@ -32,6 +32,8 @@ import {
 } from "./records.ts";
 
 const POLL_MS = 1_000;
+/** Twenty replicas stay below the server's default of 100. */
+const CONNECTIONS = 4;
 const CHANNEL = "event_log";
 /** Key of the lock held while migrating, so that replicas that start together don't both create tables. */
 const MIGRATION_LOCK = 7_310_881;
@@ -40,8 +42,6 @@ const MIGRATION_LOCK = 7_310_881;
  * a higher one. No pool of connections has more appends in flight than this.
  */
 const SEQ_OVERLAP = 512;
-/** Appends of one `appendAll` in flight at once. More would delay the renewal of a lease behind all of them. */
-const APPENDS_AT_ONCE = MAX_CONNECTIONS - 2;
 /** PostgreSQL accepts at most 65,535 parameters per statement, and an event takes five. */
 const MAX_EVENTS_PER_APPEND = 10_000;
 
@@ -55,6 +55,8 @@ interface EventRow {
 
 interface PostgresOptions {
   readonly url: string;
+  /** Connections of this process, at least 2. One of them listens. */
+  readonly connections?: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -74,7 +76,8 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
-  readonly #appending = new Semaphore(APPENDS_AT_ONCE);
+  /** Appends of one `appendAll` leave a connection free, so that the renewal of a lease doesn't wait behind all of them. */
+  readonly #appending: Semaphore;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #wakeUps: WakeUps;
@@ -83,7 +86,9 @@ class PostgresLog implements EventLog {
   #cancelPoll: () => void = () => undefined;
   #closed = false;
 
-  constructor({ url, clock, logger }: PostgresOptions) {
+  constructor({ url, connections = CONNECTIONS, clock, logger }: PostgresOptions) {
+    const most = connections - 1;
+    this.#appending = new Semaphore(Math.max(1, most - 1));
     this.#clock = clock;
     this.#logger = logger;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
@@ -91,12 +96,12 @@ class PostgresLog implements EventLog {
       const at = payload.lastIndexOf(" ");
       if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
     };
-    this.#connections = new PostgresConnections({ url, clock, logger, channel: CHANNEL, onNotified });
+    this.#connections = new PostgresConnections({ url, most, clock, logger, channel: CHANNEL, onNotified });
   }
 
   async open(): Promise<void> {
     await this.#migrate();
-    const [row] = await this.#connections.query<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
+    const [row] = await this.#connections.read<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
     this.#seenSeq = Number(row?.seq ?? 0);
     await this.#connections.listen();
     this.#schedulePoll();
@@ -226,7 +231,7 @@ class PostgresLog implements EventLog {
   async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
     const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
     // The server stops at a running sum of sizes, so that a read never transfers a whole stream.
-    const rows = await this.#connections.query<EventRow>(
+    const rows = await this.#connections.read<EventRow>(
       `SELECT version, type, time, crc, data FROM (
          SELECT version, type, time, crc, data,
                 sum(octet_length(data)) OVER (ORDER BY version) - octet_length(data) AS before
@@ -241,7 +246,7 @@ class PostgresLog implements EventLog {
   }
 
   async readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]> {
-    const rows = await this.#connections.query<EventRow>(
+    const rows = await this.#connections.read<EventRow>(
       `SELECT version, type, time, crc, data FROM events
        WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version < $2 ORDER BY version DESC LIMIT $3`,
       [stream, options.before ?? 2 ** 31 - 1, options.limit],
@@ -267,7 +272,7 @@ class PostgresLog implements EventLog {
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     if (streams.length === 0) return [];
-    const rows = await this.#connections.query<HeadRow>(
+    const rows = await this.#connections.read<HeadRow>(
       "SELECT name, version, headline FROM streams WHERE name IN (SELECT jsonb_array_elements_text($1::text::jsonb))",
       [JSON.stringify(streams)],
     );
@@ -275,12 +280,16 @@ class PostgresLog implements EventLog {
   }
 
   async streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]> {
-    const rows = await this.#connections.query<HeadRow>(
+    const rows = await this.#connections.read<HeadRow>(
       `SELECT name, version, headline FROM streams
        WHERE starts_with(name, $1) AND name > $2 ORDER BY name LIMIT $3`,
       [prefix, options.after ?? "", options.limit],
     );
     return rows.map(toHead);
+  }
+
+  get isAnswering(): boolean {
+    return this.#connections.isAnswering;
   }
 
   subscribe(listener: WakeUpListener): () => void {
@@ -297,7 +306,7 @@ class PostgresLog implements EventLog {
   }
 
   async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
-    const [row] = await this.#connections.query<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
+    const [row] = await this.#connections.read<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
       hexToBytes(hash),
     ]);
     return row === undefined ? undefined : new Uint8Array(row.bytes);
@@ -306,7 +315,7 @@ class PostgresLog implements EventLog {
   async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
     if (hashes.length === 0) return { blobs: new Map(), read: 0 };
     // As for events, the server stops at a running sum of sizes.
-    const rows = await this.#connections.query<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
+    const rows = await this.#connections.read<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
       `SELECT place, hash, bytes, up_to AS "upTo" FROM (
          SELECT asked.place, blobs.hash, blobs.bytes, octet_length(blobs.bytes) AS size,
                 sum(octet_length(blobs.bytes)) OVER (ORDER BY asked.place) AS up_to
@@ -323,11 +332,16 @@ class PostgresLog implements EventLog {
     };
   }
 
+  /**
+   * By the server's clock. A new primary's clock may be behind: a lease that ends later than twice the ttl from now was
+   * given by another clock to a holder that does not renew it, and doesn't count.
+   */
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
     const rows = await this.#connections.query<{ holder: string }>(
       `INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, now() + $3::integer * interval '1 millisecond')
        ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
-       WHERE leases.holder = excluded.holder OR leases.expires_at <= now() RETURNING holder`,
+       WHERE leases.holder = excluded.holder OR leases.expires_at <= now()
+         OR leases.expires_at > now() + 2 * $3::integer * interval '1 millisecond' RETURNING holder`,
       [name, holder, ttlMs],
     );
     return rows.length > 0;
@@ -338,9 +352,7 @@ class PostgresLog implements EventLog {
   }
 
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    const found = await this.#connections.query<{ value: string }>("SELECT value FROM settings WHERE name = $1", [
-      name,
-    ]);
+    const found = await this.#connections.read<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]);
     if (found[0] !== undefined) return { value: found[0].value, created: false };
     const inserted = await this.#connections.query<{ value: string }>(
       "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING value",

@@ -93,6 +93,10 @@ class WriterClient {
     };
   }
 
+  get isDead(): boolean {
+    return this.#dead !== undefined;
+  }
+
   /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
   call(operation: WriterOperation, handed: ArrayBuffer[] = []): Promise<unknown> {
     if (this.#dead !== undefined) return Promise.reject(this.#dead);
@@ -237,6 +241,10 @@ class SqliteLog implements EventLog {
       "SELECT name, version, headline FROM streams WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
     );
     return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
+  }
+
+  get isAnswering(): boolean {
+    return !this.#writer.isDead;
   }
 
   subscribe(listener: WakeUpListener): () => void {

@@ -292,6 +292,14 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
     });
 
+    test("ignores a lease that ends later than a new one could, because another clock must have left it", async () => {
+      const name = `lease-${counter}-${unique()}`;
+      const hours = 6 * 3_600_000;
+      expect(await log.acquireLease(name, "crashed", 3_000 + hours)).toBe(true);
+      expect(await other.acquireLease(name, "next", 3_000)).toBe(true);
+      expect(await log.acquireLease(name, "crashed", 3_000)).toBe(false);
+    });
+
     test("keeps the value of a setting's first writer", async () => {
       const name = `setting-${unique()}`;
       const [first, second] = await Promise.all([log.setting(name, () => "one"), other.setting(name, () => "two")]);

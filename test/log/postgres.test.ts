@@ -51,6 +51,60 @@ describe("PostgreSQL", () => {
     await postgres.stop();
   }, 60_000);
 
+  test("repeats a read whose connection was ended", async () => {
+    const target = await (await sharedPostgres()).createDatabase();
+    const log = await openLog(target, systemClock, silentLogger);
+    const sql = new SQL(target);
+    const stream = freshStream();
+    await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0 });
+    for (let round = 0; round < 20; round++) {
+      await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+      expect(await log.read(stream)).toHaveLength(1);
+    }
+    await Promise.all([log.close(), sql.end()]);
+  });
+
+  test("repeats a statement that the server rolled back in favour of another one", async () => {
+    const postgres = await startPostgres({ settings: { default_transaction_isolation: "serializable" } });
+    const log = await openLog(await postgres.createDatabase(), systemClock, silentLogger, 20);
+    const guard = { stream: freshStream(), version: 1 };
+    await log.append({ stream: guard.stream, events: [committed(0, 0)], expectedVersion: 0 });
+    const appends = Array.from({ length: 200 }, (_, at) => ({
+      stream: freshStream(),
+      events: [committed(at, at)],
+      expectedVersion: 0,
+      guard,
+    }));
+    const outcomes = await log.appendAll(appends);
+    expect(outcomes.filter((outcome) => "error" in outcome)).toEqual([]);
+    await log.close();
+    await postgres.stop();
+  }, 60_000);
+
+  test("knows within a second or two that the server does not answer, and that it answers again", async () => {
+    const direct = await (await sharedPostgres()).createDatabase();
+    const url = new URL(direct);
+    const relay = await startSilentRelay(Number(url.port));
+    url.port = String(relay.port);
+    const log = await openLog(url.href, systemClock, silentLogger);
+    const changed = async (isAnswering: boolean) => {
+      const before = performance.now();
+      await eventually("the log notices", async () => (log.isAnswering === isAnswering ? true : undefined));
+      return performance.now() - before;
+    };
+    expect(log.isAnswering).toBe(true);
+    relay.silence({ path: true });
+    expect(await changed(false)).toBeLessThan(4_000);
+    const stuck = log.append({ stream: freshStream(), events: [committed(0, 0)], expectedVersion: 0 });
+    stuck.catch(() => undefined);
+    relay.restore();
+    expect(await changed(true)).toBeLessThan(6_000);
+    expect(await log.head(freshStream())).toMatchObject({ version: 0 });
+    await log.close();
+    await relay.stop();
+  });
+
   test("refuses a damaged record and names it", async () => {
     const target = await database();
     const log = await openLog(target, systemClock, silentLogger);

@@ -20,15 +20,6 @@ describeLogContract("SQLite", () => openLog(`sqlite://${join(folder, "events.db"
 describe("SQLite", () => {
   const openAt = (name: string) => openLog(`sqlite://${join(folder, name)}`, systemClock, silentLogger);
 
-  test("ignores a lease that ends later than a new one could, because a clock that was set back must have left it", async () => {
-    const log = await openAt("clock-set-back.db");
-    const hours = 6 * 3_600_000;
-    expect(await log.acquireLease("follow/1", "crashed", 3_000 + hours)).toBe(true);
-    expect(await log.acquireLease("follow/1", "next", 3_000)).toBe(true);
-    expect(await log.acquireLease("follow/1", "crashed", 3_000)).toBe(false);
-    await log.close();
-  });
-
   test("refuses a damaged record and a missing record, and names them", async () => {
     const log = await openAt("damaged.db");
     const stream = freshStream();

@@ -96,6 +96,7 @@ const down = () =>
   new AppError("the event log is not available: connection closed", { code: "log_unavailable", retryable: true });
 
 export class SimLog implements EventLog {
+  readonly isAnswering = true;
   readonly engine = "sqlite";
   readonly #disk: SimDisk;
   readonly #clock: ProcessClock;

@@ -7,6 +7,7 @@ import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.t
 import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../src/log/event-log.ts";
 
 export class MemoryLog implements EventLog {
+  readonly isAnswering = true;
   readonly engine = "sqlite";
   readonly #streams = new Map<string, Recorded[]>();
   readonly #headlines = new Map<string, Headline>();

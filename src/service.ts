@@ -122,7 +122,7 @@ async function openParts(
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = new Metrics();
   const lists = await readLists(options, clock);
-  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger);
+  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, config.pgPool);
   log.subscribe((_stream, _version, appended = []) => {
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
@@ -205,6 +205,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     logger,
     projections,
     clock,
+    isLogAnswering: () => log.isAnswering,
     cursorSecret,
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,

@@ -31,6 +31,8 @@ const RECEIPTS_SAMPLE = 0.05;
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
+/** The same if the log is the reason: it serves all replicas, and is back at once for each of them. */
+const LOG_RETRY_MAX_MS = 3_000;
 /** Poll interval of a halted chain: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
 
@@ -99,7 +101,8 @@ export class Follower {
           continue;
         }
         failures++;
-        const wait = backoffMs(clock, failures, MIN_POLL_MS, RETRY_MAX_MS);
+        const isLog = error instanceof AppError && error.code === "log_unavailable";
+        const wait = backoffMs(clock, failures, MIN_POLL_MS, isLog ? LOG_RETRY_MAX_MS : RETRY_MAX_MS);
         const level = failures === 1 || error instanceof ConcurrencyError ? "debug" : "warn";
         logger[level]({ err: error, chain: chain.name, attempt: failures }, "following was interrupted");
         await clock.sleep(wait, signal).catch(() => undefined);

@@ -5,6 +5,7 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
+import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError, AppError } from "../core/errors.ts";
 import { UNKNOWN_PARAMETERS } from "./requests.ts";
 
@@ -90,6 +91,7 @@ export function errorResponse(error: unknown): Response {
 /** Maps anything thrown to an error of API.md's table. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
   // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
   if (error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isNodeRefusal(error))) {
     const chain = error.meta["chain"];
@@ -99,6 +101,23 @@ export function toApiError(error: unknown): ApiError {
     });
   }
   return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
+}
+
+const logUnavailable = (): ApiError =>
+  new ApiError(503, "log_unavailable", "the event log can't be reached at the moment; try again", {
+    headers: { "retry-after": "1" },
+  });
+
+/** A request notices after this many ms that the log does not answer. */
+const LOG_CHECK_MS = 250;
+
+/** Waits for a response. @throws ApiError 503 `log_unavailable` as soon as the log has stopped answering */
+export async function whileLogAnswers<T>(isLogAnswering: () => boolean, clock: Clock, making: Promise<T>): Promise<T> {
+  for (;;) {
+    const made = await withTimeout(clock, LOG_CHECK_MS, making);
+    if (made !== undefined) return made.value;
+    if (!isLogAnswering()) throw logUnavailable();
+  }
 }
 
 /** True if an endpoint refused a request for a reason that a retry does not change. */

@@ -21,6 +21,7 @@ import {
   routerRequest,
   searchOf,
   toApiError,
+  whileLogAnswers,
   withoutBody,
 } from "./answers.ts";
 import {
@@ -85,6 +86,8 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly metricsKeys: KeyRing | undefined;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  /** False while the event log does not answer. */
+  readonly isLogAnswering: () => boolean;
 }
 
 export interface App {
@@ -182,12 +185,12 @@ type Operation = (search: string, address: string) => Promise<RouteResponse>;
 
 /** Stores an operation's response in `inProgress` and returns an empty `Response` to the router. */
 const respondTo =
-  (operation: Operation, known: ReadonlySet<string>) =>
+  ({ isLogAnswering, clock }: AppDeps, operation: Operation, known: ReadonlySet<string>) =>
   async ({ request, params }: { request: Request; params: { address: string } }): Promise<Response> => {
     const search = searchOf(request.url);
     const progress = inProgress.get(request) as InProgress;
     progress.unknown = unknownParameters(search, known);
-    progress.answered = await operation(search, params.address);
+    progress.answered = await whileLogAnswers(isLogAnswering, clock, operation(search, params.address));
     return new Response(null);
   };
 
@@ -257,10 +260,10 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: mediaDetail(),
     })
     .get(`${API_PREFIX}/ws`, () => upgradeRequired(), { detail: socketDetail() })
-    .get(`${API_PREFIX}/nft/:address`, respondTo(nft, NFT_PARAMETERS), {
+    .get(`${API_PREFIX}/nft/:address`, respondTo(deps, nft, NFT_PARAMETERS), {
       detail: nftDetail(deps.maxPageSize, deps.wireTypes),
     })
-    .get(`${API_PREFIX}/erc20/:address/price`, respondTo(price, PRICE_PARAMETERS), { detail: priceDetail() });
+    .get(`${API_PREFIX}/erc20/:address/price`, respondTo(deps, price, PRICE_PARAMETERS), { detail: priceDetail() });
   // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({

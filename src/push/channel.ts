@@ -8,7 +8,7 @@ import { isReidentificationDue } from "../collections/headline.ts";
 import { currentBlock, type HotCollections, type PageChain } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { invariant, isAbort } from "../core/errors.ts";
+import { AppError, invariant, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
@@ -109,6 +109,10 @@ export class Channel {
       await this.#perform(peer, message);
     } catch (error) {
       if (isAbort(error)) return;
+      if (error instanceof AppError && error.code === "log_unavailable") {
+        peer.send(this.#errorOf(message, error.code, "the event log can't be reached at the moment; try again"));
+        return;
+      }
       this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
       peer.send(this.#errorOf(message, "internal", "internal error; try again"));
     }

@@ -83,6 +83,8 @@ class PostgresLog implements EventLog {
   readonly #wakeUps: WakeUps;
   readonly #known = new Map<string, number>();
   #seenSeq = 0;
+  /** False on an engine or for a user without `pg_notify`. Other processes then find appends by their polls. */
+  #canNotify = false;
   #cancelPoll: () => void = () => undefined;
   #closed = false;
 
@@ -101,9 +103,15 @@ class PostgresLog implements EventLog {
 
   async open(): Promise<void> {
     await this.#migrate();
-    const [row] = await this.#connections.read<{ seq: string | null }>("SELECT max(seq) AS seq FROM streams", []);
+    const [row] = await this.#connections.read<{ seq: string | null; canNotify: boolean | null }>(
+      `SELECT max(seq) AS seq,
+              has_function_privilege(to_regprocedure('pg_notify(text,text)'), 'EXECUTE') AS "canNotify" FROM streams`,
+      [],
+    );
     this.#seenSeq = Number(row?.seq ?? 0);
-    await this.#connections.listen();
+    this.#canNotify = row?.canNotify === true;
+    if (this.#canNotify) await this.#connections.listen();
+    else this.#logger.warn({}, "the event log has no pg_notify: other processes find appends by polling");
     this.#schedulePoll();
   }
 
@@ -195,7 +203,7 @@ class PostgresLog implements EventLog {
          SELECT claimed.id, v.version, v.type, v.time, v.crc, v.data
          FROM claimed, (VALUES ${values.join(", ")}) AS v (version, type, time, crc, data)
        )
-       SELECT id, pg_notify('${CHANNEL}', $1 || ' ' || $3::text) FROM claimed`,
+       SELECT id${this.#canNotify ? `, pg_notify('${CHANNEL}', $1 || ' ' || $3::text)` : ""} FROM claimed`,
       parameters,
       { stream, expectedVersion },
     );

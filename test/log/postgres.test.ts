@@ -24,6 +24,26 @@ const database = () => {
 
 describeLogContract("PostgreSQL", async () => openLog(await database(), systemClock, silentLogger));
 
+describeLogContract("PostgreSQL without pg_notify", async () =>
+  openLog(await silentDatabase(), systemClock, silentLogger),
+);
+
+let silent: Promise<string> | undefined;
+/** The URL of a database for a user that may not call `pg_notify`. */
+function silentDatabase(): Promise<string> {
+  silent ??= (async () => {
+    const url = new URL(await (await sharedPostgres()).createDatabase());
+    const sql = new SQL(url.href, { max: 1 });
+    await sql.unsafe("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC");
+    await sql.unsafe("CREATE ROLE silent LOGIN PASSWORD 'password'");
+    await sql.unsafe("GRANT ALL ON SCHEMA public TO silent");
+    await sql.end();
+    url.username = "silent";
+    return url.href;
+  })();
+  return silent;
+}
+
 describe("PostgreSQL", () => {
   test("survives a server restart with retryable errors, no lost events, and new wake-ups", async () => {
     const postgres = await startPostgres({ durable: true });

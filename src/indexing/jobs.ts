@@ -7,6 +7,7 @@ import type { ChainWork } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
 import { tryLease } from "../chain/lease.ts";
 import { failureOf, fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
+import { Semaphore } from "../core/background.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
@@ -20,8 +21,10 @@ import type { CollectionFlags } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { identify } from "./identify.ts";
 
-/** Collections in parallel per chain: one large backfill must not delay small ones. */
-const PARALLEL = 4;
+/** Collections in parallel per chain. Most of their time is a few round trips to the node, one after the other. */
+const PARALLEL = 16;
+/** Those among them that read their history, each some ranges ahead: tens of megabytes. */
+const BACKFILLS = 4;
 /** Parallel identifications that search the whole history: thousands of requests each, mostly without a result. */
 const SEARCHES = 2;
 /** Wait before the next attempt for a lease that another process holds. */
@@ -70,6 +73,7 @@ export class IndexingJobs {
   readonly #work = new Lane(PARALLEL);
   /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
   readonly #searches = new Lane(SEARCHES);
+  readonly #backfills = new Semaphore(BACKFILLS);
   /** Streams with a later attempt, and the function that cancels it. */
   readonly #delayed = new Map<StreamName, () => void>();
   /** Streams that grew during their job. The job may have read the stream before that. */
@@ -196,8 +200,13 @@ export class IndexingJobs {
       const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
       const next = this.#laneAfter(lane, writer.state.status);
       if (next === undefined && writer.state.status === "backfilling") {
-        const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
-        await this.#backfill(writer, address, end, { signal, moved });
+        // A collection that waits for its turn is not stalled.
+        stall.stop();
+        await this.#backfills.run(async () => {
+          moved();
+          const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
+          await this.#backfill(writer, address, end, { signal, moved });
+        }, signal);
       }
       await writer.settled();
       return next && { lane: next };

@@ -4,6 +4,7 @@
  */
 import { assertNoFork, assertOnChain, ForkedAnswersError, firstUnlinked, type HeaderOf } from "../chain/branch.ts";
 import { failureOf, type IndexState, nextBlock } from "../collections/headline.ts";
+import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -70,6 +71,8 @@ interface JoiningOptions {
 const MAX_CHECKED = 512;
 /** After this many temporary failures in a row, a collection waits alone: each failure delays the chain's next poll. */
 const MAX_MISSES = 3;
+/** Collections that are read at the same time. The logs of each stay in memory until they are written. */
+const PARALLEL = 12;
 /** A collection further behind goes back to the backfill, which decodes off this thread. */
 const MAX_JOIN_GAP = 10_000;
 
@@ -77,6 +80,7 @@ export class JoiningCollections {
   readonly #options: JoiningOptions;
   readonly #waiting = new Map<Address, Joining>();
   readonly #seen = new SeenHeaders(MAX_CHECKED);
+  readonly #slots = new Semaphore(PARALLEL);
 
   constructor(options: JoiningOptions) {
     this.#options = options;
@@ -122,32 +126,30 @@ export class JoiningCollections {
    * Their logs must agree with the unfinalised headers of `headerOf`. Returns false if one of them needs a newer head.
    */
   async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    const { streams, onMovedOn, clock } = this.#options;
-    let isEnough = true;
-    for (const joining of [...this.#waiting.values()]) {
-      if (joining.state.retryAt > clock.now()) continue;
-      // Its final blocks are above the head of a follower that was stopped for a while.
-      if (nextBlock(joining.state) > head.number + 1) {
-        isEnough = false;
-        continue;
-      }
-      try {
-        const isOver = await this.#joinOne(joining, head, headerOf);
-        // Deletes a newer entry as well: it comes from the wake-up of the same append and is out of date.
-        if (isOver) this.#waiting.delete(joining.address);
-      } catch (error) {
-        const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
-        if (!isOwn) {
-          // Move it to the end of the queue: perhaps only this collection cannot be read.
-          if (this.#remove(joining)) this.#waiting.set(joining.address, joining);
-          throw error;
-        }
-        // Another worker moved the stream on. Reload its state from the log.
-        this.#remove(joining);
-        await onMovedOn(joining.address);
-      }
+    const now = this.#options.clock.now();
+    const due = [...this.#waiting.values()].filter(({ state }) => state.retryAt <= now);
+    // The final blocks of the others are above the head of a follower that was stopped for a while.
+    const ready = due.filter(({ state }) => nextBlock(state) <= head.number + 1);
+    const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, head, headerOf));
+    const outcomes = await Promise.allSettled(ready.map(join));
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    return ready.length === due.length;
+  }
+
+  /** @throws any error that is not about this collection's own stream; it then waits for the next poll */
+  async #join(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<void> {
+    const { streams, onMovedOn } = this.#options;
+    try {
+      const isOver = await this.#joinOne(joining, head, headerOf);
+      // Deletes a newer entry as well: it comes from the wake-up of the same append and is out of date.
+      if (isOver) this.#waiting.delete(joining.address);
+    } catch (error) {
+      const isOwn = error instanceof ConcurrencyError && error.stream !== streams.chainStream;
+      if (!isOwn) throw error;
+      // Another worker moved the stream on. Reload its state from the log.
+      this.#remove(joining);
+      await onMovedOn(joining.address);
     }
-    return isEnough;
   }
 
   /** Joins one collection. Returns false if it could not be read, or its pending append failed. */

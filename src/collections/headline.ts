@@ -117,6 +117,15 @@ interface Failure {
   readonly waitMs: number;
 }
 
+/**
+ * The ms until a collection's next attempt is due, 0 or less if it is. A time further ahead than any backoff was set by
+ * another clock, and would keep the collection waiting for as long as that clock was ahead.
+ */
+export function msUntilRetry({ retryAt }: IndexState, clock: Clock): number {
+  const wait = retryAt - clock.now();
+  return wait > RETRY_MAX_MS ? 0 : wait;
+}
+
 /** @param state the state at the start of the attempt */
 export function failureOf(error: unknown, state: IndexState, clock: Clock): Failure {
   const attempt = state.attempt + 1;

@@ -6,7 +6,7 @@
 import type { ChainWork } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
 import { tryLease } from "../chain/lease.ts";
-import { failureOf, fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
+import { failureOf, fromHeadline, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -102,13 +102,13 @@ export class IndexingJobs {
 
   /** Queues a stream of this chain if it has work left. */
   offer(head: StreamHead): void {
-    const { status, retryAt } = fromHeadline(head.headline);
-    if (!OPEN.includes(status)) return;
+    const state = fromHeadline(head.headline);
+    if (!OPEN.includes(state.status)) return;
     if (this.#isTaken(head.stream)) {
       this.#changedDuringJob.add(head.stream);
       return;
     }
-    const wait = retryAt - this.#options.clock.now();
+    const wait = msUntilRetry(state, this.#options.clock);
     if (wait > 0) this.#later(head.stream, wait);
     else this.#enqueue(head.stream, this.#work);
   }

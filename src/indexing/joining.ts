@@ -3,7 +3,7 @@
  * it complete there, and passes it on to be followed.
  */
 import { assertNoFork, assertOnChain, ForkedAnswersError, firstUnlinked, type HeaderOf } from "../chain/branch.ts";
-import { failureOf, type IndexState, nextBlock } from "../collections/headline.ts";
+import { failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
@@ -126,8 +126,8 @@ export class JoiningCollections {
    * Their logs must agree with the unfinalised headers of `headerOf`. Returns false if one of them needs a newer head.
    */
   async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    const now = this.#options.clock.now();
-    const due = [...this.#waiting.values()].filter(({ state }) => state.retryAt <= now);
+    const { clock } = this.#options;
+    const due = [...this.#waiting.values()].filter(({ state }) => msUntilRetry(state, clock) <= 0);
     // The final blocks of the others are above the head of a follower that was stopped for a while.
     const ready = due.filter(({ state }) => nextBlock(state) <= head.number + 1);
     const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, head, headerOf));

@@ -171,6 +171,22 @@ test("joins the other collections although one cannot be read, temporarily or pe
   expect(joined.at(-1)).toMatchObject({ address: bad, state: { status: "following", attempt: 0, retryAt: 0 } });
 });
 
+test("waits for the retry of a collection that failed, but not for a time that only a wrong clock can have set", async () => {
+  const [soon, never] = ["b", "c"].map((digit) => `0x${digit.repeat(40)}` as Address) as [Address, Address];
+  const { collections, streams, joined } = joining({ headers: false, logs: false });
+  streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
+  for (const [address, ms] of [
+    [soon, 600_000],
+    [never, 7_200_000],
+  ] as const) {
+    await log.append({ stream: nftStream(1, address), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+    const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+    collections.add({ address, version: 1, state: { ...state, attempt: 1, retryAt: ms } });
+  }
+  expect(await collections.join(header(HEAD), (number) => (number > FINAL ? header(number) : undefined))).toBe(true);
+  expect(joined.map(({ address }) => address)).toEqual([never]);
+});
+
 test("does not join a history that ends on a block of another branch, even if that block was final to its reader", async () => {
   const parted = `0x${"8".repeat(40)}` as Address;
   await log.append({ stream: nftStream(1, parted), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });

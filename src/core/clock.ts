@@ -51,6 +51,8 @@ interface RetryOptions {
   readonly baseMs: number;
   readonly maxMs: number;
   readonly signal?: AbortSignal;
+  /** Replaces the error's own flag `retryable`. */
+  readonly shouldRetry?: (error: unknown) => boolean;
   /** Called after each failed attempt. May return the minimum wait in ms (a `Retry-After`). */
   readonly onFailure?: (error: unknown, attempt: number) => number | undefined;
 }
@@ -68,7 +70,8 @@ export async function retry<T>(operation: (attempt: number) => Promise<T>, optio
       return await operation(attempt);
     } catch (error) {
       const least = options.onFailure?.(error, attempt) ?? 0;
-      if (options.signal?.aborted || !isRetryable(error) || attempt >= options.attempts) throw error;
+      const { signal, attempts, shouldRetry = isRetryable } = options;
+      if (signal?.aborted || !shouldRetry(error) || attempt >= attempts) throw error;
       const wait = Math.max(least, backoffMs(options.clock, attempt, options.baseMs, options.maxMs));
       await options.clock.sleep(wait, options.signal);
     }

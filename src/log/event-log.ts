@@ -108,15 +108,20 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
-/** Every stream whose name starts with `prefix`, by name, read in pages. */
-export async function* allStreams(log: Pick<EventLog, "streams">, prefix: string): AsyncGenerator<StreamHead> {
+/** Yields the streams with names that start with `prefix`, in the order of their names, in pages of a thousand. */
+export async function* streamPages(log: Pick<EventLog, "streams">, prefix: string): AsyncGenerator<StreamHead[]> {
   for (let after = ""; ; ) {
     const page = await log.streams(prefix, { after, limit: STREAMS_PAGE });
-    yield* page;
+    yield page;
     const last = page.at(-1);
     if (last === undefined || page.length < STREAMS_PAGE) return;
     after = last.stream;
   }
+}
+
+/** Like `streamPages`, one by one. */
+export async function* allStreams(log: Pick<EventLog, "streams">, prefix: string): AsyncGenerator<StreamHead> {
+  for await (const page of streamPages(log, prefix)) yield* page;
 }
 
 const STREAMS_PAGE = 1_000;

@@ -5,7 +5,7 @@
  */
 import { SQL, type TransactionSQL } from "bun";
 import { Semaphore } from "../core/background.ts";
-import { backoffMs, type Clock } from "../core/clock.ts";
+import { type Clock, retry } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 
@@ -28,11 +28,11 @@ const SILENT_MS = 1_000;
 const REPLACE_MS = 2_500;
 /** Queries on replaced connections are given up this long after a newer connection got an answer. */
 const LOST_AFTER_MS = 500;
-/** Attempts of a read whose connection died, and of a statement that the server rolled back in favour of another one. */
+/** Most attempts at a read if connections die. */
 const READ_ATTEMPTS = 3;
+/** Most attempts at a statement that the server rolls back to let another one pass. */
 const CONFLICT_ATTEMPTS = 6;
-const RETRY_BASE_MS = 50;
-const RETRY_MAX_MS = 400;
+const BACKOFF = { baseMs: 50, maxMs: 400 } as const;
 
 interface ConnectionsOptions {
   readonly url: string;
@@ -94,10 +94,10 @@ class ConnectionSet {
     this.slots = new Semaphore(most);
   }
 
-  /** Monotonic time since when all pending queries are without an answer; infinite without one. */
-  get silentSinceMs(): number {
+  /** Monotonic time of the oldest pending query; infinite without one. */
+  get waitingSinceMs(): number {
     const [oldest] = this.pending;
-    return Math.max(oldest?.sentMs ?? Number.POSITIVE_INFINITY, this.answeredMs);
+    return oldest?.sentMs ?? Number.POSITIVE_INFINITY;
   }
 }
 
@@ -106,6 +106,8 @@ export class PostgresConnections {
   #current: ConnectionSet;
   /** Replaced connections that are still open, because one of their queries may still be answered. */
   readonly #former = new Set<ConnectionSet>();
+  /** Monotonic time since which the former connections wait; infinite once a current one gets an answer. */
+  #formerSinceMs = Number.POSITIVE_INFINITY;
   /** True if the newest query could not be sent, or its connection died. */
   #isRefused = false;
   #cancelListening: () => void = () => undefined;
@@ -118,33 +120,30 @@ export class PostgresConnections {
 
   /** False while the server refuses connections or leaves queries without an answer. */
   get isAnswering(): boolean {
-    return !this.#isRefused && this.#options.clock.monotonic() - this.#current.silentSinceMs < SILENT_MS;
+    const { waitingSinceMs, answeredMs } = this.#current;
+    // Connections that were just opened have not waited for long, but the former ones have.
+    const silentSince = Math.max(answeredMs, Math.min(waitingSinceMs, this.#formerSinceMs));
+    return !this.#isRefused && this.#options.clock.monotonic() - silentSince < SILENT_MS;
   }
 
   /** Like `query`, for a statement that changes nothing: retried if its connection died. */
   async read<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    // After a silent server's timeout the caller has waited long enough.
+    const shouldRetry = (error: unknown) =>
+      !this.#closed && isRetryable(error) && !((error as AppError).cause instanceof SilentError);
     const { clock } = this.#options;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.query<T>(text, parameters, meta);
-      } catch (error) {
-        const isSilent = error instanceof AppError && error.cause instanceof SilentError;
-        if (isSilent || !isRetryable(error) || attempt === READ_ATTEMPTS || this.#closed) throw error;
-        await clock.sleep(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
-      }
-    }
+    const options = { ...BACKOFF, clock, attempts: READ_ATTEMPTS, shouldRetry };
+    return retry(() => this.query<T>(text, parameters, meta), options);
   }
 
   /** @throws AppError `log_unavailable` */
   async query<T>(text: string, parameters: unknown[], meta: Record<string, string | number> = {}): Promise<T[]> {
     const { clock } = this.#options;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.#query<T>(text, parameters);
-      } catch (error) {
-        if (!isConflict(error) || attempt === CONFLICT_ATTEMPTS) throw postgresError(error, meta);
-        await clock.sleep(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
-      }
+    const options = { ...BACKOFF, clock, attempts: CONFLICT_ATTEMPTS, shouldRetry: isConflict };
+    try {
+      return await retry(() => this.#query<T>(text, parameters), options);
+    } catch (error) {
+      throw postgresError(error, meta);
     }
   }
 
@@ -206,6 +205,7 @@ export class PostgresConnections {
     set.answeredMs = clock.monotonic();
     this.#isRefused = isRefused;
     if (isRefused || set !== this.#current) return;
+    this.#formerSinceMs = Number.POSITIVE_INFINITY;
     // The way to the server is open again, so what the former connections still wait for is lost.
     for (const former of this.#former) {
       this.#former.delete(former);
@@ -248,6 +248,7 @@ export class PostgresConnections {
     if (this.#closed || set !== this.#current) return;
     const { logger } = this.#options;
     logger.warn({}, "the event log does not answer; opening new connections");
+    this.#formerSinceMs = Math.min(this.#formerSinceMs, set.waitingSinceMs);
     this.#current = new ConnectionSet(this.#options);
     this.#former.add(set);
     set.replaced.abort();
@@ -257,6 +258,8 @@ export class PostgresConnections {
       .finally(() => this.#former.delete(set));
     this.#cancelListening();
     this.listen();
+    // The callers may all be waiting for the old connections.
+    this.#query("SELECT 1", []).catch(() => undefined);
   }
 
   /** Calls back after the timeout of a query. Returns the function that cancels it. */

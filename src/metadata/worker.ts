@@ -9,6 +9,7 @@ import { backoffMs } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
+import { streamPages } from "../log/event-log.ts";
 import { appendMetadata, tokensOf } from "./books.ts";
 import { DueTokens, type Token } from "./due-tokens.ts";
 import type { MediaWorker } from "./media/media-worker.ts";
@@ -32,8 +33,6 @@ const MAX_SAMPLE_MS = 86_400_000;
 const IDLE_MS = 60_000;
 /** Older requests in the log are ignored: their clients are gone. */
 const MAX_REQUEST_AGE_MS = 60_000;
-/** Streams per read of the log. */
-const PAGE = 1_000;
 
 /** A collection in the worker's queue. */
 interface CollectionWork {
@@ -115,8 +114,7 @@ export class MetadataWorker {
    */
   async #load(): Promise<void> {
     const { log, chainId } = this.#options;
-    for (let after = ""; ; ) {
-      const page = await log.streams(`nft/${chainId}/`, { after, limit: PAGE });
+    for await (const page of streamPages(log, `nft/${chainId}/`)) {
       const followed = page.filter(({ headline }) => headline?.["status"] === "following");
       const heads = await log.heads(followed.map(({ stream }) => metadataStream(chainId, parseAddress(stream))));
       const headOf = new Map(heads.map((head) => [parseAddress(head.stream), head]));
@@ -128,9 +126,6 @@ export class MetadataWorker {
         work.sampleAt = Number(headline["sampleAt"]);
         work.sampleWait = Number(headline["sampleWait"]);
       }
-      const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) return;
-      after = last.stream;
     }
   }
 

@@ -5,7 +5,7 @@
  */
 import type { Address } from "../../core/hex.ts";
 import { chainStream, type PriceEvent, type PriceObserved, parseStream, type StreamName } from "../../events/types.ts";
-import { appendWithRetry, type EventLog, type StreamHead } from "../../log/event-log.ts";
+import { allStreams, appendWithRetry, type EventLog, type StreamHead } from "../../log/event-log.ts";
 import {
   afterGap,
   type Coverage,
@@ -113,17 +113,12 @@ export class Journal {
   async followedBy(chainId: number, session: string, limit: number): Promise<Address[]> {
     const prefix = `price/${chainId}/`;
     const found: Address[] = [];
-    for (let after = ""; found.length < limit; ) {
-      const page: StreamHead[] = await this.#log.streams(prefix, { after, limit: 1_000 });
-      for (const { stream, headline } of page) {
-        const { session: own, from } = coverageOf(headline);
-        if (own === session && from !== undefined) found.push(stream.slice(prefix.length) as Address);
-      }
-      const last = page.at(-1);
-      if (last === undefined) break;
-      after = last.stream;
+    for await (const { stream, headline } of allStreams(this.#log, prefix)) {
+      if (found.length === limit) break;
+      const { session: own, from } = coverageOf(headline);
+      if (own === session && from !== undefined) found.push(stream.slice(prefix.length) as Address);
     }
-    return found.slice(0, limit);
+    return found;
   }
 
   /** Forgets a stream. The next use reads it again. */

@@ -14,7 +14,7 @@ import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { HeaderRef } from "./events/types.ts";
-import { runAudit } from "./indexing/audit.ts";
+import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
@@ -164,7 +164,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
 }
 
 /** Headers of blocks that are not in memory: asks the node, with a short timeout. */
-function blockHeaders({ reader, view }: AuditParts, clock: Clock): (block: number) => Promise<HeaderRef | undefined> {
+function blockHeaders({ reader, view }: ReadChain, clock: Clock): (block: number) => Promise<HeaderRef | undefined> {
   const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
   return async (block) => {
     const known = headers.get(block);
@@ -179,7 +179,8 @@ function blockHeaders({ reader, view }: AuditParts, clock: Clock): (block: numbe
   };
 }
 
-interface AuditParts {
+/** A chain as its nodes and its readers show it. */
+interface ReadChain {
   readonly chain: Chain;
   readonly reader: RpcChainReader;
   readonly view: PublishedChain;
@@ -187,23 +188,17 @@ interface AuditParts {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: AuditParts,
+  parts: ReadChain,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };
   metrics.auditDrift.inc(labels, 0);
   metrics.auditUnexplained.inc(labels, 0);
-  const audit: Parameters<typeof runAudit>[0] = {
-    ...parts,
-    projections,
-    clock,
-    logger,
-    roundMs: auditMs,
-    onChecked: ({ checked, drifted, unexplained }) => {
-      metrics.auditedHoldings.inc(labels, checked);
-      metrics.auditDrift.inc(labels, drifted);
-      metrics.auditUnexplained.inc(labels, unexplained);
-    },
+  const onChecked: AuditOptions["onChecked"] = ({ checked, drifted, unexplained }) => {
+    metrics.auditedHoldings.inc(labels, checked);
+    metrics.auditDrift.inc(labels, drifted);
+    metrics.auditUnexplained.inc(labels, unexplained);
   };
+  const audit = { ...parts, projections, clock, logger, onChecked, roundMs: auditMs };
   lifecycle.run(`audit ${parts.chain.name}`, (signal) => runAudit(audit, signal));
 }

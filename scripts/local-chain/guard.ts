@@ -18,7 +18,7 @@ interface GuardOptions {
 }
 
 // The guard ignores the signals that a terminal sends to the whole process group: it must outlive this process. It waits
-// at most two seconds for the guarded process to end. A dead process whose parent is gone may stay in the process table.
+// at most two seconds for the guarded process to end: the system may list a dead process whose parent is gone.
 const SCRIPT = `trap '' INT TERM HUP
 read _
 kill -"$2" "$1" 2>/dev/null

@@ -92,7 +92,7 @@ export interface IndexingObserver {
   halted(isHalted: boolean): void;
 }
 
-/** What all work on one chain shares. */
+/** The parts that the follower, the jobs and the collections of a chain share. */
 export interface ChainWork {
   readonly chain: Chain;
   readonly log: EventLog;

@@ -122,7 +122,7 @@ interface AuditOutcome {
   readonly unexplained: number;
 }
 
-interface AuditOptions {
+export interface AuditOptions {
   readonly chain: Chain;
   readonly reader: ChainReader;
   readonly view: Pick<PublishedChain, "head" | "version">;

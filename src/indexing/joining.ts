@@ -128,7 +128,7 @@ export class JoiningCollections {
   async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
     const { clock } = this.#options;
     const due = [...this.#waiting.values()].filter(({ state }) => msUntilRetry(state, clock) <= 0);
-    // The final blocks of the others are above the head of a follower that was stopped for a while.
+    // If the follower was stopped for a while, its head may be below the final blocks of a collection.
     const ready = due.filter(({ state }) => nextBlock(state) <= head.number + 1);
     const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, head, headerOf));
     const outcomes = await Promise.allSettled(ready.map(join));

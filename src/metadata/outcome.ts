@@ -19,7 +19,7 @@ export class MetadataFailure extends Error {
   }
 }
 
-/** The status of a picture whose fetch failed for this reason, see API.md. */
+/** The status that a page shows for a picture, by the reason of the failed fetch. */
 export const FAILURE_STATUS = {
   dns_failed: "host_unavailable",
   connection_failed: "host_unavailable",

@@ -153,7 +153,7 @@ export interface TransferFilter extends BlockRange {
   readonly forms: readonly TransferForm[];
 }
 
-/** What to decode from an answer. */
+/** Tells the decoder what it reads from an answer. */
 export interface DecodeJob extends TransferFilter {
   /** Set if the answer is that of a batch. */
   readonly batch?: BatchIds;
@@ -198,8 +198,8 @@ export interface Endpoint {
   transfers(filter: TransferFilter, signal: AbortSignal): Promise<DecodedRange>;
   /**
    * Like `transfers`, for consecutive parts of the range and the headers of some blocks in one request, so that one
-   * node answers both. The first header goes before the logs, the others after them. Undefined while the endpoint
-   * refuses batches.
+   * node answers both. The request asks for the first header before the logs and for the others after them. Undefined
+   * while the endpoint refuses batches.
    * @throws RpcError, of kind `range` if one range, or all of them together, are too large
    */
   readonly transfersInParts?:

@@ -92,7 +92,7 @@ describe("a connector", () => {
       vvs: "VVS",
       camelotv2: "GRAIL",
     };
-    // Chains whose prices the hosted service had.
+    // The hosted service had prices for these chains.
     const priced = ["eth", "polygon", "bsc", "avalanche", "fantom", "cronos", "arbitrum"];
     const missing = CHAINS.filter(({ name }) => priced.includes(name)).flatMap((chain) => {
       const symbols = connectorsOf(chain).map(({ symbol }) => symbol.replace(/\.e$/, ""));

@@ -1,6 +1,6 @@
 /**
- * A service that is cut off from PostgreSQL, or whose server stops: requests that need the log are refused with 503
- * within two seconds, pages from memory go on, and everything works again soon after.
+ * The service loses PostgreSQL: the network drops all packets, or the server stops. It refuses requests that need the
+ * log with 503 within two seconds, serves pages from memory, and recovers soon after the log is back.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";

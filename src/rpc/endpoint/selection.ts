@@ -31,7 +31,7 @@ export function isEndpointRefusal(error: unknown, failover: Failover): error is 
   return isLacking || (error.kind === "range" && failover === "any");
 }
 
-/** A chain's endpoints, at least one, with their health. A resting one is selected only if all others rest, too. */
+/** Selects among a chain's endpoints by their health. Selects a resting endpoint only if all endpoints rest. */
 export class EndpointSelection {
   readonly #endpoints: readonly Endpoint[];
   readonly #clock: Clock;

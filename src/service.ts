@@ -11,8 +11,9 @@ import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
+import { Generations } from "./core/generations.ts";
 import type { Address } from "./core/hex.ts";
-import { Lifecycle } from "./core/lifecycle.ts";
+import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { parseStream, type StreamName } from "./events/types.ts";
@@ -56,13 +57,21 @@ export interface Service {
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
-  const lifecycle = new Lifecycle(logger, clock);
-  let serving: Serving | undefined;
-  const server = startServer({ host: config.host, port: config.port, clock, serving: () => serving });
+  let losses = 0;
+  const generations = new Generations<Serving>({
+    clock,
+    logger,
+    make: (lifecycle, onWentBack) =>
+      assemble(options, { clock, lifecycle, onWentBack, losses, publicUrl: () => urlOf(config, server.port) }),
+    onDropped: () => {
+      losses++;
+      server.disconnect();
+    },
+  });
+  const server = startServer({ host: config.host, port: config.port, clock, serving: () => generations.current });
   try {
-    serving = await assemble(options, { clock, lifecycle, publicUrl: () => urlOf(config, server.port) });
+    await generations.start();
   } catch (error) {
-    await lifecycle.stop();
     await server.stop();
     throw error;
   }
@@ -70,7 +79,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   return {
     url: urlOf(config, server.port),
     port: server.port,
-    stop: () => stopService(server, { clock, lifecycle, logger }),
+    stop: () => stopService(server, generations, { clock, logger }),
   };
 }
 
@@ -85,6 +94,9 @@ interface Ground {
   readonly clock: Clock;
   readonly lifecycle: Lifecycle;
   readonly publicUrl: () => string;
+  readonly onWentBack: () => void;
+  /** How often this process has found that the log went back. */
+  readonly losses: number;
 }
 
 /** Time the server may take to close sockets, in addition to the time for requests in flight. */
@@ -96,13 +108,14 @@ const CUTTING_MS = 1_000;
  */
 async function stopService(
   server: RunningServer,
-  { clock, lifecycle, logger }: Pick<Ground, "clock" | "lifecycle"> & { readonly logger: Logger },
+  generations: Generations<Serving>,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ): Promise<void> {
   logger.info({}, "stopping");
   if ((await withTimeout(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop())) === undefined) {
     logger.warn({}, "the listening socket did not close in time");
   }
-  await lifecycle.stop();
+  await generations.stop();
   logger.info({}, "stopped");
 }
 
@@ -115,14 +128,18 @@ type SharedParts = Pick<
 /** @param onDoubt called with blocks of a followed collection that lack a transfer */
 async function openParts(
   options: ServiceOptions,
-  { clock, lifecycle, publicUrl }: Ground,
+  { clock, lifecycle, publicUrl, onWentBack, losses }: Ground,
   onDoubt: (stream: StreamName, blocks: BlocksInDoubt) => void,
 ): Promise<SharedParts> {
   const { config, logger } = options;
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = new Metrics();
+  metrics.logWentBack.inc(losses);
   const lists = await readLists(options, clock);
-  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, config.pgPool);
+  const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
+    connections: config.pgPool,
+    onWentBack,
+  });
   log.subscribe((_stream, _version, appended = []) => {
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });

@@ -4,11 +4,20 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
-import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
+import {
+  type BlockRef,
+  type ChainEvent,
+  chainStream,
+  type HeaderRef,
+  type Recorded,
+  type StreamName,
+} from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { CatchUp } from "../log/hot-streams.ts";
 import type { ChainView, FollowedChain } from "./consumer.ts";
 
+/** Most checksums of the stream's newest events that are kept. Older ones are read from the log. */
+const MAX_CHECKSUMS = 4_096;
 /** Most orphaned blocks that are kept. A cursor on an older one has long been answered. */
 const MAX_ORPHANED = 4_096;
 
@@ -49,27 +58,39 @@ function orphan(state: ChainState, blocks: readonly BlockRef[]): void {
   }
 }
 
-function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
-  for (const header of headers) {
-    const before = state.headers.get(header.number - 1);
-    invariant(before === undefined || before.hash === header.parentHash, "headers are not linked", {
-      block: header.number,
-    });
-    state.headers.set(header.number, header);
-    state.head = header;
-  }
+/** @param before the header below the first one, if it is known */
+function assertLinked(headers: readonly HeaderRef[], before: HeaderRef | undefined): void {
+  headers.forEach((header, at) => {
+    const parent = at === 0 ? before : headers[at - 1];
+    const isLinked = parent === undefined || parent.number !== header.number - 1 || parent.hash === header.parentHash;
+    invariant(isLinked, "headers are not linked", { block: header.number });
+  });
 }
 
-/** Folds one event in place. Only a checkpoint may follow a gap: a reader starts there in mid-stream. */
+function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
+  for (const header of headers) state.headers.set(header.number, header);
+  state.head = headers.at(-1);
+}
+
+/**
+ * Folds one event in place. Only a checkpoint may follow a gap: a reader starts there in mid-stream. If it throws, the
+ * state is as before.
+ * @throws InvariantError
+ */
 export function evolveChain(state: ChainState, event: ChainEvent, version: number): void {
   if (version <= state.version) return;
   const checkpoint = event.type === "ChainCheckpointed";
   invariant(version === state.version + 1 || (checkpoint && state.version === 0), "an event is missing", { version });
+  change(state, event, version);
   state.version = version;
   state.sinceCheckpoint = checkpoint ? 0 : state.sinceCheckpoint + 1;
+}
+
+function change(state: ChainState, event: ChainEvent, version: number): void {
   switch (event.type) {
     case "HeadAdvanced":
       invariant(event.headers.length > 0, "a head without headers", { version });
+      assertLinked(event.headers, state.headers.get((event.headers[0] as HeaderRef).number - 1));
       addHeaders(state, event.headers);
       state.halted = undefined;
       return;
@@ -83,10 +104,11 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
       invariant(event.ancestor.number >= (state.finalized?.number ?? 0), "a revert below the finalised block", {
         ancestor: event.ancestor.number,
       });
+      const ancestor = state.headers.get(event.ancestor.number);
+      invariant(ancestor?.hash === event.ancestor.hash, "a revert to a block that is not held", { version });
       for (const { number } of event.orphaned) state.headers.delete(number);
       orphan(state, event.orphaned);
-      state.head = state.headers.get(event.ancestor.number);
-      invariant(state.head?.hash === event.ancestor.hash, "a revert to a block that is not held", { version });
+      state.head = ancestor;
       return;
     }
     case "ChainFinalized":
@@ -94,6 +116,7 @@ export function evolveChain(state: ChainState, event: ChainEvent, version: numbe
       for (const number of state.headers.keys()) if (number < event.block.number) state.headers.delete(number);
       return;
     case "ChainCheckpointed":
+      assertLinked(event.headers, undefined);
       state.headers.clear();
       state.orphaned.clear();
       addHeaders(state, event.headers);
@@ -128,8 +151,15 @@ type MoveListener = (ancestor: BlockRef | undefined) => void;
 
 const PAGE = 256;
 
-/** Returns the state of a chain's stream, read from its newest checkpoint on. */
-export async function loadChainState(log: EventLog, stream: StreamName): Promise<ChainState> {
+/**
+ * Returns the state of a chain's stream, read from its newest checkpoint on.
+ * @param onFolded called with each event that was read
+ */
+export async function loadChainState(
+  log: EventLog,
+  stream: StreamName,
+  onFolded: (recorded: Recorded) => void = () => undefined,
+): Promise<ChainState> {
   const state = initialChainState();
   let before: number | undefined;
   let start = 1;
@@ -141,20 +171,13 @@ export async function loadChainState(log: EventLog, stream: StreamName): Promise
     if (checkpoint !== undefined || oldest === undefined || oldest.version === 1) break;
     before = oldest.version;
   }
-  await foldFrom(log, stream, state, start);
-  return state;
-}
-
-/** Folds all events from version `from` on and returns them. */
-async function foldFrom(log: EventLog, stream: StreamName, state: ChainState, from: number): Promise<ChainEvent[]> {
-  const events: ChainEvent[] = [];
-  for (let next = from; ; ) {
+  for (let next = start; ; ) {
     const page = await log.read(stream, { from: next });
-    if (page.length === 0) return events;
-    for (const { event, version } of page) {
-      evolveChain(state, event as ChainEvent, version);
-      events.push(event as ChainEvent);
-      next = version + 1;
+    if (page.length === 0) return state;
+    for (const recorded of page) {
+      evolveChain(state, recorded.event as ChainEvent, recorded.version);
+      onFolded(recorded);
+      next = recorded.version + 1;
     }
   }
 }
@@ -165,6 +188,8 @@ export class PublishedChain implements ChainView {
   readonly #settle: () => Promise<void>;
   readonly #listeners = new Set<MoveListener>();
   #state: ChainState = initialChainState();
+  /** Checksums of the newest events by version, oldest first. */
+  readonly #checksums = new Map<number, number>();
   readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
 
   /** @param settle resolves when all readers that answer as of the head have caught up with the log */
@@ -184,7 +209,27 @@ export class PublishedChain implements ChainView {
   }
 
   async load(): Promise<void> {
-    this.#state = await loadChainState(this.#log, this.#stream);
+    this.#state = await loadChainState(this.#log, this.#stream, (recorded) => this.#keepChecksum(recorded));
+  }
+
+  #keepChecksum({ version, checksum }: Recorded): void {
+    this.#checksums.set(version, checksum);
+    this.#checksums.delete(version - MAX_CHECKSUMS);
+  }
+
+  /** Checksum of the event that readers see last; undefined without one. */
+  get checksum(): number | undefined {
+    return this.#checksums.get(this.version);
+  }
+
+  /** Checksum of the stream's event of a version; undefined if the log has none. */
+  checksumOf(version: number): number | Promise<number | undefined> {
+    return this.#checksums.get(version) ?? this.#readChecksum(version);
+  }
+
+  async #readChecksum(from: number): Promise<number | undefined> {
+    const [recorded] = await this.#log.read(this.#stream, { from, limit: 1 });
+    return recorded?.checksum;
   }
 
   head(): HeaderRef | undefined {
@@ -223,8 +268,10 @@ export class PublishedChain implements ChainView {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });
       if (page.length === 0) return;
       await this.#settle();
-      for (const { event, version } of page) {
-        evolveChain(this.#state, event as ChainEvent, version);
+      for (const recorded of page) {
+        const event = recorded.event as ChainEvent;
+        evolveChain(this.#state, event, recorded.version);
+        this.#keepChecksum(recorded);
         const ancestor = event.type === "ChainReverted" ? event.ancestor : undefined;
         for (const listener of this.#listeners) listener(ancestor);
       }

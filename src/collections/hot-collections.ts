@@ -3,7 +3,7 @@
  * followed collection lacks a transfer, and the reading of a collection at a moment when it and the visible chain
  * agree.
  */
-import { AppError } from "../core/errors.ts";
+import { ApiError, AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
@@ -201,12 +201,15 @@ const transfersOf = (event: NftEvent): number => (event.type === "TransfersCommi
 export interface ShownChain extends PageChain {
   /** Resolves once that version is visible, or the log has no more. */
   catchUp(version: number): Promise<void>;
+  /** Checksum of the chain's event of a version; undefined if the log has none. */
+  checksumOf(version: number): number | undefined | Promise<number | undefined>;
 }
 
 /** The snapshot of a walk in progress. */
 interface WalkSnapshot {
   readonly block: number;
   readonly chainVersion: number;
+  readonly chainChecksum: number | undefined;
 }
 
 /** After so many, the chain changes faster than this replica reads the log. */
@@ -216,17 +219,14 @@ const MAX_ATTEMPTS = 8;
  * Returns the collection. The caller must read it before its next await.
  * @param walk the snapshot of a walk. The replica that served its first page may know a later branch, or more final
  *   blocks, than this one
- * @throws AppError `chain_moved`, retryable
+ * @throws AppError `chain_moved`, retryable; ApiError 410 if the log has lost the walk's chain event
  */
 export async function currentCollection(
   { projections, chain }: { projections: HotCollections; chain: ShownChain },
   { chainId, address }: { chainId: number; address: Address },
   walk: WalkSnapshot | undefined,
 ): Promise<Collection> {
-  if (walk !== undefined && chain.version < walk.chainVersion) {
-    await chain.catchUp(walk.chainVersion);
-    if (chain.version < walk.chainVersion) throw moved("this replica has not read the chain version of the cursor yet");
-  }
+  if (walk !== undefined) await assertSameChain(chain, walk);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const collection = await projections.get(chainId, address);
     const isStale = walk !== undefined && attempt === 1 && isBehind(collection, walk.block);
@@ -237,12 +237,24 @@ export async function currentCollection(
   throw moved("the chain changes faster than this replica reads the log");
 }
 
+/** Brings the visible chain to the walk's chain event. @throws ApiError 410 if the log has none, or another one */
+async function assertSameChain(chain: ShownChain, { block, chainVersion, chainChecksum }: WalkSnapshot): Promise<void> {
+  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
+  // Cursors of older releases have no checksum.
+  const isKnown = chainVersion === 0 || chainChecksum === undefined;
+  const found = isKnown ? chainChecksum : await chain.checksumOf(chainVersion);
+  if (chain.version >= chainVersion && found === chainChecksum) return;
+  const text = "cursor: its block was recorded in a part of the event log that was lost; start again without it";
+  throw new ApiError(410, "cursor_reorged", text, { details: { block } });
+}
+
 const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });
 
 /** The part of the followed chain that pages use. */
 export interface PageChain {
-  /** Version of the chain's stream that clients see. */
+  /** Version of the chain's stream that clients see, and the checksum of its event, if there is one. */
   readonly version: number;
+  readonly checksum?: number | undefined;
   head(): BlockRef | undefined;
   finalized(): BlockRef | undefined;
   header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;

@@ -90,6 +90,10 @@ export class Metrics {
     "Events appended by this process, by type",
     "type",
   );
+  readonly logWentBack = this.#counter(
+    "log_went_back_total",
+    "Times that the event log lost records which this process had read, so that all memory was dropped",
+  );
   readonly rpcRequests = this.#counter(
     "rpc_requests_total",
     "Requests to endpoints, by endpoint label, method and outcome",

@@ -331,6 +331,8 @@ export interface Recorded<E extends DomainEvent = DomainEvent> {
   readonly stream: StreamName;
   readonly version: number;
   readonly time: number;
+  /** Tells two records of one version apart: a log that went back may be written to again. */
+  readonly checksum: number;
   readonly event: E;
 }
 

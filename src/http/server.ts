@@ -28,7 +28,7 @@ interface ServerOptions {
   readonly host: string;
   readonly port: number;
   readonly clock: Clock;
-  /** Undefined until the log is open. Until then only `/health/live` returns 200. */
+  /** Undefined while the log is not open or has gone back. Until then only `/health/live` returns 200. */
   readonly serving: () => Serving | undefined;
 }
 
@@ -42,8 +42,8 @@ const SUBPROTOCOL = "evm.v2";
 const IDLE_SECONDS = 120;
 /** Time for a slow reader to read the close frame before the socket is terminated. */
 const CLOSE_GRACE_MS = 5_000;
-/** WebSocket close codes: RFC 6455, and 1013 ("try again later") of the IANA registry. */
-const [POLICY_VIOLATION, TRY_LATER, GOING_AWAY] = [1008, 1013, 1001] as const;
+/** WebSocket close codes: RFC 6455, and 1012 ("service restart") and 1013 ("try again later") of the IANA registry. */
+const [POLICY_VIOLATION, SERVICE_RESTART, TRY_LATER, GOING_AWAY] = [1008, 1012, 1013, 1001] as const;
 
 /** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
 class SocketPeer implements Peer {
@@ -93,12 +93,15 @@ class SocketPeer implements Peer {
 
 export interface RunningServer {
   readonly port: number;
+  /** Closes all sockets, because the log went back. Their clients should connect again. */
+  disconnect(): void;
   stop(): Promise<void>;
 }
 
 /** Starts to listen. Returns the bound port. @throws when the port is in use */
 export function startServer({ host, port, clock, serving }: ServerOptions): RunningServer {
   const peers = new Set<SocketPeer>();
+  let isStarted = false;
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
@@ -110,10 +113,14 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       const ready = serving();
       const target = targetOf(request.url);
       const path = pathOf(target);
-      if (ready === undefined) return whileStarting(path);
+      if (ready === undefined) return unready(path, isStarted);
+      isStarted = true;
       const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
       if (path === SOCKET_PATH && isUpgrade) return upgrade(request, self, ready, peers.size);
-      return ready.app.handle(request, target, path);
+      const answer = ready.app.handle(request, target, path);
+      if (answer instanceof Response) return answer;
+      // An answer that is made while the log goes back may come from lost records.
+      return answer.then((made) => (serving() === ready ? made : unready(path, true)));
     },
     error: () => withRequestId(errorResponse(undefined)),
     websocket: {
@@ -149,6 +156,9 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
   });
   return {
     port: server.port ?? port,
+    disconnect: () => {
+      for (const peer of peers) peer.close(SERVICE_RESTART, "the event log went back: connect and subscribe again");
+    },
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
       // Lets requests in flight finish, up to the grace period, then cuts all connections.
@@ -158,10 +168,13 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
   };
 }
 
-function whileStarting(path: string): Response {
+/** @param isStarted true if the log was open before, and went back */
+function unready(path: string, isStarted: boolean): Response {
   if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
   const options = { headers: { "retry-after": "1" } };
-  const error = new ApiError(503, "starting", "the event log is not open yet; try again", options);
+  const error = isStarted
+    ? new ApiError(503, "log_unavailable", "the event log went back and is read again; try again", options)
+    : new ApiError(503, "starting", "the event log is not open yet; try again", options);
   return withRequestId(errorResponse(error));
 }
 

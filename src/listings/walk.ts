@@ -24,6 +24,8 @@ export interface Walk {
   readonly time: number | undefined;
   /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
   readonly chainVersion: number;
+  /** Checksum of that event: a log that went back may have another one of this version. */
+  readonly chainChecksum: number | undefined;
   /** Start of the next page; undefined if the page is empty. */
   readonly position: Position | undefined;
   /** Number of the next page; the first page is 0. */
@@ -57,12 +59,14 @@ export interface Snapshot {
   readonly status: Collection["status"];
   readonly version: number;
   readonly chainVersion: number;
+  readonly chainChecksum: number | undefined;
 }
 
 /** @throws ApiError 400 above the head, 409 above what is indexed */
 export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): Snapshot {
   const { status, version } = collection;
-  return { block: blockOf(collection, chain, asOfBlock), status, version, chainVersion: chain.version };
+  const block = blockOf(collection, chain, asOfBlock);
+  return { block, status, version, chainVersion: chain.version, chainChecksum: chain.checksum };
 }
 
 /**
@@ -98,9 +102,10 @@ export function resolveWalk(
 export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
   Math.floor((range * count) / totalRanges);
 
-function begin({ ledger }: Collection, { block: at, chainVersion }: Snapshot, first: FirstPage) {
+function begin({ ledger }: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
-  const common = { hash: at?.hash ?? ("" as const), time: undefined, chainVersion, page: 0, limit, hex, holders };
+  const seen = { time: undefined, chainVersion, chainChecksum };
+  const common = { hash: at?.hash ?? ("" as const), ...seen, page: 0, limit, hex, holders };
   if (at === undefined) {
     const nothing = { block: undefined, position: undefined, left: undefined };
     return { ...common, ...nothing, total: withTotal ? 0 : undefined };
@@ -186,6 +191,7 @@ export function signCursor(walk: Walk, secret: string): string {
     total ?? null,
     left ?? null,
     time ?? null,
+    walk.chainChecksum ?? null,
   ];
   const payload = Buffer.from(JSON.stringify(fields), "utf8");
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
@@ -213,8 +219,10 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     number | null,
     number | null,
     number | null | undefined,
+    number | null | undefined,
   ];
-  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags, total, left, time] = fields;
+  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags] = fields;
+  const [total, left, time, chainChecksum] = fields.slice(10) as (number | null | undefined)[];
   if (format !== FORMAT) return undefined;
   return {
     chainId,
@@ -229,7 +237,8 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     holders: (flags & 2) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
-    // Cursors of older releases have no time.
+    // Cursors of older releases have neither.
     time: time ?? undefined,
+    chainChecksum: chainChecksum ?? undefined,
   };
 }

@@ -43,7 +43,14 @@ interface ConnectionsOptions {
   readonly channel: string;
   /** Receives the payload of each notification on the channel. */
   readonly onNotified: (payload: string) => void;
+  /**
+   * Checks that a new connection leads to the same log as the ones before. No answer is released before that. It must
+   * send its queries through `query`. If it rejects, the answer is an error.
+   */
+  readonly check: (query: Query) => Promise<void>;
 }
+
+type Query = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 
 /** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}
@@ -89,8 +96,9 @@ class ConnectionSet {
   /** Monotonic time of the newest answer. */
   answeredMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ url, most }: ConnectionsOptions) {
-    this.sql = new SQL(url, { max: most, connectionTimeout: CONNECT_SECONDS });
+  constructor({ url, most }: ConnectionsOptions, onOpened: () => void) {
+    const onconnect = (error: unknown): void => void (error ?? onOpened());
+    this.sql = new SQL(url, { max: most, connectionTimeout: CONNECT_SECONDS, onconnect });
     this.slots = new Semaphore(most);
   }
 
@@ -110,12 +118,20 @@ export class PostgresConnections {
   #formerSinceMs = Number.POSITIVE_INFINITY;
   /** True if the newest query could not be sent, or its connection died. */
   #isRefused = false;
+  /** Connections opened so far, and how many of them had been opened when the last successful check began. */
+  #opened = 0;
+  #checked = 0;
+  #checking: Promise<void> | undefined;
   #cancelListening: () => void = () => undefined;
   #closed = false;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#current = new ConnectionSet(options);
+    this.#current = this.#openSet();
+  }
+
+  #openSet(): ConnectionSet {
+    return new ConnectionSet(this.#options, () => this.#opened++);
   }
 
   /** False while the server refuses connections or leaves queries without an answer. */
@@ -141,10 +157,23 @@ export class PostgresConnections {
     const { clock } = this.#options;
     const options = { ...BACKOFF, clock, attempts: CONFLICT_ATTEMPTS, shouldRetry: isConflict };
     try {
-      return await retry(() => this.#query<T>(text, parameters), options);
+      const rows = await retry(() => this.#query<T>(text, parameters), options);
+      while (this.#checked < this.#opened) {
+        this.#checking ??= this.#check().finally(() => {
+          this.#checking = undefined;
+        });
+        await this.#checking;
+      }
+      return rows;
     } catch (error) {
       throw postgresError(error, meta);
     }
+  }
+
+  async #check(): Promise<void> {
+    const opened = this.#opened;
+    await this.#options.check((text, parameters) => this.#query(text, parameters));
+    this.#checked = opened;
   }
 
   async #query<T>(text: string, parameters: unknown[]): Promise<T[]> {
@@ -249,7 +278,7 @@ export class PostgresConnections {
     const { logger } = this.#options;
     logger.warn({}, "the event log does not answer; opening new connections");
     this.#formerSinceMs = Math.min(this.#formerSinceMs, set.waitingSinceMs);
-    this.#current = new ConnectionSet(this.#options);
+    this.#current = this.#openSet();
     this.#former.add(set);
     set.replaced.abort();
     set.sql

@@ -25,11 +25,13 @@ import {
   type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
+  type StoredEvent,
   toHead,
   toRecorded,
   toStored,
   WakeUps,
 } from "./records.ts";
+import { type Query, SeenRecords } from "./seen-records.ts";
 
 const POLL_MS = 1_000;
 /** Twenty replicas stay below the server's default of 100. */
@@ -53,12 +55,20 @@ interface EventRow {
   data: Uint8Array;
 }
 
+/** `crc` is that of the stream's last record. */
+type StreamRow = HeadRow & { crc: string };
+
+/** The checksum of the last record of a row of `streams`. */
+const LAST_CRC = "(SELECT crc FROM events WHERE stream_id = streams.id AND version = streams.version) AS crc";
+
 interface PostgresOptions {
   readonly url: string;
   /** Connections of this process, at least 2. One of them listens. */
   readonly connections?: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Called once if the log lacks a record that this process has seen. From then on this object refuses all calls. */
+  readonly onWentBack?: (() => void) | undefined;
 }
 
 /** Connects and migrates. @throws AppError `log_unavailable` */
@@ -82,28 +92,31 @@ class PostgresLog implements EventLog {
   readonly #logger: Logger;
   readonly #wakeUps: WakeUps;
   readonly #known = new Map<string, number>();
+  readonly #seen: SeenRecords;
   #seenSeq = 0;
   /** False on an engine or for a user without `pg_notify`. Other processes then find appends by their polls. */
   #canNotify = false;
   #cancelPoll: () => void = () => undefined;
   #closed = false;
 
-  constructor({ url, connections = CONNECTIONS, clock, logger }: PostgresOptions) {
+  constructor({ url, connections = CONNECTIONS, clock, logger, onWentBack }: PostgresOptions) {
     const most = connections - 1;
     this.#appending = new Semaphore(Math.max(1, most - 1));
     this.#clock = clock;
     this.#logger = logger;
+    this.#seen = new SeenRecords(logger, onWentBack);
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     const onNotified = (payload: string) => {
       const at = payload.lastIndexOf(" ");
       if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
     };
-    this.#connections = new PostgresConnections({ url, most, clock, logger, channel: CHANNEL, onNotified });
+    const check = (query: Query) => this.#seen.compare(query);
+    this.#connections = new PostgresConnections({ url, most, clock, logger, channel: CHANNEL, onNotified, check });
   }
 
   async open(): Promise<void> {
     await this.#migrate();
-    const [row] = await this.#connections.read<{ seq: string | null; canNotify: boolean | null }>(
+    const [row] = await this.#read<{ seq: string | null; canNotify: boolean | null }>(
       `SELECT max(seq) AS seq,
               has_function_privilege(to_regprocedure('pg_notify(text,text)'), 'EXECUTE') AS "canNotify" FROM streams`,
       [],
@@ -137,25 +150,53 @@ class PostgresLog implements EventLog {
     });
   }
 
+  /** Like `query` of the connections. @throws AppError `log_unavailable`, also if the log went back */
+  async #query<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    this.#seen.assertKept();
+    const rows = await this.#connections.query<T>(text, parameters, meta);
+    this.#seen.assertKept();
+    return rows;
+  }
+
+  /** Like `read` of the connections. @throws AppError `log_unavailable`, also if the log went back */
+  async #read<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    this.#seen.assertKept();
+    const rows = await this.#connections.read<T>(text, parameters, meta);
+    this.#seen.assertKept();
+    return rows;
+  }
+
+  get #isOver(): boolean {
+    return this.#closed || !this.#seen.isKept;
+  }
+
   #schedulePoll(): void {
     this.#cancelPoll = this.#clock.after(POLL_MS, () => {
       this.#poll()
         .catch((error: unknown) => {
-          if (!this.#closed) this.#logger.warn({ err: error }, "polling the log's tail failed");
+          if (!this.#isOver) this.#logger.warn({ err: error }, "polling the log's tail failed");
         })
         .finally(() => {
-          if (!this.#closed) this.#schedulePoll();
+          if (!this.#isOver) this.#schedulePoll();
         });
     });
   }
 
   async #poll(): Promise<void> {
-    const rows = await this.#connections.query<{ name: string; version: number; seq: string }>(
+    const sentAt = this.#seen.now;
+    const rows = await this.#query<{ name: string; version: number; seq: string }>(
       "SELECT name, version, seq FROM streams WHERE seq > $1 ORDER BY seq",
       [Math.max(0, this.#seenSeq - SEQ_OVERLAP)],
     );
+    const newest = Number(rows.at(-1)?.seq ?? 0);
+    if (newest < this.#seenSeq) {
+      // The log went back. It matters only if this process has seen one of the lost records.
+      await this.#seen.compare((text, parameters) => this.#connections.query(text, parameters));
+      this.#seenSeq = newest;
+    }
     const overlap = new Map<string, number>();
     for (const row of rows) {
+      this.#seen.learn(row.name as StreamName, { version: row.version }, sentAt);
       this.#seenSeq = Math.max(this.#seenSeq, Number(row.seq));
       overlap.set(row.name, row.version);
       if (this.#known.get(row.name) !== row.version) this.#wakeUps.notify(row.name as StreamName, row.version);
@@ -182,21 +223,29 @@ class PostgresLog implements EventLog {
       parameters.push(event.version, event.type, event.time, event.crc, event.data);
       return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
     });
+    // After a log went back, another writer may have brought the stream to the same version with other records.
+    const isSeenLast = (of: StreamName, at: number): string => {
+      const seen = this.#seen.newest(of);
+      if (seen === undefined || seen.version !== at) return "";
+      return ` AND EXISTS (SELECT 1 FROM events WHERE stream_id = streams.id AND version = streams.version
+                           AND crc = $${parameters.push(seen.checksum)}::bigint)`;
+    };
     // Lock the guard's row until the commit, so that its stream can't move in between.
     const guarded = guard === undefined ? "" : " AND EXISTS (SELECT 1 FROM guard)";
     const guardRow =
       guard === undefined
         ? ""
         : `guard AS (SELECT 1 FROM streams WHERE name = $${parameters.push(guard.stream)}::text
-                     AND version = $${parameters.push(guard.version)}::integer FOR SHARE), `;
+                     AND version = $${parameters.push(guard.version)}::integer${isSeenLast(guard.stream, guard.version)}
+                     FOR SHARE), `;
     const claim =
       expectedVersion === 0
         ? `INSERT INTO streams (name, version, seq, headline)
            SELECT $1, $3::integer, nextval('streams_seq'), $4::text WHERE $2::integer = 0${guarded}
            ON CONFLICT (name) DO NOTHING RETURNING id`
         : `UPDATE streams SET version = $3::integer, seq = nextval('streams_seq'), headline = coalesce($4::text, headline)
-           WHERE name = $1 AND version = $2::integer${guarded} RETURNING id`;
-    const rows = await this.#connections.query<{ id: string }>(
+           WHERE name = $1 AND version = $2::integer${isSeenLast(stream, expectedVersion)}${guarded} RETURNING id`;
+    const rows = await this.#query<{ id: string }>(
       `WITH ${guardRow}claimed AS (${claim}),
        written AS (
          INSERT INTO events (stream_id, version, type, time, crc, data)
@@ -214,7 +263,8 @@ class PostgresLog implements EventLog {
       }
       throw new ConcurrencyError(guard.stream, guard.version, (await this.head(guard.stream)).version);
     }
-    this.#wakeUps.notify(stream, version, toRecorded(append, time));
+    this.#seen.add({ stream, version, checksum: (stored.events.at(-1) as StoredEvent).crc });
+    this.#wakeUps.notify(stream, version, toRecorded(append, stored));
     return version;
   }
 
@@ -238,28 +288,39 @@ class PostgresLog implements EventLog {
 
   async read(stream: StreamName, options: ReadOptions = {}): Promise<Recorded[]> {
     const { from = 1, limit = READ_LIMIT, maxBytes = READ_MAX_BYTES } = options;
+    const seen = this.#seen.newest(stream);
     // The server stops at a running sum of sizes, so that a read never transfers a whole stream.
-    const rows = await this.#connections.read<EventRow>(
-      `SELECT version, type, time, crc, data FROM (
+    const rows = await this.#read<EventRow & { seen: string | null }>(
+      `SELECT version, type, time, crc, data,
+              (SELECT crc FROM events WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version = $5) AS seen
+       FROM (
          SELECT version, type, time, crc, data,
                 sum(octet_length(data)) OVER (ORDER BY version) - octet_length(data) AS before
          FROM (SELECT * FROM events WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version >= $2
                ORDER BY version LIMIT $3) AS page
        ) AS sized WHERE before < $4 ORDER BY version`,
-      [stream, from, limit, maxBytes],
+      [stream, from, limit, maxBytes, seen?.version ?? 0],
       { stream, from },
     );
+    const last = rows.at(-1);
+    if (seen !== undefined) {
+      const isKept = last === undefined ? seen.version < from : Number(last.seen) === seen.checksum;
+      if (!isKept) throw this.#seen.wentBack(seen, last?.version ?? from - 1);
+    }
     assertGapless(stream, rows, from);
+    if (last !== undefined) this.#seen.add({ stream, version: last.version, checksum: Number(last.crc) });
     return rows.map((row) => this.#recorded(stream, row));
   }
 
   async readBackwards(stream: StreamName, options: { before?: number; limit: number }): Promise<Recorded[]> {
-    const rows = await this.#connections.read<EventRow>(
+    const sentAt = this.#seen.now;
+    const rows = await this.#read<EventRow>(
       `SELECT version, type, time, crc, data FROM events
        WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version < $2 ORDER BY version DESC LIMIT $3`,
       [stream, options.before ?? 2 ** 31 - 1, options.limit],
       { stream },
     );
+    if (options.before === undefined) this.#seen.learn(stream, rows[0] ?? { version: 0 }, sentAt);
     return rows.map((row) => this.#recorded(stream, row));
   }
 
@@ -280,24 +341,30 @@ class PostgresLog implements EventLog {
 
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     if (streams.length === 0) return [];
-    const rows = await this.#connections.read<HeadRow>(
-      "SELECT name, version, headline FROM streams WHERE name IN (SELECT jsonb_array_elements_text($1::text::jsonb))",
+    const sentAt = this.#seen.now;
+    const rows = await this.#read<StreamRow>(
+      `SELECT name, version, headline, ${LAST_CRC} FROM streams
+       WHERE name IN (SELECT jsonb_array_elements_text($1::text::jsonb))`,
       [JSON.stringify(streams)],
     );
+    const byName = new Map(rows.map((row) => [row.name, row]));
+    for (const stream of streams) this.#seen.learn(stream, byName.get(stream) ?? { version: 0 }, sentAt);
     return rows.map(toHead);
   }
 
   async streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]> {
-    const rows = await this.#connections.read<HeadRow>(
-      `SELECT name, version, headline FROM streams
+    const sentAt = this.#seen.now;
+    const rows = await this.#read<StreamRow>(
+      `SELECT name, version, headline, ${LAST_CRC} FROM streams
        WHERE starts_with(name, $1) AND name > $2 ORDER BY name LIMIT $3`,
       [prefix, options.after ?? "", options.limit],
     );
+    for (const row of rows) this.#seen.learn(row.name as StreamName, row, sentAt);
     return rows.map(toHead);
   }
 
   get isAnswering(): boolean {
-    return this.#connections.isAnswering;
+    return this.#seen.isKept && this.#connections.isAnswering;
   }
 
   subscribe(listener: WakeUpListener): () => void {
@@ -306,15 +373,12 @@ class PostgresLog implements EventLog {
 
   async putBlob(bytes: Uint8Array): Promise<Hash> {
     const hash = new Uint8Array(Bun.CryptoHasher.hash("sha256", bytes));
-    await this.#connections.query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [
-      hash,
-      bytes,
-    ]);
+    await this.#query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [hash, bytes]);
     return bytesToHex(hash) as Hash;
   }
 
   async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
-    const [row] = await this.#connections.read<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
+    const [row] = await this.#read<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
       hexToBytes(hash),
     ]);
     return row === undefined ? undefined : new Uint8Array(row.bytes);
@@ -323,7 +387,7 @@ class PostgresLog implements EventLog {
   async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
     if (hashes.length === 0) return { blobs: new Map(), read: 0 };
     // As for events, the server stops at a running sum of sizes.
-    const rows = await this.#connections.read<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
+    const rows = await this.#read<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
       `SELECT place, hash, bytes, up_to AS "upTo" FROM (
          SELECT asked.place, blobs.hash, blobs.bytes, octet_length(blobs.bytes) AS size,
                 sum(octet_length(blobs.bytes)) OVER (ORDER BY asked.place) AS up_to
@@ -345,7 +409,7 @@ class PostgresLog implements EventLog {
    * given by another clock to a holder that does not renew it, and doesn't count.
    */
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {
-    const rows = await this.#connections.query<{ holder: string }>(
+    const rows = await this.#query<{ holder: string }>(
       `INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, now() + $3::integer * interval '1 millisecond')
        ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
        WHERE leases.holder = excluded.holder OR leases.expires_at <= now()
@@ -356,13 +420,14 @@ class PostgresLog implements EventLog {
   }
 
   async releaseLease(name: string, holder: string): Promise<void> {
+    // A process that drops its memory gives its leases back, too.
     await this.#connections.query("DELETE FROM leases WHERE name = $1 AND holder = $2", [name, holder]);
   }
 
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    const found = await this.#connections.read<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]);
+    const found = await this.#read<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]);
     if (found[0] !== undefined) return { value: found[0].value, created: false };
-    const inserted = await this.#connections.query<{ value: string }>(
+    const inserted = await this.#query<{ value: string }>(
       "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING value",
       [name, initial()],
     );

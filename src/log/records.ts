@@ -4,7 +4,7 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { checksum, decodeEvent, encodeEvent } from "../events/codec.ts";
-import type { Recorded, StreamName } from "../events/types.ts";
+import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
 import type { Append, Headline, StreamHead, WakeUpListener } from "./event-log.ts";
 
 /** One event as a row; `crc` covers stream, version, type, time and data. */
@@ -46,18 +46,20 @@ export function toStored(append: Append, time: number): StoredAppend {
   };
 }
 
-/** The events of an append as a later read returns them; `time` is that of the rows. */
-export function toRecorded({ stream, events, expectedVersion }: Append, time: number): Recorded[] {
-  return events.map((event, index) => ({ stream, version: expectedVersion + index + 1, time, event }));
+/** The events of an append as a later read returns them. */
+export function toRecorded({ stream, events }: Append, stored: StoredAppend): Recorded[] {
+  return stored.events.map(({ version, time, crc }, index) => {
+    return { stream, version, time, checksum: crc, event: events[index] as DomainEvent };
+  });
 }
 
 /** The event of a row. @throws InvariantError naming stream and version if the checksum does not match */
 export function fromStored(stream: StreamName, row: StoredEvent): Recorded {
-  const { version, type, time, data } = row;
-  if (checksum(stream, version, type, time, data) !== row.crc) {
+  const { version, type, time, data, crc } = row;
+  if (checksum(stream, version, type, time, data) !== crc) {
     throw new InvariantError("a record of the event log is damaged: its checksum does not match", { stream, version });
   }
-  return { stream, version, time, event: decodeEvent(type, data) };
+  return { stream, version, time, checksum: crc, event: decodeEvent(type, data) };
 }
 
 /** Asserts that versions are consecutive, starting at `first`. */

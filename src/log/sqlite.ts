@@ -26,6 +26,7 @@ import {
   type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
+  type StoredAppend,
   type StoredEvent,
   toHead,
   toRecorded,
@@ -197,7 +198,7 @@ class SqliteLog implements EventLog {
       }
       if (!reply.appended) return { error: new ConcurrencyError(stream, expectedVersion, reply.version) };
       if (events.length > 0) {
-        this.#wakeUps.notify(stream, reply.version, toRecorded(append, time));
+        this.#wakeUps.notify(stream, reply.version, toRecorded(append, stored[index] as StoredAppend));
       }
       return { version: reply.version };
     });

@@ -9,6 +9,9 @@ import { committed, hash, identified } from "../ledger/histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };
 
+/** Checksum of the chain's event of a version. */
+const checksum = (version: number): number => 1_000 + version;
+
 /** A process that shows `version` of the chain and can catch up to `logged`. `done` lists its actions in order. */
 function source(version: number, logged: number) {
   const done: string[] = [];
@@ -22,6 +25,7 @@ function source(version: number, logged: number) {
       done.push(`catch up to ${wanted}`);
       chain.version = Math.min(wanted, logged);
     },
+    checksumOf: async (of: number) => (of <= logged ? checksum(of) : undefined),
   };
   const collection: Collection = { ...initialState(), status: "synced", chainVersion: 3 };
   const get = async () => {
@@ -33,22 +37,31 @@ function source(version: number, logged: number) {
 
 test("catches up with the chain version of the walk before it reads the collection", async () => {
   const { done, of } = source(5, 9);
-  await currentCollection(of, OF, { block: 10, chainVersion: 7 });
+  await currentCollection(of, OF, { block: 10, chainVersion: 7, chainChecksum: checksum(7) });
   expect(done).toEqual(["catch up to 7", "read"]);
 });
 
 test("reads at once if it knows that version, or if a walk begins", async () => {
-  for (const walk of [undefined, { block: 10, chainVersion: 5 }]) {
+  for (const walk of [undefined, { block: 10, chainVersion: 5, chainChecksum: checksum(5) }]) {
     const { done, of } = source(5, 9);
     await currentCollection(of, OF, walk);
     expect(done).toEqual(["read"]);
   }
 });
 
-test("refuses the walk as retryable if the log does not contain that version", async () => {
+test.each([
+  ["lacks that version", 7, checksum(7)],
+  ["has another event of that version", 4, checksum(4) + 1],
+])("refuses the walk for good if the log %s, because it went back", async (_how, chainVersion, chainChecksum) => {
   const { of } = source(5, 6);
-  const walk = currentCollection(of, OF, { block: 10, chainVersion: 7 });
-  expect(walk).rejects.toMatchObject({ code: "chain_moved", retryable: true });
+  const walk = currentCollection(of, OF, { block: 10, chainVersion, chainChecksum });
+  await expect(walk).rejects.toMatchObject({ status: 410, code: "cursor_reorged" });
+});
+
+test("accepts the walk of an older release, whose cursors have no checksum", async () => {
+  const { done, of } = source(5, 6);
+  await currentCollection(of, OF, { block: 10, chainVersion: 5, chainChecksum: undefined });
+  expect(done).toEqual(["read"]);
 });
 
 test("marks a page of a joining collection as final only up to the chain's finalized block", () => {

@@ -130,6 +130,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     header: (number) => ({ number, hash: hash(number) }),
     isCanonical: () => true,
     catchUp: async () => {},
+    checksumOf: () => undefined,
   };
   const chain: NftChain = {
     view,
@@ -232,6 +233,7 @@ function branchOf(fork: number) {
     isCanonical: (block: BlockRef) => block.hash === chain.headerOf(block.number),
     headerOf: (block: number) => forked(block, block < chain.forkedAt ? 0 : chain.fork),
     catchUp: async () => {},
+    checksumOf: () => undefined,
   };
   return chain;
 }

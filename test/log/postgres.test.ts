@@ -87,7 +87,7 @@ describe("PostgreSQL", () => {
 
   test("repeats a statement that the server rolled back in favour of another one", async () => {
     const postgres = await startPostgres({ settings: { default_transaction_isolation: "serializable" } });
-    const log = await openLog(await postgres.createDatabase(), systemClock, silentLogger, 20);
+    const log = await openLog(await postgres.createDatabase(), systemClock, silentLogger, { connections: 20 });
     const guard = { stream: freshStream(), version: 1 };
     await log.append({ stream: guard.stream, events: [committed(0, 0)], expectedVersion: 0 });
     const appends = Array.from({ length: 200 }, (_, at) => ({

@@ -474,7 +474,7 @@ function said(transfers: readonly ModelTransfer[]) {
   const stream = nftStream(1, address(601));
   const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
   const began = performance.now();
-  const message = messageOfEvent(stream, done, { stream, version: 9, time: 0, event });
+  const message = messageOfEvent(stream, done, { stream, version: 9, time: 0, checksum: 0, event });
   return { message, ms: performance.now() - began };
 }
 

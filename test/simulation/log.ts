@@ -190,7 +190,7 @@ export class SimLog implements EventLog {
       faults.hit("append succeeds, answer lost");
       throw down();
     }
-    if (append.events.length > 0) this.#notify(append.stream, version, toRecorded(append, time));
+    if (append.events.length > 0) this.#notify(append.stream, version, toRecorded(append, toStored(append, time)));
     return version;
   }
 

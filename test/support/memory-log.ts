@@ -28,6 +28,7 @@ export class MemoryLog implements EventLog {
       stream,
       version: own.length + index + 1,
       time: 1_700_000_000_000,
+      checksum: 0,
       event,
     }));
     if (fresh.length === 0) return own.length;

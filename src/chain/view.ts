@@ -224,12 +224,7 @@ export class PublishedChain implements ChainView {
 
   /** Checksum of the stream's event of a version; undefined if the log has none. */
   checksumOf(version: number): number | Promise<number | undefined> {
-    return this.#checksums.get(version) ?? this.#readChecksum(version);
-  }
-
-  async #readChecksum(from: number): Promise<number | undefined> {
-    const [recorded] = await this.#log.read(this.#stream, { from, limit: 1 });
-    return recorded?.checksum;
+    return this.#checksums.get(version) ?? this.#log.checksum(this.#stream, version);
   }
 
   head(): HeaderRef | undefined {

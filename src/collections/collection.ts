@@ -4,7 +4,7 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { decodeTransfers } from "../events/columns.ts";
-import type { BlockRef, ContractIdentified, NftEvent, TransfersCommitted } from "../events/types.ts";
+import type { BlockRef, ContractIdentified, NftEvent, Recorded, TransfersCommitted } from "../events/types.ts";
 import { Ledger } from "../ledger/ledger.ts";
 
 type CollectionStatus =
@@ -19,6 +19,8 @@ type CollectionStatus =
 
 export interface Collection {
   version: number;
+  /** Checksum of the event of that version; 0 before the first. */
+  checksum: number;
   status: CollectionStatus;
   identified: ContractIdentified | undefined;
   /** Newest folded block; undefined before the first. */
@@ -30,14 +32,15 @@ export interface Collection {
    * completion replaces it.
    */
   completed: BlockRef | undefined;
-  /** Version of the event that set `completed`. */
+  /** Version and checksum of the event that set `completed`. */
   completedVersion: number;
+  completedChecksum: number;
   /**
    * Time when the contract was identified or requested, in ms since the epoch: the next identification waits from it.
    */
   identifiedAt: number;
-  /** The last failed attempt to index, until one succeeds; `version` is that of its event. */
-  failure: { reason: string; attempt: number; retryAt: number; version: number } | undefined;
+  /** The last failed attempt to index, until one succeeds, with version and checksum of its event. */
+  failure: { reason: string; attempt: number; retryAt: number; version: number; checksum: number } | undefined;
   possibleSpam: boolean;
   verifiedCollection: boolean;
   /** Ids of the rules behind the flags, "" for none. */
@@ -48,12 +51,14 @@ export interface Collection {
 export function initialState(): Collection {
   return {
     version: 0,
+    checksum: 0,
     status: "syncing",
     identified: undefined,
     end: undefined,
     chainVersion: 0,
     completed: undefined,
     completedVersion: 0,
+    completedChecksum: 0,
     identifiedAt: 0,
     failure: undefined,
     possibleSpam: false,
@@ -67,26 +72,27 @@ export function initialState(): Collection {
  * Folds one event into the state, in place: copying a collection of a million tokens for each transfer is too slow.
  * @param version of the event; a version folded before is skipped
  * @param time when the event was recorded, in ms since the epoch
+ * @param checksum of the record; 0 for an event that is in no log
  * @throws InvariantError on a gap in versions or in block ranges
  */
-export function evolve(state: Collection, event: NftEvent, version: number, time: number): void {
-  for (const _ of evolveInSlices(state, { event, version, time }, Number.POSITIVE_INFINITY));
+export function evolve(state: Collection, event: NftEvent, version: number, time: number, checksum = 0): void {
+  for (const _ of evolveInSlices(state, { event, version, time, checksum }, Number.POSITIVE_INFINITY));
 }
+
+type FoldedRecord = Pick<Recorded<NftEvent>, "event" | "version" | "time" | "checksum">;
 
 /**
  * Like `evolve`, at most `most` transfers per slice. At each yield the state reads as before the event, at any block up
  * to its end. If the caller abandons the fold, it must not fold further events into this state.
  */
-export function* evolveInSlices(
-  state: Collection,
-  { event, version, time }: { event: NftEvent; version: number; time: number },
-  most: number,
-): Generator<void> {
+export function* evolveInSlices(state: Collection, recorded: FoldedRecord, most: number): Generator<void> {
+  const { event, version, checksum } = recorded;
   if (version <= state.version) return;
   invariant(version === state.version + 1, "an event is missing", { version, after: state.version });
   if (event.type === "TransfersCommitted") yield* addTransfers(state, event, most);
-  else change(state, event, version, time);
+  else change(state, event, recorded);
   state.version = version;
+  state.checksum = checksum;
 }
 
 function* addTransfers(state: Collection, event: TransfersCommitted, most: number): Generator<void> {
@@ -108,7 +114,11 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
   state.failure = undefined;
 }
 
-function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>, version: number, time: number): void {
+function change(
+  state: Collection,
+  event: Exclude<NftEvent, TransfersCommitted>,
+  { version, time, checksum }: FoldedRecord,
+): void {
   switch (event.type) {
     case "IndexingRequested":
       // A repeated request must not start a second identification while one is running.
@@ -134,10 +144,11 @@ function change(state: Collection, event: Exclude<NftEvent, TransfersCommitted>,
       state.status = "synced";
       state.completed = { number: event.block, hash: event.hash };
       state.completedVersion = version;
+      state.completedChecksum = checksum;
       state.failure = undefined;
       return;
     case "IndexingFailed":
-      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version };
+      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
       return;
     case "IndexingStalled":
       return;

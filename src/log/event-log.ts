@@ -80,6 +80,9 @@ export interface EventLog {
   /** The stream's version and headline. An unwritten stream has version 0. */
   head(stream: StreamName): Promise<StreamHead>;
 
+  /** Checksum of the event of a version; undefined if the stream has none. */
+  checksum(stream: StreamName, version: number): Promise<number | undefined>;
+
   /** Versions of many streams in one query. Unwritten streams are left out. */
   heads(streams: readonly StreamName[]): Promise<StreamHead[]>;
 

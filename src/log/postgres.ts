@@ -339,6 +339,14 @@ class PostgresLog implements EventLog {
     return head ?? { stream, version: 0, headline: undefined };
   }
 
+  async checksum(stream: StreamName, version: number): Promise<number | undefined> {
+    const [row] = await this.#read<{ crc: string }>(
+      "SELECT crc FROM events WHERE stream_id = (SELECT id FROM streams WHERE name = $1) AND version = $2",
+      [stream, version],
+    );
+    return row && Number(row.crc);
+  }
+
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     if (streams.length === 0) return [];
     const sentAt = this.#seen.now;

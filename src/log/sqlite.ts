@@ -227,6 +227,13 @@ class SqliteLog implements EventLog {
     return toHead(query.get(stream) ?? { name: stream, version: 0, headline: null });
   }
 
+  async checksum(stream: StreamName, version: number): Promise<number | undefined> {
+    const query = this.#reader.query<{ crc: number }, [string, number]>(
+      "SELECT crc FROM events WHERE stream_id = (SELECT id FROM streams WHERE name = ?) AND version = ?",
+    );
+    return query.get(stream, version)?.crc;
+  }
+
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     const query = this.#reader.query<HeadRow, [string]>(
       "SELECT name, version, headline FROM streams WHERE name IN (SELECT value FROM json_each(?))",

@@ -30,7 +30,14 @@ import {
   revertedMessage,
   statusMessage,
 } from "./event-messages.ts";
-import { type ClientMessage, type ErrorMessage, parseClientMessage, type SubscribeMessage } from "./messages.ts";
+import {
+  type ClientMessage,
+  type ErrorMessage,
+  type Mark,
+  parseClientMessage,
+  type Since,
+  type SubscribeMessage,
+} from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import {
   type Connection,
@@ -163,7 +170,8 @@ export class Channel {
     this.#byStream.set(stream, all.add(subscription));
     try {
       const collection = await this.#requestCollection(chain.chainId, address);
-      if (subscription.isListening) await this.#sendInitialState(subscription, collection, since);
+      const isLost = since !== undefined && !(await this.#isInLog(chain.chainId, address, since));
+      if (subscription.isListening) await this.#sendInitialState(subscription, collection, { asked: since, isLost });
     } catch (error) {
       // The client gets an error and must subscribe again.
       if (subscription.isListening) this.#drop(subscription);
@@ -185,41 +193,70 @@ export class Channel {
     return collection;
   }
 
-  /** Sends `status`, then `indexed` or `failed` if due, then replays the versions after `since`, then goes live. */
-  async #sendInitialState(subscription: Subscription, collection: Collection, since?: number): Promise<void> {
+  /**
+   * Sends `status`, then `indexed` or `failed` if due, then replays the versions after `since`, then goes live. `status`
+   * names the record that the further messages go on from, so that a client that is cut off in between misses none.
+   */
+  async #sendInitialState(
+    subscription: Subscription,
+    found: Collection,
+    { asked, isLost }: { readonly asked: Since | undefined; readonly isLost: boolean },
+  ): Promise<void> {
     const { stream, peer, connection } = subscription;
+    const since = isLost ? undefined : asked?.version;
+    const collection = this.#options.projections.peek(stream) ?? found;
     await this.#holdUnshown(stream, collection);
+    const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
     if (!subscription.isListening) return;
-    const version = this.#shownVersion(stream, collection);
-    const gap = since !== undefined && version - since > MAX_REPLAY;
-    const indexed = collection.completedVersion > version ? undefined : indexedMessage(stream, collection);
+    const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
+    const indexed = collection.completedVersion > shown.version ? undefined : indexedMessage(stream, collection);
     // `status` and `indexed` cover everything up to completion, so only a complete collection needs a replay.
-    const isReplayed = since !== undefined && !gap && indexed !== undefined;
+    const isReplayed = asked !== undefined && !gap && indexed !== undefined;
+    const mark = isReplayed ? asked : shown;
     const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
-    peer.send(statusMessage(stream, collection, { version, block, gap }));
+    peer.send(statusMessage(stream, collection, { mark, block, gap }));
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {
       if (since !== undefined && since >= indexed.version) connection.indexed.add(stream);
       else subscription.sendIndexed(indexed);
     }
-    subscription.startAfter(isReplayed ? Math.min(Math.max(since, indexed.version), version) : version);
+    // This replica may not show yet what the client has seen on another one. It is not sent again.
+    subscription.startAfter(Math.max(mark.version, since ?? 0, isReplayed ? indexed.version : 0));
     await this.#replay(subscription, collection);
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
     const isMissed = since < now.version && now.end !== undefined && now.completed === undefined;
-    if (isMissed) peer.send(progressMessage(stream, now, this.#shownVersion(stream, now)));
+    if (isMissed) peer.send(progressMessage(stream, now, this.#shownMark(stream, now)));
+  }
+
+  /** True if the log has the record. Another replica may have told the client of a record that this one has not read. */
+  async #isInLog(chainId: number, address: Address, { version, checksum }: Since): Promise<boolean> {
+    const { projections, log } = this.#options;
+    const stream = nftStream(chainId, address);
+    if (version === 0) return true;
+    let collection = projections.peek(stream);
+    if (collection === undefined || collection.version < version) {
+      collection = await projections.newest(chainId, address);
+    }
+    if (collection.version < version) return false;
+    if (checksum === undefined || (collection.version === version && collection.checksum === checksum)) return true;
+    return (await log.checksum(stream, version)) === checksum;
+  }
+
+  async #withChecksum(stream: StreamName, { version, checksum }: Mark): Promise<Mark> {
+    return { version, checksum: checksum ?? (await this.#options.log.checksum(stream, version)) };
   }
 
   #chainOf(stream: StreamName): PageChain | undefined {
     return this.#options.chainOf(parseStream(stream).chainId);
   }
 
-  /** Returns the newest version of a stream that pages show. */
-  #shownVersion(stream: StreamName, { version }: Collection): number {
+  /** Returns the newest record of a stream that pages show. While events are held back, its checksum is not known. */
+  #shownMark(stream: StreamName, { version, checksum }: Collection): Mark {
     const held = this.#held.first(stream);
-    return held === undefined ? version : Math.min(version, held - 1);
+    return held === undefined || held > version ? { version, checksum } : { version: held - 1, checksum: undefined };
   }
 
   /** Holds the events that were folded before the first subscription and that no page shows yet. */
@@ -259,7 +296,7 @@ export class Channel {
     while (subscription.isListening) {
       // The collection may have been evicted and hydrated again meanwhile.
       const now = projections.peek(stream) ?? collection;
-      const end = Math.max(this.#shownVersion(stream, now), subscription.replayTo);
+      const end = Math.max(this.#shownMark(stream, now).version, subscription.replayTo);
       if (subscription.sentVersion >= end) {
         subscription.goLive();
         return;
@@ -315,7 +352,7 @@ export class Channel {
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    const message = progressMessage(stream, collection, this.#shownVersion(stream, collection));
+    const message = progressMessage(stream, collection, this.#shownMark(stream, collection));
     this.#sendToSubscribers(stream, (subscription) => subscription.onProgress(message));
   }
 
@@ -323,25 +360,25 @@ export class Channel {
   chainReverted(chainId: number, ancestor: BlockRef): void {
     for (const [stream, subscriptions] of this.#byStream) {
       if (parseStream(stream).chainId !== chainId) continue;
-      const version = this.#completeVersion(stream, subscriptions);
-      if (version === undefined) continue;
-      const message = revertedMessage(stream, version, ancestor);
+      const mark = this.#completeMark(stream, subscriptions);
+      if (mark === undefined) continue;
+      const message = revertedMessage(stream, mark, ancestor);
       this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message));
     }
   }
 
   /**
-   * Returns the version of a complete collection; undefined for an incomplete one. For an evicted collection it is the
-   * newest version that its subscribers got.
+   * Returns the newest record of a complete collection that pages show; undefined for an incomplete one. For an evicted
+   * collection it is the newest version that its subscribers got.
    */
-  #completeVersion(stream: StreamName, subscriptions: ReadonlySet<Subscription>): number | undefined {
+  #completeMark(stream: StreamName, subscriptions: ReadonlySet<Subscription>): Mark | undefined {
     const collection = this.#options.projections.peek(stream);
-    if (collection !== undefined) return collection.completed && this.#shownVersion(stream, collection);
+    if (collection !== undefined) return collection.completed && this.#shownMark(stream, collection);
     let version: number | undefined;
     for (const { sentCompleteVersion = version } of subscriptions) {
       if (sentCompleteVersion !== undefined) version = Math.max(sentCompleteVersion, version ?? 0);
     }
-    return version;
+    return version === undefined ? undefined : { version, checksum: undefined };
   }
 
   hasSubscribers(chainId: number, address: Address): boolean {
@@ -365,8 +402,8 @@ export class Channel {
     this.#metadata.run(stream, async () => {
       try {
         const collection = projections.peek(stream) ?? (await projections.get(chainId, address));
-        const version = this.#shownVersion(stream, collection);
-        const message = metadataMessage(stream, collection, { ...counts, version });
+        const mark = this.#shownMark(stream, collection);
+        const message = metadataMessage(stream, collection, { ...counts, mark });
         this.#sendToSubscribers(stream, (subscription) => {
           if (subscription.isListening) subscription.peer.send(message);
         });

@@ -14,7 +14,7 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import { countEntries } from "../ledger/listing.ts";
-import type { Envelope, MessageOf, ServerMessage } from "./messages.ts";
+import { type Envelope, type Mark, type MessageOf, resumeText, type ServerMessage } from "./messages.ts";
 
 const MAX_TOKEN_IDS = 1_000;
 /**
@@ -29,26 +29,26 @@ export function messageOfEvent(
   collection: Collection,
   recorded: Recorded<NftEvent>,
 ): ServerMessage | undefined {
-  const { event, version } = recorded;
+  const { event } = recorded;
   switch (event.type) {
     case "IndexingRequested":
     case "FlagsChanged":
       return undefined;
     case "ContractIdentified":
-      if (event.kind === "not_nft") return statusMessage(stream, collection, { version, block: collection.end });
-      return event.kind === "not_a_contract" ? notAContractMessage(stream, version) : undefined;
+      if (event.kind === "not_nft") return statusMessage(stream, collection, { mark: recorded, block: collection.end });
+      return event.kind === "not_a_contract" ? notAContractMessage(stream, recorded) : undefined;
     case "TransfersCommitted":
       return isProgress(collection, recorded) || event.count === 0
         ? undefined
-        : transfersMessage(stream, version, event);
+        : transfersMessage(stream, recorded, event);
     case "BlocksReverted":
-      return revertedMessage(stream, version, event.ancestor);
+      return revertedMessage(stream, recorded, event.ancestor);
     case "IndexingCompleted":
       return indexedMessage(stream, collection);
     case "IndexingFailed":
-      return failedMessage(stream, version, event);
+      return failedMessage(stream, recorded, event);
     case "IndexingStalled":
-      return { ...progressMessage(stream, collection, version), reason: event.reason };
+      return { ...progressMessage(stream, collection, recorded), reason: event.reason };
     default:
       return event satisfies never;
   }
@@ -61,17 +61,17 @@ export function isProgress(collection: Collection, { event, version }: Recorded<
 }
 
 /**
- * @param version the newest version that pages show
- * @param gap true if some versions after the client's `since` are too old for a replay
+ * @param mark the record that the client's messages go on from
+ * @param gap true if the messages can't go on from the client's `since`
  */
 export function statusMessage(
   stream: StreamName,
   collection: Collection,
-  { version, block, gap = false }: { version: number; block: BlockRef | undefined; gap?: boolean },
+  { mark, block, gap = false }: { mark: Mark; block: BlockRef | undefined; gap?: boolean },
 ): ServerMessage {
   return {
     type: "status",
-    ...envelope(stream, version),
+    ...envelope(stream, mark),
     status: isDone(collection) ? "SYNCED" : "SYNCING",
     block: block?.number ?? null,
     percent: percentOf(collection),
@@ -85,33 +85,34 @@ export function statusMessage(
  */
 export function failureMessage(
   stream: StreamName,
-  { status, version, failure }: Collection,
+  collection: Collection,
   since: number | undefined,
 ): ServerMessage | undefined {
-  if (status === "not_a_contract") return notAContractMessage(stream, version);
+  const { status, failure } = collection;
+  if (status === "not_a_contract") return notAContractMessage(stream, collection);
   if (failure === undefined || since === undefined || since >= failure.version) return undefined;
-  return failedMessage(stream, failure.version, failure);
+  return failedMessage(stream, failure, failure);
 }
 
-function notAContractMessage(stream: StreamName, version: number): ServerMessage {
+function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
   const reason = "the address has neither code nor an NFT log";
-  return { type: "failed", ...envelope(stream, version), code: "not_a_contract", reason, nextTry: null };
+  return { type: "failed", ...envelope(stream, mark), code: "not_a_contract", reason, nextTry: null };
 }
 
 function failedMessage(
   stream: StreamName,
-  version: number,
+  mark: Mark,
   { reason, retryAt }: { readonly reason: string; readonly retryAt: number },
 ): ServerMessage {
   const nextTry = new Date(retryAt).toISOString();
-  return { type: "failed", ...envelope(stream, version), code: "indexing_failed", reason, nextTry };
+  return { type: "failed", ...envelope(stream, mark), code: "indexing_failed", reason, nextTry };
 }
 
-/** @param version the newest version that pages show */
-export function progressMessage(stream: StreamName, collection: Collection, version: number): MessageOf<"progress"> {
+/** @param mark the newest record that pages show */
+export function progressMessage(stream: StreamName, collection: Collection, mark: Mark): MessageOf<"progress"> {
   return {
     type: "progress",
-    ...envelope(stream, version),
+    ...envelope(stream, mark),
     percent: percentOf(collection),
     blocksLeft: blocksLeft(collection),
     transfers: collection.ledger.owners.count + collection.ledger.balances.count,
@@ -120,37 +121,37 @@ export function progressMessage(stream: StreamName, collection: Collection, vers
 
 /** Undefined while the collection is not complete. */
 export function indexedMessage(stream: StreamName, collection: Collection): MessageOf<"indexed"> | undefined {
-  const { completed, completedVersion, ledger } = collection;
+  const { completed, completedVersion: version, completedChecksum: checksum, ledger } = collection;
   if (completed === undefined) return undefined;
   const total = countEntries(ledger, completed.number, false);
   const { number: block, hash } = completed;
-  return { type: "indexed", ...envelope(stream, completedVersion), block, hash, total };
+  return { type: "indexed", ...envelope(stream, { version, checksum }), block, hash, total };
 }
 
-/** @param version version of the collection's stream */
-export function revertedMessage(stream: StreamName, version: number, ancestor: BlockRef): MessageOf<"reorged"> {
-  return { type: "reorged", ...envelope(stream, version), block: ancestor.number, hash: ancestor.hash };
+/** @param mark a record of the collection's stream */
+export function revertedMessage(stream: StreamName, mark: Mark, ancestor: BlockRef): MessageOf<"reorged"> {
+  return { type: "reorged", ...envelope(stream, mark), block: ancestor.number, hash: ancestor.hash };
 }
 
 /**
  * `resolved`: tokens with metadata. `failed`: tokens with failed fetches only.
- * @param version the newest version that pages show
+ * @param mark the newest record that pages show
  */
 export function metadataMessage(
   stream: StreamName,
   collection: Collection,
-  { resolved, failed, version }: { readonly resolved: number; readonly failed: number; readonly version: number },
+  { resolved, failed, mark }: { readonly resolved: number; readonly failed: number; readonly mark: Mark },
 ): ServerMessage {
   const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   const left = Math.max(0, total - resolved - failed);
-  return { type: "metadata", ...envelope(stream, version), resolved, failed, left };
+  return { type: "metadata", ...envelope(stream, mark), resolved, failed, left };
 }
 
 /**
  * `block` is the newest block with a transfer of the range, even if the message does not name all token ids. A client
  * that reads the listing as of that block misses nothing: the range may end later, but without further transfers.
  */
-function transfersMessage(stream: StreamName, version: number, event: TransfersCommitted): ServerMessage {
+function transfersMessage(stream: StreamName, mark: Mark, event: TransfersCommitted): ServerMessage {
   const columns = decodeTransfers(event.transfers);
   const ids = new Set<string>();
   const next = new Map<bigint, bigint>();
@@ -170,7 +171,7 @@ function transfersMessage(stream: StreamName, version: number, event: TransfersC
   }
   return {
     type: "transfers",
-    ...envelope(stream, version),
+    ...envelope(stream, mark),
     block: columns.blocks[columns.count - 1] as number,
     tokenIds: [...ids],
     ...(truncated || looked < columns.count ? { truncated: true as const } : {}),
@@ -193,10 +194,12 @@ function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
   return at;
 }
 
-function envelope(stream: StreamName, version: number): Envelope {
+function envelope(stream: StreamName, mark: Mark): Envelope {
   const parsed = parseStream(stream);
   const chain = chainById(parsed.chainId)?.name ?? String(parsed.chainId);
-  return { chain, address: parsed.kind === "nft" ? parsed.address : "", version };
+  const address = parsed.kind === "nft" ? parsed.address : "";
+  const resume = resumeText(mark);
+  return { chain, address, version: mark.version, ...(resume === undefined ? {} : { resume }) };
 }
 
 /** Blocks left up to the head at which the contract was identified. */

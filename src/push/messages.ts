@@ -9,7 +9,29 @@ export interface SubscribeMessage {
   readonly action: "subscribe";
   readonly chain: Chain;
   readonly address: Address;
-  readonly since: number | undefined;
+  readonly since: Since | undefined;
+}
+
+/** A record of a stream. The checksum is undefined if the sender or the receiver of a message does not know it. */
+export interface Mark {
+  readonly version: number;
+  readonly checksum: number | undefined;
+}
+
+/** The last record that a client has, as the `resume` of a message or as a bare version. */
+export type Since = Mark;
+
+/** Returns the text of `resume`; undefined if the record's checksum is not known. */
+export function resumeText({ version, checksum }: Mark): string | undefined {
+  return checksum === undefined || version === 0 ? undefined : `${version}.${checksum.toString(36)}`;
+}
+
+function parseSince(since: unknown): Since | undefined {
+  if (typeof since === "number" && Number.isSafeInteger(since) && since >= 0)
+    return { version: since, checksum: undefined };
+  const [, version, checksum] = (typeof since === "string" && /^(\d{1,10})\.([\da-z]{1,7})$/.exec(since)) || [];
+  if (version === undefined || checksum === undefined) return undefined;
+  return { version: Number(version), checksum: Number.parseInt(checksum, 36) };
 }
 
 export type ClientMessage =
@@ -31,6 +53,8 @@ export interface Envelope {
   readonly chain: string;
   readonly address: string;
   readonly version: number;
+  /** Names the record of the version. A client that connects again gives it as `since`. */
+  readonly resume?: string;
 }
 
 export type ServerMessage =
@@ -123,10 +147,12 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
     return bad("address: must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum", about);
   }
   if (action === "unsubscribe") return { action, chain, address };
-  if (since !== undefined && !(typeof since === "number" && Number.isSafeInteger(since) && since >= 0)) {
-    return bad("since: must be a version, a whole number of at least 0", about);
+  if (since === undefined) return { action, chain, address, since };
+  const parsed = parseSince(since);
+  if (parsed === undefined) {
+    return bad("since: must be the resume of a message, or a version, a whole number of at least 0", about);
   }
-  return { action, chain, address, since };
+  return { action, chain, address, since: parsed };
 }
 
 const named = (chain: unknown, address: string): Partial<Envelope> =>

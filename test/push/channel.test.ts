@@ -35,6 +35,7 @@ const watched = {
     await beforeRead?.();
     return await log.read(stream, options);
   },
+  checksum: (stream: StreamName, version: number) => log.checksum(stream, version),
 } as EventLog;
 let refusal: Error | undefined;
 let ahead = 0;
@@ -284,10 +285,11 @@ describe("the replay after since", () => {
 
 describe("an address without a contract", () => {
   const nothing: ContractIdentified = { ...begun, kind: "not_a_contract", forms: [] };
+  const resume = expect.any(String);
   const told = (n: number, version: number) => [
-    { type: "status", chain: "eth", address: address(n), version, status: "SYNCING", block: null, percent: 0 },
+    { type: "status", chain: "eth", address: address(n), version, resume, status: "SYNCING", block: null, percent: 0 },
     {
-      ...{ type: "failed", chain: "eth", address: address(n), version, code: "not_a_contract" },
+      ...{ type: "failed", chain: "eth", address: address(n), version, resume, code: "not_a_contract" },
       ...{ reason: "the address has neither code nor an NFT log", nextTry: null },
     },
   ];
@@ -445,7 +447,7 @@ describe("an evicted collection", () => {
     crowded.onMetadataProgress(1, address(720), { resolved: 500, failed: 1 });
     const told = await eventually("the metadata progress has arrived", async () => messages[0]);
     expect(told).toEqual({
-      ...{ type: "metadata", chain: "eth", address: address(720), version },
+      ...{ type: "metadata", chain: "eth", address: address(720), version, resume: expect.any(String) },
       ...{ resolved: 500, failed: 1, left: 1 },
     });
   });

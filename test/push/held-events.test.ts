@@ -115,7 +115,8 @@ test.each([undefined, 13, 12, 5])(
     await append(followed(11));
     await append({ type: "FlagsChanged", possibleSpam: false, verifiedCollection: false, rule: "" });
     const heard = await subscribe(since);
-    expect(heard()[0]).toEqual(["status", 13]);
+    // A client that is cut off after `status` goes on from its version and misses nothing.
+    expect(heard()[0]).toEqual(["status", since ?? 13]);
     expect(heard().filter(([type]) => type === "transfers")).toEqual([]);
     show(11);
     expect(heard().filter(([type]) => type === "transfers")).toEqual([

@@ -229,6 +229,11 @@ export class SimLog implements EventLog {
       .map((row) => fromStored(stream, row));
   }
 
+  async checksum(stream: StreamName, version: number): Promise<number | undefined> {
+    await this.#reading();
+    return this.#disk.streams.get(stream)?.rows[version - 1]?.crc;
+  }
+
   #headOf(stream: StreamName): StreamHead {
     const held = this.#disk.streams.get(stream);
     return { stream, version: held?.rows.length ?? 0, headline: held?.headline };

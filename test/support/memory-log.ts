@@ -64,6 +64,10 @@ export class MemoryLog implements EventLog {
     return { stream, version: this.#streams.get(stream)?.length ?? 0, headline: this.#headlines.get(stream) };
   }
 
+  async checksum(stream: StreamName, version: number): Promise<number | undefined> {
+    return this.#streams.get(stream)?.[version - 1]?.checksum;
+  }
+
   async heads(streams: readonly StreamName[]): Promise<StreamHead[]> {
     return Promise.all(streams.filter((stream) => this.#streams.has(stream)).map((stream) => this.head(stream)));
   }

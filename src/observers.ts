@@ -5,6 +5,7 @@ import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import type { EventLog } from "./log/event-log.ts";
 import type { MetadataObserver } from "./metadata/metadata.ts";
 import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
 import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
@@ -89,6 +90,18 @@ export function measureHead(metrics: Metrics, { chain, view, clock, heads }: Hea
   metrics.followedHead.set(labels, head.number);
   metrics.headAge.set(labels, Math.max(0, clock.now() / 1_000 - head.timestamp));
   if (heads.node !== undefined) metrics.blocksBehind.set(labels, Math.max(0, heads.node - head.number));
+}
+
+/** Sets the metrics of this process's way to the event log. */
+export function measureLog(
+  metrics: Metrics,
+  { tail, isAnswering }: Pick<EventLog, "tail" | "isAnswering">,
+  { behindMs }: { readonly behindMs: number },
+): void {
+  metrics.logUp.set(isAnswering ? 1 : 0);
+  metrics.logBehind.set(behindMs / 1_000);
+  metrics.logLatency.set(tail.latencyMs / 1_000);
+  metrics.logListening.set(tail.isListening ? 1 : 0);
 }
 
 /** Metrics that are cheaper to read at a scrape than to keep current. */

@@ -21,10 +21,11 @@ import { createApp } from "./http/app.ts";
 import { KeyRing, RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
 import type { EventLog } from "./log/event-log.ts";
+import { Freshness } from "./log/freshness.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
-import { metadataObserver, observe } from "./observers.ts";
+import { measureLog, metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -57,12 +58,14 @@ export interface Service {
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
-  let losses = 0;
+  let [losses, isStopping] = [0, false];
   const generations = new Generations<Serving>({
     clock,
     logger,
-    make: (lifecycle, onWentBack) =>
-      assemble(options, { clock, lifecycle, onWentBack, losses, publicUrl: () => urlOf(config, server.port) }),
+    make: (lifecycle, onWentBack) => {
+      const publicUrl = () => urlOf(config, server.port);
+      return assemble(options, { clock, lifecycle, onWentBack, losses, publicUrl, isStopping: () => isStopping });
+    },
     onDropped: () => {
       losses++;
       server.disconnect();
@@ -79,7 +82,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   return {
     url: urlOf(config, server.port),
     port: server.port,
-    stop: () => stopService(server, generations, { clock, logger }),
+    stop: () => {
+      isStopping = true;
+      return stopService(server, generations, { clock, logger });
+    },
   };
 }
 
@@ -94,6 +100,7 @@ interface Ground {
   readonly clock: Clock;
   readonly lifecycle: Lifecycle;
   readonly publicUrl: () => string;
+  readonly isStopping: () => boolean;
   readonly onWentBack: () => void;
   /** How often this process has found that the log went back. */
   readonly losses: number;
@@ -170,7 +177,7 @@ async function openParts(
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Serving> {
   const { config, logger, minPollMs, auditMs } = options;
-  const { clock, lifecycle } = ground;
+  const { clock, lifecycle, isStopping } = ground;
   const runtimes = new Map<number, ChainRuntime>();
   const parts = await openParts(options, ground, (stream, blocks) => {
     const parsed = parseStream(stream);
@@ -213,6 +220,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   };
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 
+  const freshness = watchFreshness({ ...parts, runtimes });
   const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
   const { metricsKey } = config;
   const app = createApp({
@@ -223,6 +231,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     projections,
     clock,
     isLogAnswering: () => log.isAnswering,
+    isStale: () => freshness.isStale,
+    isStopping,
     cursorSecret,
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
@@ -236,6 +246,24 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     ...requests,
   });
   return { app, channel, keys, limiter, metrics };
+}
+
+interface FreshnessParts extends Pick<SharedParts, "clock" | "logger" | "log" | "projections" | "metadata"> {
+  readonly lifecycle: Lifecycle;
+  readonly metrics: Metrics;
+  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
+}
+
+/** Measures how far this process is behind the log. */
+function watchFreshness(parts: FreshnessParts): Freshness {
+  const { clock, logger, log, projections, metadata, lifecycle, metrics, runtimes } = parts;
+  const views = [...runtimes.values()].map(({ view }) => view);
+  const settle = () =>
+    Promise.all([projections.caughtUp(), metadata.books.caughtUp(), ...views.map((view) => view.settled())]);
+  const freshness = new Freshness({ log, clock, logger, settle });
+  lifecycle.run("freshness", (signal) => freshness.run(signal));
+  metrics.onScrape(() => measureLog(metrics, log, freshness));
+  return freshness;
 }
 
 /** Reads the operator's lists. @throws ConfigError with the problems of their files */

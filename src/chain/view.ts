@@ -258,6 +258,11 @@ export class PublishedChain implements ChainView {
     return this.#catchUp.to(version);
   }
 
+  /** Resolves once everything is shown that this process had a hint of. Rejects if an event can't be folded. */
+  settled(): Promise<void> {
+    return this.#catchUp.settle();
+  }
+
   async #run(target: () => number): Promise<void> {
     while (this.#state.version < target()) {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });

@@ -132,6 +132,11 @@ export class HotCollections {
     return this.#hot.settle(`nft/${chainId}/`);
   }
 
+  /** Resolves once the catch-ups that are running now have ended. */
+  caughtUp(): Promise<void> {
+    return this.#hot.caughtUp();
+  }
+
   /** Updates the size of a collection in the cache, after readers added indexes to it. */
   updateSize(chainId: number, address: Address): void {
     this.#hot.updateSize(nftStream(chainId, address));

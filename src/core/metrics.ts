@@ -90,6 +90,10 @@ export class Metrics {
     "Events appended by this process, by type",
     "type",
   );
+  readonly logUp = this.#gauge("log_up", "1 while the event log answers");
+  readonly logBehind = this.#gauge("log_behind_seconds", "Age of the event log's state that this process has folded");
+  readonly logLatency = this.#gauge("log_latency_seconds", "Time until the last poll of the event log was answered");
+  readonly logListening = this.#gauge("log_listening", "1 while PostgreSQL notifies this process of appends");
   readonly logWentBack = this.#counter(
     "log_went_back_total",
     "Times that the event log lost records which this process had read, so that all memory was dropped",

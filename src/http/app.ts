@@ -88,6 +88,8 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
   readonly logger: Logger;
   /** False while the event log does not answer. */
   readonly isLogAnswering: () => boolean;
+  /** True once the service has begun to stop. */
+  readonly isStopping: () => boolean;
 }
 
 export interface App {
@@ -252,8 +254,8 @@ function createRoutes(deps: AppDeps): Elysia {
     .get("/health/live", () => json('{"status":"live"}'), {
       detail: healthDetail("live", "Liveness: the process answers"),
     })
-    .get("/health/ready", () => json('{"status":"ready"}'), {
-      detail: healthDetail("ready", "Readiness: the event log is open"),
+    .get("/health/ready", () => readiness(deps), {
+      detail: healthDetail("ready", "Readiness: the event log answers, and this process has read it up to now"),
     })
     .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
     .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
@@ -287,6 +289,14 @@ function createRoutes(deps: AppDeps): Elysia {
       },
     }),
   ) as unknown as Elysia;
+}
+
+/** @throws ApiError 503 */
+function readiness({ isStale, isStopping }: AppDeps): Response {
+  const headers = { "retry-after": "1" };
+  if (isStopping()) throw new ApiError(503, "starting", "the service is stopping", { headers });
+  if (isStale()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
+  return json('{"status":"ready"}');
 }
 
 async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {

@@ -54,6 +54,8 @@ export interface NftRouteDeps {
   requestIndexing(chainId: number, address: Address): Promise<void>;
   /** Requests a new identification of a contract that was not an NFT at `version`. */
   requestIdentification(chainId: number, address: Address, version: number): void;
+  /** True while this process is behind the event log or cut off from it. */
+  isStale(): boolean;
 }
 
 /** The block that a response is valid for. */
@@ -67,7 +69,10 @@ interface AsOf {
 }
 
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
-function responseHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<string, string> {
+function responseHeaders(
+  asOf: AsOf | undefined,
+  { isHalted, isStale }: { readonly isHalted: boolean; readonly isStale: boolean },
+): Record<string, string> {
   const headers: Record<string, string> = { "cache-control": "private, no-cache" };
   // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
   if (isHalted) headers["x-chain-status"] = "halted";
@@ -75,7 +80,7 @@ function responseHeaders(asOf: AsOf | undefined, isHalted: boolean): Record<stri
   headers["x-as-of-block"] = String(asOf.block);
   if (asOf.hash !== "") headers["x-as-of-hash"] = asOf.hash;
   if (asOf.time !== undefined) headers["x-as-of-time"] = new Date(asOf.time * 1_000).toISOString();
-  headers["x-finality"] = asOf.finalized ? "finalized" : "latest";
+  headers["x-finality"] = asOf.finalized ? "finalized" : isStale ? "stale" : "latest";
   return headers;
 }
 
@@ -135,11 +140,12 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
     const metadataVersion = runtime.metadataVersion(address);
     const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, facts);
     const asOf = await asOfBlock(plan, runtime);
+    const state = { isHalted: runtime.isHalted(), isStale: deps.isStale() };
     const native = deps.wireTypes === "native";
     // No await from here to the copy of the page's bytes, which it shares with the next page.
     const names = deps.namesOf(chainId, address);
     const page = finishPage(plan, known.facts, { native, cursorSecret, names, time: asOf?.time });
-    const answer = cachedResponse(page.body, 200, jsonHeaders(responseHeaders(asOf, runtime.isHalted())));
+    const answer = cachedResponse(page.body, 200, jsonHeaders(responseHeaders(asOf, state)));
     if (asOf === undefined || asOf.hash === "") return { answer };
     const stream = nftStream(chainId, address);
     const until = clock.monotonic() + (known.isSettled ? KEPT_MS : UNSETTLED_MS);
@@ -148,6 +154,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
       runtime.view.version === plan.snapshot.chainVersion &&
       runtime.metadataVersion(address) === metadataVersion &&
       deps.namesOf(chainId, address) === names &&
+      deps.isStale() === state.isStale &&
       clock.monotonic() < until;
     return { answer, isCurrent };
   };
@@ -156,6 +163,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
 export interface PriceRouteDeps {
   pricesOf(chain: Chain): Prices | undefined;
   isHalted(chain: Chain): boolean;
+  isStale(): boolean;
   readonly clock: Clock;
 }
 
@@ -169,10 +177,11 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
     if (prices === undefined) throw notEnabled(chain);
     const { body, asOf, finality } = await inTime(prices.answer({ address, ...parameters }), chain, deps.clock);
     const facts = { block: asOf.number, hash: asOf.hash, time: asOf.timestamp, finalized: finality === "finalized" };
-    const isHalted = deps.isHalted(chain);
-    const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, isHalted)));
+    const [isHalted, isStale] = [deps.isHalted(chain), deps.isStale()];
+    const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, { isHalted, isStale })));
     const still = prices.stillCurrent({ address, ...parameters }, asOf);
-    return { answer, isCurrent: still && (() => deps.isHalted(chain) === isHalted && still()) };
+    const isCurrent = still && (() => deps.isHalted(chain) === isHalted && deps.isStale() === isStale && still());
+    return { answer, isCurrent };
   };
 }
 

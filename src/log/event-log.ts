@@ -56,11 +56,23 @@ export interface BlobPage {
  */
 export type WakeUpListener = (stream: StreamName, version: number, appended?: readonly Recorded[]) => void;
 
+/** What the last successful poll of the log's tail has found. */
+export interface LogTail {
+  /** Monotonic time when it was sent. Listeners have got a hint of everything that was appended before. */
+  readonly polledMs: number;
+  /** Time until it was answered, in ms. */
+  readonly latencyMs: number;
+  /** True if hints of other processes' appends arrive between the polls. */
+  readonly isListening: boolean;
+}
+
 export interface EventLog {
   readonly engine: "sqlite" | "postgres";
 
   /** False while the log refuses or leaves unanswered what it is asked. The poll of its tail finds out within a second. */
   readonly isAnswering: boolean;
+
+  readonly tail: LogTail;
 
   /**
    * Appends all events or none, and resolves with the new version once they are durable.

@@ -67,8 +67,8 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   readonly #hot: LRUCache<StreamName, Hot<S, E>>;
   readonly #hydrating = new Map<StreamName, Promise<Hot<S, E>>>();
   readonly #slots = new Semaphore(MAX_HYDRATIONS);
-  /** Number of running catch-ups. */
-  #catchingUp = 0;
+  /** The running catch-ups. */
+  readonly #passes = new Set<Promise<void>>();
   /** Newest version announced while the stream is being hydrated. */
   readonly #announcedVersions = new Map<StreamName, number>();
   readonly #pinned = new Map<StreamName, number>();
@@ -146,6 +146,11 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     await Promise.all(heads.map(({ stream, version }) => this.#catchUpTo(stream, version)));
   }
 
+  /** Resolves once the catch-ups that are running now have ended. A failed one drops its state, so it leaves nothing behind. */
+  async caughtUp(): Promise<void> {
+    await Promise.allSettled(this.#passes);
+  }
+
   /** The running catch-up of a stream, if there is one. */
   catchUpOf(stream: StreamName): Promise<void> | undefined {
     return this.#hot.peek(stream)?.catchUp.running;
@@ -221,7 +226,11 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     if (this.#hydrating.size > 0) await yieldToEventLoop();
     const state = await projection.load(stream);
     const appended = new AppendedEvents<E>((event) => projection.attachedBytes(event));
-    const catchUp = new CatchUp(state, (target) => this.#run(hot, target));
+    const catchUp = new CatchUp(state, (target) => {
+      const pass = this.#run(hot, target).finally(() => this.#passes.delete(pass));
+      this.#passes.add(pass);
+      return pass;
+    });
     const hot: Hot<S, E> = { stream, state, appended, catchUp };
     // Wake-ups don't reach it before it is in the cache, so read on until the newest announced version is folded.
     do {
@@ -260,15 +269,13 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   async #run(hot: Hot<S, E>, target: () => number): Promise<void> {
     const { stream, state } = hot;
     // One block may move many streams, and folding all of them is too much for one turn of the event loop.
-    if (this.#catchingUp++ > 0) await yieldToEventLoop();
+    if (this.#passes.size > 0) await yieldToEventLoop();
     try {
       while (state.version < target() && (await this.#readOn(hot, SLICE)) > 0);
     } catch (error) {
       // The state may be half folded. Drop it; the next request hydrates it again.
       this.#hot.delete(stream);
       throw error;
-    } finally {
-      this.#catchingUp--;
     }
     hot.appended.drop(state.version);
     if (this.#hot.peek(stream) === hot) this.updateSize(stream);
@@ -338,11 +345,28 @@ export class CatchUp {
   /** The running pass. */
   running: Promise<void> | undefined;
   #target = 0;
+  #hasFailed = false;
 
   /** @param run folds until the state is at `target()`, which may grow meanwhile, or at the end of the stream */
   constructor(state: { readonly version: number }, run: (target: () => number) => Promise<void>) {
     this.#state = state;
     this.#run = run;
+  }
+
+  async #pass(): Promise<void> {
+    this.#hasFailed = true;
+    try {
+      await this.#run(() => this.#target);
+      this.#hasFailed = false;
+    } finally {
+      this.running = undefined;
+    }
+  }
+
+  /** Waits for the running pass, and repeats one that has failed. Rejects if it fails again. */
+  async settle(): Promise<void> {
+    await this.running?.catch(() => undefined);
+    if (this.#hasFailed) await this.to(this.#target);
   }
 
   /** Resolves once the state is at `version`, or at the end of the stream. */
@@ -353,9 +377,7 @@ export class CatchUp {
       if (this.running !== undefined) await this.running;
       else {
         const before = this.#state.version;
-        this.running = this.#run(() => this.#target).finally(() => {
-          this.running = undefined;
-        });
+        this.running = this.#pass();
         await this.running;
         if (this.#state.version === before) return;
       }

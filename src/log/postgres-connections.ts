@@ -1,5 +1,5 @@
 /**
- * A pool of connections to a PostgreSQL server, and one connection that listens. Connections can die silently: if the
+ * A pool of connections to a PostgreSQL server. Connections can die silently: if the
  * server has answered nothing for a while, new queries use new connections. The old ones are given up once the new ones
  * get answers.
  */
@@ -19,9 +19,6 @@ const CONNECT_SECONDS = 10;
 const QUERY_MS = 15_000;
 /** Time for the server's goodbye. No caller waits for an answer once the connections close. */
 const CLOSE_SECONDS = 1;
-/** First backoff after a failed LISTEN. It doubles with each failure. */
-const LISTEN_RETRY_MS = 1_000;
-const LISTEN_RETRY_MAX_MS = 3_000;
 /** The server counts as silent if it has answered no query for this long. The poll asks it each second. */
 const SILENT_MS = 1_000;
 /** New connections are opened after this much silence: the old ones may be dead, and the way to the server open. */
@@ -36,13 +33,12 @@ const BACKOFF = { baseMs: 50, maxMs: 400 } as const;
 
 interface ConnectionsOptions {
   readonly url: string;
-  /** Connections for queries. One more listens. */
+  /** Most connections. */
   readonly most: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly channel: string;
-  /** Receives the payload of each notification on the channel. */
-  readonly onNotified: (payload: string) => void;
+  /** Called when new connections replace silent ones. */
+  readonly onReplaced: () => void;
   /**
    * Checks that a new connection leads to the same log as the ones before. No answer is released before that. It must
    * send its queries through `query`. If it rejects, the answer is an error.
@@ -55,7 +51,7 @@ type Query = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 /** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}
 
-function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
+export function postgresError(error: unknown, meta: Record<string, string | number> = {}): AppError {
   if (error instanceof AppError) return error;
   const fault = error as { code?: unknown; errno?: unknown; message?: unknown };
   const state = typeof fault.errno === "string" ? fault.errno : "";
@@ -84,7 +80,7 @@ interface Pending {
   readonly giveUp: (reason: string) => void;
 }
 
-/** Connections that are replaced together. They open on demand; LISTEN has one of its own. */
+/** Connections that are replaced together. They open on demand. */
 class ConnectionSet {
   readonly sql: SQL;
   /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
@@ -122,7 +118,6 @@ export class PostgresConnections {
   #opened = 0;
   #checked = 0;
   #checking: Promise<void> | undefined;
-  #cancelListening: () => void = () => undefined;
   #closed = false;
 
   constructor(options: ConnectionsOptions) {
@@ -253,25 +248,6 @@ export class PostgresConnections {
     }
   }
 
-  /** Listens on the channel, with retries until the server accepts. Never rejects. */
-  async listen(attempt = 1): Promise<void> {
-    const { channel, onNotified, clock, logger } = this.#options;
-    const { sql } = this.#current;
-    const { promise: silence, reject } = Promise.withResolvers<never>();
-    const cancel = this.#onTimeout(() => reject(new SilentError(`no answer within ${QUERY_MS} ms`)));
-    try {
-      await Promise.race([sql.listen(channel, onNotified), silence]);
-    } catch (error) {
-      if (this.#closed || sql !== this.#current.sql) return;
-      const level = attempt === 1 ? "warn" : "debug";
-      logger[level]({ err: postgresError(error) }, "LISTEN failed; changes are found by polling until it works");
-      const wait = Math.min(LISTEN_RETRY_MAX_MS, LISTEN_RETRY_MS * 2 ** (attempt - 1));
-      this.#cancelListening = clock.after(wait, () => this.listen(attempt + 1));
-    } finally {
-      cancel();
-    }
-  }
-
   /** Sends new queries over new connections. Pending queries on the old ones may still be answered. */
   #replace(set: ConnectionSet): void {
     if (this.#closed || set !== this.#current) return;
@@ -285,8 +261,7 @@ export class PostgresConnections {
       .close({ timeout: QUERY_MS / 1_000 })
       .catch((error: unknown) => logger.debug({ err: postgresError(error) }, "closing connections failed"))
       .finally(() => this.#former.delete(set));
-    this.#cancelListening();
-    this.listen();
+    this.#options.onReplaced();
     // The callers may all be waiting for the old connections.
     this.#query("SELECT 1", []).catch(() => undefined);
   }
@@ -303,8 +278,6 @@ export class PostgresConnections {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#cancelListening();
-    // Closing the connection ends LISTEN, too. A silent server would never confirm an UNLISTEN.
     const sets = [this.#current, ...this.#former];
     await Promise.all(sets.map(({ sql }) => sql.close({ timeout: CLOSE_SECONDS })));
   }

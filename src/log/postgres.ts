@@ -14,11 +14,13 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
+  LogTail,
   ReadOptions,
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
 import { POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
+import { PostgresListener } from "./postgres-listener.ts";
 import {
   assertGapless,
   fromStored,
@@ -86,6 +88,7 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
+  readonly #listener: PostgresListener;
   /** Appends of one `appendAll` leave a connection free, so that the renewal of a lease doesn't wait behind all of them. */
   readonly #appending: Semaphore;
   readonly #clock: Clock;
@@ -94,6 +97,7 @@ class PostgresLog implements EventLog {
   readonly #known = new Map<string, number>();
   readonly #seen: SeenRecords;
   #seenSeq = 0;
+  #polled: Omit<LogTail, "isListening">;
   /** False on an engine or for a user without `pg_notify`. Other processes then find appends by their polls. */
   #canNotify = false;
   #cancelPoll: () => void = () => undefined;
@@ -104,6 +108,7 @@ class PostgresLog implements EventLog {
     this.#appending = new Semaphore(Math.max(1, most - 1));
     this.#clock = clock;
     this.#logger = logger;
+    this.#polled = { polledMs: clock.monotonic(), latencyMs: 0 };
     this.#seen = new SeenRecords(logger, onWentBack);
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     const onNotified = (payload: string) => {
@@ -111,7 +116,10 @@ class PostgresLog implements EventLog {
       if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
     };
     const check = (query: Query) => this.#seen.compare(query);
-    this.#connections = new PostgresConnections({ url, most, clock, logger, channel: CHANNEL, onNotified, check });
+    const listener = new PostgresListener({ url, channel: CHANNEL, clock, logger, onNotified });
+    const onReplaced = () => void (this.#canNotify && listener.open());
+    this.#listener = listener;
+    this.#connections = new PostgresConnections({ url, most, clock, logger, onReplaced, check });
   }
 
   async open(): Promise<void> {
@@ -123,7 +131,7 @@ class PostgresLog implements EventLog {
     );
     this.#seenSeq = Number(row?.seq ?? 0);
     this.#canNotify = row?.canNotify === true;
-    if (this.#canNotify) await this.#connections.listen();
+    if (this.#canNotify) await this.#listener.open();
     else this.#logger.warn({}, "the event log has no pg_notify: other processes find appends by polling");
     this.#schedulePoll();
   }
@@ -184,6 +192,7 @@ class PostgresLog implements EventLog {
 
   async #poll(): Promise<void> {
     const sentAt = this.#seen.now;
+    const sentMs = this.#clock.monotonic();
     const rows = await this.#query<{ name: string; version: number; seq: string }>(
       "SELECT name, version, seq FROM streams WHERE seq > $1 ORDER BY seq",
       [Math.max(0, this.#seenSeq - SEQ_OVERLAP)],
@@ -204,6 +213,11 @@ class PostgresLog implements EventLog {
     // Forget streams below the overlap: the next poll can't return them again.
     this.#known.clear();
     for (const [name, version] of overlap) this.#known.set(name, version);
+    this.#polled = { polledMs: sentMs, latencyMs: this.#clock.monotonic() - sentMs };
+  }
+
+  get tail(): LogTail {
+    return { ...this.#polled, isListening: this.#listener.isListening };
   }
 
   async append(append: Append): Promise<number> {
@@ -447,6 +461,7 @@ class PostgresLog implements EventLog {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelPoll();
+    this.#listener.close();
     await this.#connections.close();
   }
 }

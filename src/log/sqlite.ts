@@ -17,6 +17,7 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
+  LogTail,
   ReadOptions,
   StreamHead,
   WakeUpListener,
@@ -133,12 +134,14 @@ class SqliteLog implements EventLog {
   readonly #ahead: SqliteAhead;
   readonly #wakeUps: WakeUps;
   #seenSeq: number;
+  #tail: LogTail;
   #dataVersion = -1;
   #cancelPoll: () => void;
   #closed = false;
 
   constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
     this.#clock = clock;
+    this.#tail = { polledMs: clock.monotonic(), latencyMs: 0, isListening: false };
     this.#writer = writer;
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
@@ -163,6 +166,12 @@ class SqliteLog implements EventLog {
 
   /** Notifies listeners of each stream that grew since the last poll, in any process. */
   #poll(): void {
+    const sentMs = this.#clock.monotonic();
+    this.#readTail();
+    this.#tail = { polledMs: sentMs, latencyMs: this.#clock.monotonic() - sentMs, isListening: false };
+  }
+
+  #readTail(): void {
     const version = this.#reader.query<{ data_version: number }, []>("PRAGMA data_version").get()?.data_version ?? 0;
     if (version === this.#dataVersion) return;
     this.#dataVersion = version;
@@ -249,6 +258,10 @@ class SqliteLog implements EventLog {
       "SELECT name, version, headline FROM streams WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
     );
     return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
+  }
+
+  get tail(): LogTail {
+    return this.#tail;
   }
 
   get isAnswering(): boolean {

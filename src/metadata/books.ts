@@ -87,6 +87,11 @@ export class MetadataBooks {
     return this.#hot.newest(metadataStream(chainId, address));
   }
 
+  /** Resolves once the catch-ups that are running now have ended. */
+  caughtUp(): Promise<void> {
+    return this.#hot.caughtUp();
+  }
+
   close(): void {
     this.#hot.close();
   }

@@ -25,6 +25,8 @@ beforeAll(async () => {
   anvil = await startAnvil();
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Plain", "PLN"]);
   await mint();
+  await anvil.mine(100);
+  await mint();
   postgres = await startPostgres();
   const url = new URL(await postgres.createDatabase());
   relay = await startSilentRelay(Number(url.port));
@@ -51,6 +53,8 @@ async function refusal() {
   return { status, code: body.code, retryAfter: headers.get("retry-after"), isInTime: ms < 2_000 };
 }
 
+const finalityOf = async (path: string) => (await service.fetch(path)).headers.get("x-finality");
+
 const REFUSED = { status: 503, code: "log_unavailable", retryAfter: "1", isInTime: true };
 
 describe.each([
@@ -58,17 +62,33 @@ describe.each([
   ["stops", () => postgres.stopServer(), () => postgres.startServer()],
 ])("a log that %s", (_how, begin, end) => {
   test("is a 503 in time for requests that need it, and none for pages from memory", async () => {
+    const path = `/api/v2/nft/${nft.address}?limit=7`;
+    expect([await finalityOf(path), await finalityOf(path)]).toEqual(["latest", "latest"]);
+    expect((await service.get("/health/ready")).status).toBe(200);
     await begin();
     await eventually("the outage is noticed", async () =>
       (await service.get(stranger())).status === 503 ? true : undefined,
     );
     for (let i = 0; i < 3; i++) expect(await refusal()).toEqual(REFUSED);
-    const page = await service.get(`/api/v2/nft/${nft.address}?limit=7`);
+    const page = await service.get(path);
     expect([page.status, page.body.result.length]).toEqual([200, minted]);
+    // Cached and unchanged answers say it, too. A final block is never stale.
+    const etag = page.headers.get("etag") as string;
+    const unchanged = await service.fetch(path, { headers: { "if-none-match": etag } });
+    expect([unchanged.status, unchanged.headers.get("x-finality")]).toEqual([304, "stale"]);
+    expect([await finalityOf(path), await finalityOf(path)]).toEqual(["stale", "stale"]);
+    expect(await finalityOf(`${path}&as_of_block=1`)).toBe("finalized");
+    const unready = await service.get("/health/ready");
+    expect([unready.status, unready.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(await (await service.fetch("/metrics")).text()).toContain("\nlog_up 0\n");
     await end();
     await eventually("requests that need the log work", async () =>
       (await service.get(stranger())).status === 200 ? true : undefined,
     );
+    await eventually("the process is ready", async () =>
+      (await service.get("/health/ready")).status === 200 ? true : undefined,
+    );
+    expect(await finalityOf(path)).toBe("latest");
     // The follower goes on, too.
     await mint();
     const height = Number(await anvil.send("eth_blockNumber", []));

@@ -148,6 +148,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     nftChain: () => chain,
     namesOf: () => undefined,
     requestIndexing: async () => {},
+    isStale: () => false,
     requestIdentification: () => {},
   });
   const name = chainById(chainId)?.name;

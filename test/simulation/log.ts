@@ -97,6 +97,7 @@ const down = () =>
 
 export class SimLog implements EventLog {
   readonly isAnswering = true;
+  readonly tail = { polledMs: 0, latencyMs: 0, isListening: true };
   readonly engine = "sqlite";
   readonly #disk: SimDisk;
   readonly #clock: ProcessClock;

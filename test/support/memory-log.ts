@@ -8,6 +8,7 @@ import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../.
 
 export class MemoryLog implements EventLog {
   readonly isAnswering = true;
+  readonly tail = { polledMs: 0, latencyMs: 0, isListening: true };
   readonly engine = "sqlite";
   readonly #streams = new Map<string, Recorded[]>();
   readonly #headlines = new Map<string, Headline>();

@@ -5,7 +5,6 @@ import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import type { EventLog } from "./log/event-log.ts";
 import type { MetadataObserver } from "./metadata/metadata.ts";
 import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
 import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
@@ -92,10 +91,15 @@ export function measureHead(metrics: Metrics, { chain, view, clock, heads }: Hea
   if (heads.node !== undefined) metrics.blocksBehind.set(labels, Math.max(0, heads.node - head.number));
 }
 
+interface LogParts {
+  readonly isAnswering: boolean;
+  readonly tail: { readonly latencyMs: number; readonly isListening: boolean };
+}
+
 /** Sets the metrics of this process's way to the event log. */
 export function measureLog(
   metrics: Metrics,
-  { tail, isAnswering }: Pick<EventLog, "tail" | "isAnswering">,
+  { tail, isAnswering }: LogParts,
   { behindMs }: { readonly behindMs: number },
 ): void {
   metrics.logUp.set(isAnswering ? 1 : 0);

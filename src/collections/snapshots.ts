@@ -12,7 +12,6 @@ import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Logger } from "../core/logger.ts";
-import { checksum, encodeEvent } from "../events/codec.ts";
 import type { StreamName } from "../events/types.ts";
 import { StateReader, StateWriter } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -71,7 +70,7 @@ export class Snapshots {
     const { version, ledger } = collection;
     const { changes } = ledger;
     const isSame = (): boolean => collection.version === version && ledger.changes === changes && !isOver();
-    const event = await this.#markOf(stream, version);
+    const event = await this.#options.log.checksum(stream, version);
     if (event === undefined || !isSame()) return false;
     const { ledger: _, ...rest } = collection;
     const writer = new StateWriter();
@@ -108,7 +107,7 @@ export class Snapshots {
       const end = file.size - HEAD_BYTES;
       const header = JSON.parse(await file.slice(Math.max(0, end)).text()) as Header;
       if (header.code !== this.#code || header.stream !== stream) return undefined;
-      if (header.event !== (await this.#markOf(stream, header.version))) return undefined;
+      if (header.event !== (await this.#options.log.checksum(stream, header.version))) return undefined;
       return await restore(await file.slice(0, end).arrayBuffer(), header);
     } catch (error) {
       this.#options.logger.warn(
@@ -127,15 +126,6 @@ export class Snapshots {
 
   #pathOf(stream: StreamName): string {
     return join(this.#options.folder, `${stream.replaceAll("/", "-")}${SUFFIX}`);
-  }
-
-  /** A checksum of the event with this version, to detect another log. Undefined if there is no such event. */
-  async #markOf(stream: StreamName, version: number): Promise<number | undefined> {
-    if (version === 0) return undefined;
-    const [recorded] = await this.#options.log.read(stream, { from: version, limit: 1 });
-    if (recorded === undefined) return undefined;
-    const { event, time } = recorded;
-    return checksum(stream, version, event.type, time, encodeEvent(event));
   }
 
   /** Deletes the oldest files above the bound, except the one just written, and temporary files that a crash left. */

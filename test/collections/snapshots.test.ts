@@ -343,8 +343,13 @@ describe("a service's projections", () => {
     const collection = await second.projections.get(CHAIN_ID, address);
     expect(second.loads[0]?.version).toBe(collection.version);
     expect(collection.version).toBe(events.length + 2);
-    const { identifiedAt } = collection;
-    const folded = { ...fold([...events, completed, moved as NftEvent]), identifiedAt };
+    const { identifiedAt, completedVersion } = collection;
+    const [checksum = -1, completedChecksum = -1] = [
+      await log.checksum(stream, collection.version),
+      await log.checksum(stream, completedVersion),
+    ];
+    const ofLog = { identifiedAt, checksum, completedChecksum };
+    const folded = { ...fold([...events, completed, moved as NftEvent]), ...ofLog };
     expect(shown(collection)).toEqual(shown(folded));
     // One new transfer is not worth a new file.
     expect(second.saves).toHaveLength(0);

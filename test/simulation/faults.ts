@@ -31,6 +31,7 @@ export const FAULTS = [
   "finality stalls",
   "fork to a shorter chain",
   // processes
+  "log goes back",
   "crash",
   "crash before an append",
   "crash after an append",

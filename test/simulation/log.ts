@@ -42,6 +42,9 @@ export class SimDisk {
   readonly settings = new Map<string, string>();
   readonly clients = new Set<SimLog>();
   readonly witness: AppendWitness;
+  /** All appends in order, each with what it replaced. */
+  readonly #appends: { readonly stream: StreamName; readonly rows: number; readonly before: Omit<Stream, "rows"> }[] =
+    [];
   seq = 0;
 
   constructor(witness: AppendWitness) {
@@ -64,6 +67,7 @@ export class SimDisk {
     const rows = toStored(append, time).events;
     const decoded = rows.map((row) => fromStored(stream, row).event);
     const held = this.streams.get(stream) ?? { rows: [], headline: undefined, seq: 0 };
+    this.#appends.push({ stream, rows: rows.length, before: { headline: held.headline, seq: held.seq } });
     held.rows.push(...rows);
     if (headline !== undefined) held.headline = JSON.parse(JSON.stringify(headline)) as Headline;
     held.seq = ++this.seq;
@@ -71,6 +75,33 @@ export class SimDisk {
     this.witness({ stream, events: decoded, version: held.rows.length, writer });
     return held.rows.length;
   }
+
+  /** Loses the last appends, like a failover to a standby that lacks them. */
+  goBack(count: number): void {
+    for (const { stream, rows, before } of this.#appends.splice(-count).reverse()) {
+      const held = this.streams.get(stream)!;
+      held.rows.length -= rows;
+      Object.assign(held, before);
+      if (held.rows.length === 0) this.streams.delete(stream);
+    }
+  }
+
+  /** The appends that are left, in order. */
+  *history(): Generator<PastAppend> {
+    const read = new Map<StreamName, number>();
+    for (const { stream, rows } of this.#appends) {
+      const from = read.get(stream) ?? 0;
+      read.set(stream, from + rows);
+      const stored = this.streams.get(stream)!.rows.slice(from, from + rows);
+      yield { stream, events: stored.map((row) => fromStored(stream, row).event) };
+    }
+  }
+}
+
+/** An append that is in the log. */
+export interface PastAppend {
+  readonly stream: StreamName;
+  readonly events: readonly DomainEvent[];
 }
 
 export interface SimLogWorld {

@@ -130,6 +130,12 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "false",
   },
   {
+    name: "continue a walk whose record was lost",
+    file: "src/collections/hot-collections.ts",
+    find: "chain.version >= chainVersion && found === chainChecksum",
+    replace: "chain.version >= chainVersion",
+  },
+  {
     name: "announce twice that a collection is indexed",
     file: "src/push/subscription.ts",
     find: "indexed.has(this.stream)",

@@ -31,6 +31,7 @@ test("ends fifty simulated worlds with listings equal to the chain's truth", asy
     const counts = new Map(JSON.parse(output) as [string, number][]);
     expect(counts.get("fork")).toBeGreaterThan(0);
     expect(counts.get("crash")).toBeGreaterThan(0);
+    expect(counts.get("log goes back")).toBeGreaterThan(0);
   }
 }, 180_000);
 

@@ -71,7 +71,7 @@ class World implements ProcessWorld, EndpointWorld {
   readonly pauseAtAppend: number;
   isHostile = true;
   readonly #processes: SimProcess[] = [];
-  readonly #witness: Witness;
+  #witness: Witness;
   readonly #requested = new Set<Address>();
   /** True listings by block, computed on demand. */
   readonly #truths = new Map<string, readonly Row[]>();
@@ -81,6 +81,8 @@ class World implements ProcessWorld, EndpointWorld {
   #floor = 0;
   #names = 0;
   readonly #restartsAtLast: boolean;
+  /** True if the log loses its last appends now and then. */
+  readonly #losesLog: boolean;
   /** True after the last block. */
   #isOver = false;
 
@@ -90,6 +92,7 @@ class World implements ProcessWorld, EndpointWorld {
 
   constructor(seed: number) {
     this.#restartsAtLast = seed % 4 !== 0;
+    this.#losesLog = seed % 3 === 0;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
     const kinds: Kind[] = [random.pick(["erc721", "erc1155"] as const), random.pick(["punks", "unindexed"] as const)];
@@ -250,9 +253,30 @@ class World implements ProcessWorld, EndpointWorld {
         faults.hit("clock jump");
         victim.clock.skew = random.below(4 * 3_600_000) - 2 * 3_600_000;
         return;
+      case 6:
+        if (this.#losesLog) this.#loseLog(1 + random.below(random.pick([3, 30])));
+        return;
       default:
         return;
     }
+  }
+
+  /**
+   * The log loses its last appends, and all processes start anew: those that have seen a lost record drop their memory,
+   * which is the same. Often the chain replaces the blocks of the lost records at the same time.
+   */
+  #loseLog(count: number): void {
+    const { chain, scheduler, faults } = this;
+    faults.hit("log goes back");
+    this.disk.goBack(count);
+    this.#witness = new Witness(chain);
+    for (const { stream, events } of this.disk.history()) this.#witness.see(stream, events, true);
+    for (const process of this.#processes.splice(0)) {
+      process.kill();
+      this.#spawn();
+    }
+    const deepest = chain.head.number - this.finalNumber;
+    if (deepest >= 1 && scheduler.chance(0.5)) this.#fork(1 + scheduler.random.below(Math.min(deepest, 5)));
   }
 
   #fork(depth: number): void {
@@ -308,7 +332,10 @@ class World implements ProcessWorld, EndpointWorld {
     let walk = this.#checkPage(page, address, holders, []);
     // A walk continues while the chain changes. All its pages are true at the first page's block, or it ends with 410.
     for (let { cursor } = walk; cursor !== null; { cursor } = walk) {
-      await process.clock.sleep(random.below(400));
+      // The finalised block moves past the walk's block meanwhile, so that no header tells whether it was orphaned.
+      const isLong = this.#losesLog && random.below(4) === 0;
+      if (isLong) await new Promise<void>((resolve) => this.scheduler.after(10_000 + random.below(30_000), resolve));
+      else await process.clock.sleep(random.below(400));
       const able = this.#processes.filter((one) => one.started);
       if (able.length === 0) return;
       try {

@@ -25,6 +25,8 @@ const SILENT_MS = 1_000;
 const REPLACE_MS = 2_500;
 /** Queries on replaced connections are given up this long after a newer connection got an answer. */
 const LOST_AFTER_MS = 500;
+/** Statements of each client in the search for a pooler. */
+const POOLER_LOOKS = 3;
 /** Most attempts at a read if connections die. */
 const READ_ATTEMPTS = 3;
 /** Most attempts at a statement that the server rolls back to let another one pass. */
@@ -66,9 +68,37 @@ export function postgresError(error: unknown, meta: Record<string, string | numb
   });
 }
 
-/** A prepared statement exists already, or not any more: the next query runs on another of the pooler's connections. */
 const POOLED =
   "the event log is behind a pooler that shares connections between transactions: add ?prepare=false to EVENT_LOG_URL";
+
+/**
+ * Refuses a pooler that shares the server's connections between transactions, unless statements are not prepared: the
+ * parameters of one client's statement could go to another client's. Such a pooler gives two clients one connection of
+ * the server, or one client two.
+ * @throws AppError `configuration`
+ */
+export async function assertUnpooled(url: string): Promise<void> {
+  if (new URL(url).searchParams.get("prepare") === "false") return;
+  const options = { max: 1, connectionTimeout: CONNECT_SECONDS, prepare: false } as const;
+  const clients = [new SQL(url, options), new SQL(url, options)] as const;
+  const backends = clients.map(() => new Set<number>());
+  try {
+    for (let look = 0; look < POOLER_LOOKS; look++) {
+      for (const [index, sql] of clients.entries()) {
+        const [row] = await sql.unsafe<{ pid: number }[]>("SELECT pg_backend_pid() AS pid");
+        if (row !== undefined) backends[index]?.add(row.pid);
+      }
+    }
+  } catch (error) {
+    throw postgresError(error);
+  } finally {
+    await Promise.all(clients.map((sql) => sql.close({ timeout: CLOSE_SECONDS })));
+  }
+  const all = backends.flatMap((pids) => [...pids]);
+  if (all.length > clients.length || new Set(all).size < all.length) {
+    throw new AppError(POOLED, { code: "configuration" });
+  }
+}
 
 /** True if the server rolled the statement back to let another one pass: a serialisation failure or a deadlock. */
 const isConflict = (error: unknown): boolean => /^40(?:001|P01)$/.test(String((error as { errno?: unknown }).errno));

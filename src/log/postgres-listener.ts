@@ -34,7 +34,7 @@ export class PostgresListener {
     this.#options = options;
   }
 
-  /** True while notifications arrive. */
+  /** True once a notification has arrived, until the connection is lost. */
   get isListening(): boolean {
     return this.#isListening;
   }
@@ -48,12 +48,15 @@ export class PostgresListener {
     const sql = new SQL(url, { max: 1, connectionTimeout: seconds, onclose: (error) => this.#onLost(sql, error) });
     this.#sql = sql;
     try {
-      const listening = await withTimeout(clock, TIMEOUT_MS, sql.listen(channel, onNotified));
+      const hear = (payload: string) => {
+        this.#isListening ||= sql === this.#sql;
+        onNotified(payload);
+      };
+      const listening = await withTimeout(clock, TIMEOUT_MS, sql.listen(channel, hear));
       if (listening === undefined) throw new Error(`no answer within ${TIMEOUT_MS} ms`);
       if (sql !== this.#sql) return;
       if (this.#failures > 0) logger.info({}, "LISTEN works again");
       this.#failures = 0;
-      this.#isListening = true;
     } catch (error) {
       this.#onLost(sql, error);
     }

@@ -19,7 +19,7 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
+import { assertUnpooled, POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
 import { PostgresListener } from "./postgres-listener.ts";
 import {
   assertGapless,
@@ -89,6 +89,7 @@ class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
   readonly #listener: PostgresListener;
+  readonly #url: string;
   /** Appends of one `appendAll` leave a connection free, so that the renewal of a lease doesn't wait behind all of them. */
   readonly #appending: Semaphore;
   readonly #clock: Clock;
@@ -109,6 +110,7 @@ class PostgresLog implements EventLog {
     this.#clock = clock;
     this.#logger = logger;
     this.#polled = { polledMs: clock.monotonic(), latencyMs: 0 };
+    this.#url = url;
     this.#seen = new SeenRecords(logger, onWentBack);
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     const onNotified = (payload: string) => {
@@ -118,11 +120,13 @@ class PostgresLog implements EventLog {
     const check = (query: Query) => this.#seen.compare(query);
     const listener = new PostgresListener({ url, channel: CHANNEL, clock, logger, onNotified });
     const onReplaced = () => void (this.#canNotify && listener.open());
+    // An empty payload only shows that notifications arrive.
     this.#listener = listener;
     this.#connections = new PostgresConnections({ url, most, clock, logger, onReplaced, check });
   }
 
   async open(): Promise<void> {
+    await assertUnpooled(this.#url);
     await this.#migrate();
     const [row] = await this.#read<{ seq: string | null; canNotify: boolean | null }>(
       `SELECT max(seq) AS seq,
@@ -131,9 +135,15 @@ class PostgresLog implements EventLog {
     );
     this.#seenSeq = Number(row?.seq ?? 0);
     this.#canNotify = row?.canNotify === true;
-    if (this.#canNotify) await this.#listener.open();
+    if (this.#canNotify) await this.#listen();
     else this.#logger.warn({}, "the event log has no pg_notify: other processes find appends by polling");
     this.#schedulePoll();
+  }
+
+  /** Listens, and notifies itself: behind a pooler, LISTEN is accepted and delivers nothing. */
+  async #listen(): Promise<void> {
+    await this.#listener.open();
+    await this.#query("SELECT pg_notify($1, '')", [CHANNEL]);
   }
 
   #migrate(): Promise<void> {

@@ -244,7 +244,10 @@ class MinedChain implements ChaosChain {
   async transfers({ address }: ChaosCollection, fromBlock: number, toBlock: number): Promise<Transfer[]> {
     const filter = { address, topics: [TRANSFER], fromBlock: hex(fromBlock), toBlock: hex(toBlock) };
     const logs = (await this.anvil.send("eth_getLogs", [filter])) as { blockNumber: string; topics: string[] }[];
-    return logs.map(({ blockNumber, topics }) => ({ block: Number(blockNumber), tokenId: BigInt(topics[3]!).toString() }));
+    return logs.map(({ blockNumber, topics }) => ({
+      block: Number(blockNumber),
+      tokenId: BigInt(topics[3]!).toString(),
+    }));
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,81 @@
+/**
+ * What a chaos run found: violations, counts, and the seconds that the service took to recover from each fault. Prints
+ * them as Markdown.
+ */
+
+export interface Violation {
+  readonly seed: number;
+  readonly second: number;
+  /** The fault that was in force, or that had healed last. */
+  readonly during: string;
+  readonly what: string;
+}
+
+/** The totals that the report always names. */
+const TOTALS = [
+  ...["walks verified", "walks skipped", "wrong walks", "walks ended by 409 or 410", "pages", "stale pages"],
+  ...["prices", "503s", "unanswered by a disturbed process", "messages", "gaps", "lost", "doubled"],
+] as const;
+export type Total = (typeof TOTALS)[number];
+
+export class Findings {
+  readonly violations: Violation[] = [];
+  readonly #totals = new Map<Total, number>();
+  readonly #recoveries = new Map<string, number[]>();
+  readonly #print: (line: string) => void;
+  #seed = 0;
+  #startedMs = 0;
+  during = "no fault";
+
+  constructor(print: (line: string) => void) {
+    this.#print = print;
+  }
+
+  beginSeed(seed: number): void {
+    this.#seed = seed;
+    this.#startedMs = performance.now();
+    this.during = "no fault";
+  }
+
+  get second(): number {
+    return Math.round((performance.now() - this.#startedMs) / 100) / 10;
+  }
+
+  say(line: string): void {
+    this.#print(`${this.second.toFixed(1).padStart(6)} s  ${line}`);
+  }
+
+  violation(what: string): void {
+    this.violations.push({ seed: this.#seed, second: this.second, during: this.during, what });
+    this.say(`VIOLATION during ${this.during}: ${what}`);
+  }
+
+  count(total: Total, by = 1): void {
+    this.#totals.set(total, this.total(total) + by);
+  }
+
+  total(total: Total): number {
+    return this.#totals.get(total) ?? 0;
+  }
+
+  recovered(fault: string, seconds: number): void {
+    this.#recoveries.set(fault, [...(this.#recoveries.get(fault) ?? []), seconds]);
+  }
+
+  /** The faults that the run has had. */
+  get faults(): string[] {
+    return [...this.#recoveries.keys()];
+  }
+
+  markdown(): string {
+    const lines = ["| Fault | Count | Recovery, median | Worst |", "|---|---:|---:|---:|"];
+    for (const [fault, seconds] of [...this.#recoveries].sort(([a], [b]) => a.localeCompare(b))) {
+      const sorted = seconds.toSorted((a, b) => a - b);
+      const median = sorted[Math.floor((sorted.length - 1) / 2)]!;
+      lines.push(`| ${fault} | ${sorted.length} | ${median.toFixed(1)} s | ${sorted.at(-1)!.toFixed(1)} s |`);
+    }
+    lines.push("", "| Total | |", "|---|---:|");
+    for (const total of TOTALS) lines.push(`| ${total} | ${this.total(total)} |`);
+    return lines.join("\n");
+  }
+}

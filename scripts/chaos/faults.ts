@@ -38,8 +38,7 @@ const kill: Fault = async (world, random) => {
   const replica = victim(world, random);
   const isFollower = replica === world.follower();
   await replica.kill();
-  if (isFollower)
-    world.findings.recovered("(takeover from a killed follower)", await secondsToTakeOver(world, replica));
+  if (isFollower) world.findings.tookOver("a killed follower", await secondsToTakeOver(world, replica));
   else await Bun.sleep(seconds(random, 0.2, 3));
   await replica.start();
   return { what: `killed ${replica.name}${isFollower ? ", the follower" : ""}` };
@@ -52,7 +51,7 @@ const stop: Fault = async (world, random) => {
   replica.pause();
   const taken = isFollower ? secondsToTakeOver(world, replica) : Promise.resolve(0);
   await Bun.sleep(ms);
-  if (isFollower) world.findings.recovered("(takeover from a stopped follower)", await taken);
+  if (isFollower) world.findings.tookOver("a stopped follower", await taken);
   replica.resume();
   return { what: `stopped ${replica.name}${isFollower ? ", the follower," : ""} for ${ms / 1_000} s or longer` };
 };

@@ -21,7 +21,8 @@ export type Total = (typeof TOTALS)[number];
 export class Findings {
   readonly violations: Violation[] = [];
   readonly #totals = new Map<Total, number>();
-  readonly #recoveries = new Map<string, number[]>();
+  readonly #ready = new Map<string, number[]>();
+  readonly #moved = new Map<string, number[]>();
   readonly #print: (line: string) => void;
   #seed = 0;
   #startedMs = 0;
@@ -58,24 +59,44 @@ export class Findings {
     return this.#totals.get(total) ?? 0;
   }
 
-  recovered(fault: string, seconds: number): void {
-    this.#recoveries.set(fault, [...(this.#recoveries.get(fault) ?? []), seconds]);
+  /** Seconds after a fault until all replicas were ready near the head, and until they showed a new block. */
+  recovered(fault: string, ready: number, moved: number): void {
+    add(this.#ready, fault, ready);
+    add(this.#moved, fault, moved);
+  }
+
+  /** Seconds until the head moved on other replicas, after the follower was lost. */
+  tookOver(from: string, seconds: number): void {
+    add(this.#moved, `takeover from ${from}`, seconds);
   }
 
   /** The faults that the run has had. */
   get faults(): string[] {
-    return [...this.#recoveries.keys()];
+    return [...this.#ready.keys()];
   }
 
   markdown(): string {
-    const lines = ["| Fault | Count | Recovery, median | Worst |", "|---|---:|---:|---:|"];
-    for (const [fault, seconds] of [...this.#recoveries].sort(([a], [b]) => a.localeCompare(b))) {
-      const sorted = seconds.toSorted((a, b) => a - b);
-      const median = sorted[Math.floor((sorted.length - 1) / 2)]!;
-      lines.push(`| ${fault} | ${sorted.length} | ${median.toFixed(1)} s | ${sorted.at(-1)!.toFixed(1)} s |`);
+    const lines = [
+      "| Fault | Count | Ready: median | Worst | New block: median | Worst |",
+      "|---|---:|---:|---:|---:|---:|",
+    ];
+    for (const [fault, moved] of [...this.#moved].sort(([a], [b]) => a.localeCompare(b))) {
+      const ready = this.#ready.get(fault);
+      lines.push(
+        `| ${fault} | ${moved.length} | ${ready ? medianAndWorst(ready) : "– | –"} | ${medianAndWorst(moved)} |`,
+      );
     }
     lines.push("", "| Total | |", "|---|---:|");
     for (const total of TOTALS) lines.push(`| ${total} | ${this.total(total)} |`);
     return lines.join("\n");
   }
+}
+
+function add(map: Map<string, number[]>, name: string, value: number): void {
+  map.set(name, [...(map.get(name) ?? []), value]);
+}
+
+function medianAndWorst(seconds: readonly number[]): string {
+  const sorted = seconds.toSorted((a, b) => a - b);
+  return `${sorted[Math.floor((sorted.length - 1) / 2)]!.toFixed(1)} s | ${sorted.at(-1)!.toFixed(1)} s`;
 }

@@ -10,7 +10,7 @@ import type { Findings } from "./findings.ts";
 import type { Replica } from "./replica.ts";
 import { startRoamers } from "./sockets.ts";
 import { differences, startWalkers } from "./walkers.ts";
-import { secondsToRecover, startWorld, type World } from "./world.ts";
+import { measureRecovery, startWorld, type World } from "./world.ts";
 
 export interface ChaosOptions {
   readonly seed: number;
@@ -71,9 +71,9 @@ async function inflict(world: World, name: string, random: Random): Promise<void
   const { findings } = world;
   findings.during = name;
   const { what, afterwards } = await FAULTS[name]!(world, random);
-  const seconds = await secondsToRecover(world);
-  findings.recovered(name, seconds);
-  findings.say(`${what}: recovered in ${seconds.toFixed(1)} s`);
+  const { ready, moved } = await measureRecovery(world);
+  findings.recovered(name, ready, moved);
+  findings.say(`${what}: ready after ${ready.toFixed(1)} s, showed a new block after ${moved.toFixed(1)} s`);
   await afterwards?.();
   await Bun.sleep(CALM_MS);
 }
@@ -128,6 +128,16 @@ function showLogs({ replicas, findings }: World): void {
   for (const { name, log } of replicas) {
     const lines = log.split("\n").filter((line) => /"level":"(?:warn|error|fatal)"/.test(line));
     findings.say(`log of ${name}, the last of ${lines.length} lines:`);
-    for (const line of lines.slice(-LOG_LINES)) findings.say(`  ${line.slice(0, 400)}`);
+    for (const line of lines.slice(-LOG_LINES)) findings.say(`  ${logLine(line)}`);
+  }
+}
+
+/** A line of the service's log without its stacks. */
+function logLine(line: string): string {
+  try {
+    const { level, time, msg, err } = JSON.parse(line) as Record<string, string> & { err?: { message: string } };
+    return `${time} ${level}: ${msg}${err === undefined ? "" : ` (${err.message})`}`.slice(0, 300);
+  } catch {
+    return line.slice(0, 300);
   }
 }

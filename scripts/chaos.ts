@@ -5,6 +5,7 @@
  * and prints every violation with the line that repeats its seed. The faults repeat exactly, their timing does not.
  *
  * bun scripts/chaos.ts [--seed 1] [--seeds 1] [--seconds 120] [--replicas 3] [--only kill,failover-loss] [--rounds N]
+ *   [--logs folder]
  */
 import { parseArgs } from "node:util";
 import { Findings } from "./chaos/findings.ts";
@@ -18,6 +19,7 @@ const { values } = parseArgs({
     replicas: { type: "string", default: "3" },
     only: { type: "string", default: "" },
     rounds: { type: "string" },
+    logs: { type: "string" },
   },
 });
 
@@ -26,7 +28,9 @@ const only = values.only.split(",").filter((name) => name !== "");
 const [first, count] = [Number(values.seed), Number(values.seeds)];
 for (let seed = first; seed < first + count; seed++) {
   const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
-  await runChaos({ seed, seconds: Number(values.seconds), replicas: Number(values.replicas), only, rounds }, findings);
+  const { logs } = values;
+  const [seconds, replicas] = [Number(values.seconds), Number(values.replicas)];
+  await runChaos({ seed, seconds, replicas, only, rounds, logs }, findings);
 }
 
 console.log(`\n${findings.markdown()}`);

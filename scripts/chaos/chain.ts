@@ -34,6 +34,8 @@ export interface ChaosChain {
   /** Tokens with a price, and one without. */
   readonly tokens: readonly string[];
   readonly head: { readonly number: number; readonly hash: string };
+  /** Rejects if a block can't be mined: an error of this script. Never resolves. */
+  readonly failed: Promise<never>;
   /** Starts to mine a block each second. */
   start(): void;
   /** Stops mining after the block that is under way. */
@@ -93,7 +95,8 @@ export async function startChaosChain(seed: number): Promise<ChaosChain> {
   await anvil.send("evm_setAutomine", [false]);
   const tokens = [market.demo.address, MAINNET.weth, MAINNET.usdc, UNKNOWN_TOKEN].map((one) => one.toLowerCase());
   const chain = new MinedChain(anvil, random, collections, tokens);
-  await chain.record(await height(anvil), await height(anvil));
+  const head = await height(anvil);
+  await chain.record(head - DEEPEST_FORK, head);
   return chain;
 }
 
@@ -112,6 +115,8 @@ class MinedChain implements ChaosChain {
   #last: Promise<unknown> = Promise.resolve();
   #mining: Promise<void> | undefined;
   #isStopped = true;
+  readonly #failure = Promise.withResolvers<never>();
+  readonly failed = this.#failure.promise;
 
   constructor(anvil: Anvil, random: Random, collections: readonly ChaosCollection[], tokens: readonly string[]) {
     this.anvil = anvil;
@@ -122,13 +127,14 @@ class MinedChain implements ChaosChain {
 
   start(): void {
     this.#isStopped = false;
-    this.#mining = (async () => {
+    const mine = async () => {
       for (let due = performance.now(); !this.#isStopped; ) {
         due += BLOCK_MS;
         await this.#exclusively(() => this.#step());
         await Bun.sleep(Math.max(0, due - performance.now()));
       }
-    })();
+    };
+    this.#mining = mine().catch(this.#failure.reject);
   }
 
   async stop(): Promise<void> {

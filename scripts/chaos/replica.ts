@@ -18,6 +18,14 @@ export interface Asked {
   readonly isDisturbed: boolean;
 }
 
+interface ReplicaOptions {
+  /** The primary's. */
+  readonly port: number;
+  readonly database: string;
+  readonly node: ChaosNode;
+  readonly logLevel: string;
+}
+
 /** A running process answers within this time, whatever happens around it. */
 export const ANSWER_MS = 10_000;
 
@@ -28,22 +36,24 @@ export class Replica {
   /** Called when the process ends without being killed. */
   onCrash: (problem: string) => void = () => undefined;
   readonly #database: string;
+  readonly #logLevel: string;
   #process: ServiceProcess | undefined;
   #isStopped = false;
   #disturbances = 0;
   /** Standard error of the processes that have ended. */
   #formerLog = "";
 
-  private constructor(name: string, database: string, path: TcpProxy, node: ChaosNode) {
+  private constructor(name: string, path: TcpProxy, { database, node, logLevel }: ReplicaOptions) {
     this.name = name;
-    this.#database = database;
     this.path = path;
     this.node = node;
+    this.#database = database;
+    this.#logLevel = logLevel;
   }
 
   /** Prepares the replica and does not start its process. */
-  static async create(name: string, to: { port: number; database: string; node: ChaosNode }): Promise<Replica> {
-    return new Replica(name, to.database, await startTcpProxy(to.port), to.node);
+  static async create(name: string, options: ReplicaOptions): Promise<Replica> {
+    return new Replica(name, await startTcpProxy(options.port), options);
   }
 
   get isRunning(): boolean {
@@ -68,6 +78,7 @@ export class Replica {
       RATE_LIMIT_PER_MINUTE: "10000000",
       CURSOR_SECRET: "of all replicas alike",
       SNAPSHOT_DIR: "off",
+      LOG_LEVEL: this.#logLevel,
     });
     this.#process = process;
     this.#isStopped = false;

@@ -2,6 +2,7 @@
  * Runs a seed: starts the world and its clients, inflicts faults one after the other, measures the recovery from each,
  * and in the end, without faults, compares the listings of every replica with the chain.
  */
+import { join } from "node:path";
 import { createRandom, type Random } from "../local-chain/random.ts";
 import { askForPage } from "./answers.ts";
 import type { ChaosCollection } from "./chain.ts";
@@ -21,6 +22,8 @@ export interface ChaosOptions {
   readonly only: readonly string[];
   /** Ends the faults after so many, even if there is time left. */
   readonly rounds?: number | undefined;
+  /** A folder for the replicas' whole logs, at level debug. */
+  readonly logs?: string | undefined;
 }
 
 /** Walkers, and clients that ask for prices. */
@@ -33,33 +36,42 @@ const LOG_LINES = 12;
 
 /** Runs one seed and adds what it found. */
 export async function runChaos(options: ChaosOptions, findings: Findings): Promise<void> {
-  const { seed, seconds, only, rounds = Number.POSITIVE_INFINITY } = options;
+  const { seed, only, logs } = options;
   const names = only.length === 0 ? Object.keys(FAULTS) : only;
   const unknown = names.filter((name) => FAULTS[name] === undefined);
   if (unknown.length > 0) throw new Error(`there is no ${unknown}, only ${Object.keys(FAULTS).join(", ")}`);
   findings.beginSeed(seed);
   const violationsBefore = findings.violations.length;
-  const world = await startWorld(seed, options.replicas, findings);
+  const world = await startWorld(seed, options, findings);
   findings.say(`seed ${seed}: ${options.replicas} replicas, ${world.isSynchronous ? "" : "a"}synchronous standby`);
   try {
-    const random = createRandom(seed);
-    const walkers = startWalkers(world, { ...CLIENTS, seed });
-    const roamers = startRoamers(world, seed);
-    await Bun.sleep(CALM_MS);
-    const until = performance.now() + seconds * 1_000;
-    const deck: string[] = [];
-    for (let round = 0; round < rounds && performance.now() < until; round++) {
-      if (deck.length === 0) deck.push(...shuffled(names, random));
-      await inflict(world, deck.pop()!, random);
-    }
-    findings.during = "the final comparison";
-    await walkers.stop();
-    const last = await settle(world);
-    await roamers.finish(last);
+    await Promise.race([world.chain.failed, runIn(world, options, names)]);
     if (findings.violations.length > violationsBefore) showLogs(world);
   } finally {
     await world.close();
+    if (logs !== undefined) await keepLogs(world, join(logs, `seed-${seed}`));
   }
+}
+
+async function runIn(
+  world: World,
+  { seed, seconds, rounds = Number.POSITIVE_INFINITY }: ChaosOptions,
+  names: readonly string[],
+): Promise<void> {
+  const random = createRandom(seed);
+  const walkers = startWalkers(world, { ...CLIENTS, seed });
+  const roamers = startRoamers(world, seed);
+  await Bun.sleep(CALM_MS);
+  const until = performance.now() + seconds * 1_000;
+  const deck: string[] = [];
+  for (let round = 0; round < rounds && performance.now() < until; round++) {
+    if (deck.length === 0) deck.push(...shuffled(names, random));
+    await inflict(world, deck.pop()!, random);
+  }
+  world.findings.during = "the final comparison";
+  await walkers.stop();
+  const last = await settle(world);
+  await roamers.finish(last);
 }
 
 function shuffled(names: readonly string[], random: Random): string[] {
@@ -130,6 +142,10 @@ function showLogs({ replicas, findings }: World): void {
     findings.say(`log of ${name}, the last of ${lines.length} lines:`);
     for (const line of lines.slice(-LOG_LINES)) findings.say(`  ${logLine(line)}`);
   }
+}
+
+async function keepLogs({ replicas }: World, folder: string): Promise<void> {
+  for (const { name, log } of replicas) await Bun.write(join(folder, `${name.replace(" ", "-")}.log`), log);
 }
 
 /** A line of the service's log without its stacks. */

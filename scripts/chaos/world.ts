@@ -30,12 +30,17 @@ const BLOCKS_BEHIND = 3;
 const RECOVERY_MS = 60_000;
 const LOOK_MS = 50;
 
-export async function startWorld(seed: number, count: number, findings: Findings): Promise<World> {
+export async function startWorld(
+  seed: number,
+  options: { replicas: number; logs?: string | undefined },
+  findings: Findings,
+): Promise<World> {
   const [chain, postgres] = await Promise.all([startChaosChain(seed), startPostgresPair()]);
   await postgres.createDatabase(DATABASE);
   const replicas: Replica[] = [];
-  for (let at = 0; at < count; at++) {
-    const to = { port: postgres.port, database: DATABASE, node: await startChaosNode(chain) };
+  for (let at = 0; at < options.replicas; at++) {
+    const logLevel = options.logs === undefined ? "warn" : "debug";
+    const to = { port: postgres.port, database: DATABASE, node: await startChaosNode(chain), logLevel };
     const replica = await Replica.create(`replica ${at + 1}`, to);
     replica.onCrash = (problem) => findings.violation(problem);
     replicas.push(replica);

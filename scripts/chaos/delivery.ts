@@ -104,7 +104,7 @@ export class Delivery {
     const before = this.block;
     this.#told.push({ block: block ?? 0, ids: new Set(tokenIds) });
     if ((block ?? 0) >= before) return undefined;
-    return `transfers at block ${block} came after those at block ${before}, without \`reorged\` or \`gap\``;
+    return `transfers of version ${version} at block ${block} came after those of block ${before}, without \`reorged\``;
   }
 
   /** The blocks that the view covers: after the first and up to the second. Undefined before any transfers. */

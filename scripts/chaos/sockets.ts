@@ -13,7 +13,10 @@ const [MIN_STAY_MS, MAX_STAY_MS] = [1_000, 5_000];
 const RETRY_MS = 100;
 /** Missing transfers that a violation names. */
 const NAMED = 6;
+/** Time for the last block's transfers to reach all clients. */
 const TAIL_MS = 20_000;
+/** Lines of a client's history that are shown beside a problem. */
+const SHOWN = 16;
 
 export interface Roamers {
   /**
@@ -29,8 +32,9 @@ export function startRoamers(world: World, seed: number): Roamers {
   const random = createRandom(seed ^ 0x0a3e);
   const clients = world.chain.collections.map((collection) => {
     const delivery = new Delivery();
-    const roaming = roam(world, { collection, delivery, random, isOver: () => isOver });
-    return { collection, delivery, roaming };
+    const history: string[] = [];
+    const roaming = roam(world, { collection, delivery, history, random, isOver: () => isOver });
+    return { collection, delivery, history, roaming };
   });
   return {
     finish: async (last) => {
@@ -47,11 +51,13 @@ export function startRoamers(world: World, seed: number): Roamers {
 interface Roaming {
   readonly collection: ChaosCollection;
   readonly delivery: Delivery;
+  /** A line for each connection and message. It explains a problem. */
+  readonly history: string[];
   readonly random: Random;
   readonly isOver: () => boolean;
 }
 
-async function roam(world: World, { collection, delivery, random, isOver }: Roaming): Promise<void> {
+async function roam(world: World, { collection, delivery, history, random, isOver }: Roaming): Promise<void> {
   while (!isOver()) {
     const replica = world.nextReplica();
     const url = replica.socketUrl;
@@ -64,17 +70,21 @@ async function roam(world: World, { collection, delivery, random, isOver }: Roam
     const { since } = delivery;
     let isCut = false;
     delivery.connected();
+    const note = (line: string) => history.push(`${world.findings.second.toFixed(1)} s ${replica.name}: ${line}`);
+    note(`subscribes since ${since}`);
     socket.on("open", () => {
       socket.send(JSON.stringify({ action: "subscribe", chain: "eth", address: collection.address, since }));
     });
     socket.on("message", (data: unknown) => {
       if (isCut) return;
       const message = JSON.parse(String(data)) as PushMessage;
+      note(JSON.stringify({ ...message, chain: undefined, address: undefined }));
       world.findings.count("messages");
       const problem = delivery.take(message);
       if (problem !== undefined) {
         const where = `${replica.name}, since ${since}`;
         world.findings.violation(`socket of ${collection.address} at ${where}: ${problem}`);
+        show(world, history.slice(-SHOWN));
       }
       // The subscription failed, or the chain's log is not there. Another replica may do better.
       if (message.type === "error") leave.resolve();
@@ -93,10 +103,11 @@ async function roam(world: World, { collection, delivery, random, isOver }: Roam
 }
 
 async function judge(
-  { chain, findings }: World,
-  { collection, delivery }: Pick<Roaming, "collection" | "delivery">,
+  world: World,
+  { collection, delivery, history }: Pick<Roaming, "collection" | "delivery" | "history">,
   last: number,
 ): Promise<void> {
+  const { chain, findings } = world;
   findings.count("gaps", delivery.gaps);
   findings.count("doubled", delivery.doubled);
   const who = `socket of ${collection.address}`;
@@ -112,4 +123,10 @@ async function judge(
   const named = missing.slice(0, NAMED).map(({ block, tokenId }) => `${tokenId} at block ${block}`);
   const range = `blocks ${covered.after + 1} to ${covered.upTo}`;
   findings.violation(`${who}: ${missing.length} transfers of ${range} are missing: ${named.join(", ")}`);
+  const at = history.findIndex((line) => Number(/"transfers".*"block":(\d+)/.exec(line)?.[1]) >= missing[0]!.block);
+  show(world, history.slice(Math.max(0, at - SHOWN / 4), at + SHOWN));
+}
+
+function show({ findings }: World, lines: readonly string[]): void {
+  for (const line of lines) findings.say(`    ${line.slice(0, 200)}`);
 }

@@ -159,7 +159,7 @@ class MinedChain implements ChaosChain {
     const { anvil } = this;
     for (const collection of moving) {
       const { contract } = collection.deployed;
-      const owners = [...(await this.ownersAt(collection, this.head.hash))];
+      const owners = [...(await this.#ownersAt(collection, this.head.hash))];
       await queue(anvil, contract, "mint", [this.#account(), collection.nextId++]);
       for (let move = 0; move < MOVES_A_BLOCK; move++) {
         const [[id, owner]] = owners.splice(random.below(owners.length), 1) as [[string, string]];
@@ -176,7 +176,7 @@ class MinedChain implements ChaosChain {
     if (depth < 1 || depth > DEEPEST_FORK) throw new Error(`a fork of ${depth} blocks is not possible`);
     const replacements: ReplacementTransaction[] = [];
     for (const collection of this.collections) {
-      const owners = [...(await this.ownersAt(collection, this.#canonical.get(ancestor)!))];
+      const owners = [...(await this.#ownersAt(collection, this.#canonical.get(ancestor)!))];
       for (let block = 0; block < depth; block++) {
         if ((ancestor + 1 + block) % collection.every !== 0) continue;
         const [[id, owner]] = owners.splice(this.#random.below(owners.length), 1) as [[string, string]];
@@ -231,7 +231,12 @@ class MinedChain implements ChaosChain {
     return this.#left.get(hash);
   }
 
-  async ownersAt({ address, nextId }: ChaosCollection, blockHash: string): Promise<Owners> {
+  /** Waits for mining to pause: while a block is mined, the node answers for it in place of the head before. */
+  ownersAt(collection: ChaosCollection, hash: string): Promise<Owners> {
+    return this.#exclusively(() => this.#ownersAt(collection, hash));
+  }
+
+  async #ownersAt({ address, nextId }: ChaosCollection, blockHash: string): Promise<Owners> {
     const target = address;
     const calls = Array.from({ length: nextId }, (_, id) => {
       return { target, allowFailure: true, callData: VIEWS.encodeFunctionData("ownerOf", [id]) };

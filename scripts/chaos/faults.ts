@@ -4,8 +4,9 @@
  */
 
 import { DISTURBANCES, type Disturbance } from "../../test/support/tcp-proxy.ts";
-import type { Random } from "../local-chain/random.ts";
+import { createRandom, type Random } from "../local-chain/random.ts";
 import type { NodeFault } from "./node.ts";
+import type { Replica } from "./replica.ts";
 import { DATABASE, secondsToTakeOver, type World } from "./world.ts";
 
 export interface Inflicted {
@@ -80,7 +81,7 @@ const node =
   (fault: NodeFault): Fault =>
   async (world, random) => {
     const replica = victim(world, random);
-    const isFollower = replica === world.follower();
+    const isFollower = world.replicas.length > 1 && replica === world.follower();
     const ms = seconds(random, 3, 7);
     replica.node.disturb(fault);
     await Bun.sleep(ms);
@@ -167,9 +168,24 @@ const failover =
     return { what, afterwards };
   };
 
+/** Two replicas at once: the node of one fails or its path is slow, and the path of another one fails. */
+const pair: Fault = async (world, random) => {
+  const [first, second] = random.below(2) === 0 ? world.replicas : world.replicas.toReversed();
+  const on = (replica: Replica): World => ({ ...world, replicas: [replica], follower: () => replica });
+  const one = random.pick([node("down"), node("hung"), node("stuck"), partition("delayed")]);
+  const other = partition(random.pick(DISTURBANCES));
+  const seeds = [random.below(1_000_000), random.below(1_000_000)] as const;
+  const inflicted = await Promise.all([
+    one(on(first!), createRandom(seeds[0])),
+    other(on(second ?? first!), createRandom(seeds[1])),
+  ]);
+  return { what: inflicted.map(({ what }) => what).join(", and ") };
+};
+
 export const FAULTS: Readonly<Record<string, Fault>> = {
   kill,
   stop,
+  pair,
   "partition-cut": partition("cut"),
   "partition-silent": partition("silent"),
   "partition-deaf": partition("deaf"),

@@ -25,6 +25,8 @@ const STORM_MS = 3_000;
 const STORM_PAUSE_MS = 150;
 /** Blocks that the primary commits without its standby, before it is lost. */
 const LOST_MS = 3_500;
+/** Depth of the fork that a replica does not hear of. */
+const LONG_FORK = 5;
 /** Longer than any lease, and longer than what the service takes for one that another clock gave. */
 const CLOCK_BEHIND_SECONDS = 120;
 
@@ -75,6 +77,19 @@ const partitionAll: Fault = async ({ replicas }, random) => {
   await Bun.sleep(ms);
   for (const { path } of replicas) path.heal();
   return { what: `${kind} paths of all replicas for ${ms / 1_000} s` };
+};
+
+/** One replica is cut off for so long, while the chain forks, that its pages must say that they are stale. */
+const partitionLong: Fault = async (world, random) => {
+  const { chain } = world;
+  const { path, name } = victim(world, random);
+  const kind = random.pick(["cut", "silent", "deaf"] as const);
+  const ms = seconds(random, 14, 17);
+  path.disturb(kind);
+  await chain.replaceAbove(chain.head.number - LONG_FORK, () => Promise.resolve());
+  await Bun.sleep(ms);
+  path.heal();
+  return { what: `${kind} path of ${name} for ${ms / 1_000} s, with a fork of ${LONG_FORK} blocks` };
 };
 
 const node =
@@ -192,6 +207,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   "partition-half-closed": partition("half-closed"),
   "partition-delayed": partition("delayed"),
   "partition-all": partitionAll,
+  "partition-long": partitionLong,
   "restart-fast": restart("fast"),
   "restart-immediate": restart("immediate"),
   "session-storm": storm,

@@ -124,7 +124,7 @@ async function judge(
   const range = `blocks ${covered.after + 1} to ${covered.upTo}`;
   findings.violation(`${who}: ${missing.length} transfers of ${range} are missing: ${named.join(", ")}`);
   const at = history.findIndex((line) => Number(/"transfers".*"block":(\d+)/.exec(line)?.[1]) >= missing[0]!.block);
-  show(world, history.slice(Math.max(0, at - SHOWN / 4), at + SHOWN));
+  show(world, history.slice(Math.max(0, at - SHOWN), at + SHOWN));
 }
 
 function show({ findings }: World, lines: readonly string[]): void {

@@ -15,7 +15,7 @@ const GROUPS = [
   ["kill", "stop", "session-storm", "disk-full", "pair"],
   ["partition-cut", "partition-silent", "partition-deaf", "partition-half-closed", "partition-delayed"],
   ["node-down", "node-hung", "node-stuck", "node-lying", "partition-all"],
-  ["failover-loss", "failover", "failover-clock", "restart-fast", "restart-immediate"],
+  ["failover-loss", "failover", "failover-clock", "restart-fast", "restart-immediate", "partition-long"],
 ];
 
 test("every fault belongs to a group", () => {

@@ -41,8 +41,8 @@ for (const seed of seeds) {
   const options = `--seconds ${values.seconds} --replicas ${values.replicas}`;
   const chosen = `${values.only === "" ? "" : ` --only ${values.only}`}${values.rounds ? ` --rounds ${values.rounds}` : ""}`;
   console.log(`\nbun scripts/chaos.ts --seed ${seed} ${options}${chosen}`);
-  for (const { second, during, what } of violations.filter((one) => one.seed === seed)) {
-    console.log(`  ${second} s, ${during}: ${what}`);
+  for (const { second, during, what, times } of violations.filter((one) => one.seed === seed)) {
+    console.log(`  ${second} s, ${during}${times === 1 ? "" : `, ${times} times`}: ${what}`);
   }
 }
 process.exit(violations.length === 0 ? 0 : 1);

@@ -62,15 +62,18 @@ export async function askForPage(
   };
   if (facts.finality === "stale") findings.count("stale pages");
   if (facts.hash !== "" && !chain.isKnown(facts.hash)) {
-    findings.violation(`${where}: page of block ${facts.block} with the unknown hash ${facts.hash}`);
+    const what = `${where}: page of block ${facts.block} with the unknown hash ${facts.hash}`;
+    findings.violation(what, `unknown ${replica.name} ${facts.hash}`);
   }
   const left = chain.leftAt(facts.hash);
   if (left !== undefined && !chain.isCanonical(facts.hash)) {
     if (facts.finality === "finalized") {
-      findings.violation(`${where}: block ${facts.block} is called finalized and has left the chain`);
+      const what = `${where}: block ${facts.block} is called finalized and has left the chain`;
+      findings.violation(what, `finalized ${replica.name} ${facts.hash}`);
     } else if (facts.finality === "latest" && !path.includes("cursor=") && left < started - FORK_GRACE_MS) {
       const age = ((started - left) / 1_000).toFixed(1);
-      findings.violation(`${where}: block ${facts.block} is called latest and left the chain ${age} s before`);
+      const what = `${where}: block ${facts.block} is called latest and left the chain ${age} s before`;
+      findings.violation(what, `latest ${replica.name} ${facts.hash}`);
     }
   }
   return { body, facts };

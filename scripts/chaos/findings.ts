@@ -9,6 +9,8 @@ export interface Violation {
   /** The fault that was in force, or that had healed last. */
   readonly during: string;
   readonly what: string;
+  /** How often it was seen. Only the first time is described. */
+  times: number;
 }
 
 /** The totals that the report always names. */
@@ -20,6 +22,8 @@ export type Total = (typeof TOTALS)[number];
 
 export class Findings {
   readonly violations: Violation[] = [];
+  /** The violations of this seed by their keys. */
+  readonly #known = new Map<string, Violation>();
   readonly #totals = new Map<Total, number>();
   readonly #ready = new Map<string, number[]>();
   readonly #moved = new Map<string, number[]>();
@@ -34,6 +38,7 @@ export class Findings {
 
   beginSeed(seed: number): void {
     this.#seed = seed;
+    this.#known.clear();
     this.#startedMs = performance.now();
     this.during = "no fault";
   }
@@ -46,8 +51,16 @@ export class Findings {
     this.#print(`${this.second.toFixed(1).padStart(6)} s  ${line}`);
   }
 
-  violation(what: string): void {
-    this.violations.push({ seed: this.#seed, second: this.second, during: this.during, what });
+  /** @param key of the same problem when it is seen again. Default: the description. */
+  violation(what: string, key = what): void {
+    const known = this.#known.get(key);
+    if (known !== undefined) {
+      known.times++;
+      return;
+    }
+    const violation = { seed: this.#seed, second: this.second, during: this.during, what, times: 1 };
+    this.#known.set(key, violation);
+    this.violations.push(violation);
     this.say(`VIOLATION during ${this.during}: ${what}`);
   }
 

@@ -130,7 +130,7 @@ async function verifyWalk({ chain, findings }: World, walk: Walk): Promise<void>
   findings.count("wrong walks");
   const named = `${wrong.slice(0, NAMED).join("; ")}${wrong.length > NAMED ? "; …" : ""}`;
   const what = `${wrong.length} wrong entries in a walk of ${collection.address} at block ${facts.block} ${facts.hash}`;
-  findings.violation(`${what}: ${named}. Pages from ${from.join(", ")}`);
+  findings.violation(`${what}: ${named}. Pages from ${from.join(", ")}`, `walk ${collection.address} ${facts.hash}`);
 }
 
 /** Differences between the contract's owners and a listing: ids that are wrong, missing, doubled or burnt. */

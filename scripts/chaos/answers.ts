@@ -2,8 +2,7 @@
  * Judges single answers: which statuses a client may get, how fast an error comes, and whether a page's block is one
  * that the service may show. `walkers.ts` judges whole walks.
  */
-import type { Asked, Replica } from "./replica.ts";
-import { ANSWER_MS } from "./replica.ts";
+import { ANSWER_MS, type Asked, type Replica } from "./replica.ts";
 import type { World } from "./world.ts";
 
 /** A client must learn this soon that it gets no answer. */

@@ -152,7 +152,8 @@ interface FailoverOptions {
  * replaced the blocks that they told of. Without a fork the new primary would learn the same blocks again.
  *
  * `isClockBehind`: the new primary's clock is behind, so that present leases seem to last for minutes. The clock itself
- * can't be moved without a library that is not to be had here, so the leases' ends are moved instead.
+ * can't be moved without libfaketime, so the leases' ends are moved instead. Clocks of the service's processes are not
+ * moved at all: the service takes no clock from outside.
  */
 const failover =
   ({ isLossy = false, isClockBehind = false }: FailoverOptions): Fault =>

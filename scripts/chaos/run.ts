@@ -72,6 +72,10 @@ async function runIn(
   await walkers.stop();
   const last = await settle(world);
   await roamers.finish(last);
+  for (const replica of world.replicas) {
+    const code = await replica.end();
+    if (code !== 0) world.findings.violation(`${replica.name} ended with ${code} after SIGTERM`);
+  }
 }
 
 function shuffled(names: readonly string[], random: Random): string[] {

@@ -82,7 +82,7 @@ export async function startChaosNode(chain: ChaosChain): Promise<ChaosNode> {
       fault = undefined;
       healed.resolve();
       healed = Promise.withResolvers<void>();
-      // The proxy keeps every call for tests that count them. Nobody counts them here.
+      // The proxy keeps every call for tests that count calls. A chaos run does not.
       proxy.reset();
     },
     stop: async () => {

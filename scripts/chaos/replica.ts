@@ -26,7 +26,7 @@ interface ReplicaOptions {
   readonly logLevel: string;
 }
 
-/** A running process answers within this time, whatever happens around it. */
+/** A running process answers within this time, even if PostgreSQL or its node does not. */
 export const ANSWER_MS = 10_000;
 
 export class Replica {
@@ -102,7 +102,7 @@ export class Replica {
     this.#formerLog += process.stderr();
   }
 
-  /** Stops the process in the middle of whatever it does, with SIGSTOP. */
+  /** Stops the process with SIGSTOP, between any two of its instructions. */
   pause(): void {
     this.#isStopped = true;
     this.#disturbances++;

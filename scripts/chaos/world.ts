@@ -16,7 +16,7 @@ export interface World {
   readonly findings: Findings;
   /** Whether commits wait for the standby, apart from faults that need the other mode. */
   readonly isSynchronous: boolean;
-  /** The next replica in turn, whatever its state is. */
+  /** The next replica in turn, even if it is down. */
   nextReplica(): Replica;
   /** The replica that asks for the chain's head most: the follower. */
   follower(): Replica;

@@ -2,7 +2,7 @@
  * Chaos: real service processes over one PostgreSQL with a streaming standby, and a chain with forks, while faults drawn
  * from a seed hit processes, PostgreSQL, the network and the nodes. Clients walk listings, ask for prices and follow
  * collections over sockets, and compare everything with the contracts. Prints the recovery from each fault. Exits with 1
- * and prints every violation with the line that repeats its seed. The faults repeat exactly, their timing does not.
+ * and prints every violation with the line that repeats its seed. A seed repeats the faults, but not the exact timing.
  *
  * bun scripts/chaos.ts [--seed 1] [--seeds 1] [--seconds 120] [--replicas 3] [--only kill,failover-loss] [--rounds N]
  *   [--logs folder]

@@ -34,7 +34,8 @@ export interface Postgres {
   stop(): Promise<void>;
 }
 
-interface Running {
+/** A server process. `postgres-pair.ts` shares the functions below that start one. */
+export interface RunningServer {
   child: ChildProcess;
   exited: Promise<void>;
   guard: Guard;
@@ -43,7 +44,7 @@ interface Running {
 const USER = "postgres";
 const PASSWORD = "password";
 
-const SETTINGS = {
+export const POSTGRES_SETTINGS = {
   listen_addresses: "127.0.0.1",
   unix_socket_directories: "",
   max_connections: "200",
@@ -70,13 +71,12 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   await initialise(binaries, data);
 
   const port = freePort();
-  const settings = { ...SETTINGS, ...(options.durable === true ? {} : NOT_DURABLE), ...options.settings };
-  const args = ["-D", data, "-p", String(port)];
-  for (const [name, value] of Object.entries(settings)) args.push("-c", `${name}=${value}`);
+  const settings = { ...POSTGRES_SETTINGS, ...(options.durable === true ? {} : NOT_DURABLE), ...options.settings };
+  const args = serverArguments({ data, port, settings });
 
-  let running: Running | undefined;
+  let running: RunningServer | undefined;
   let databases = 0;
-  const url = (database: string) => `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${database}`;
+  const url = (database: string) => postgresUrl(port, database);
   const startServer = async () => {
     if (running !== undefined) throw new Error("PostgreSQL is already running");
     running = await launch(binaries, args, home);
@@ -110,7 +110,19 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   };
 }
 
-async function initialise({ folder, user }: PostgresBinaries, data: string): Promise<void> {
+/** The URL of a database of a server on this machine. */
+export const postgresUrl = (port: number, database: string): string =>
+  `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/${database}`;
+
+/** The arguments of a server on a data folder. */
+export function serverArguments(server: { data: string; port: number; settings: Record<string, string> }): string[] {
+  const args = ["-D", server.data, "-p", String(server.port)];
+  for (const [name, value] of Object.entries(server.settings)) args.push("-c", `${name}=${value}`);
+  return args;
+}
+
+/** Creates the data folder of a cluster. */
+export async function initialise({ folder, user }: PostgresBinaries, data: string): Promise<void> {
   const args = ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"];
   const child = spawn(join(folder, "initdb"), args, {
     stdio: ["ignore", "ignore", "pipe"],
@@ -127,8 +139,8 @@ async function initialise({ folder, user }: PostgresBinaries, data: string): Pro
   await promise;
 }
 
-/** Resolves when the server accepts connections. Its log is then read and discarded. */
-async function launch({ folder, user }: PostgresBinaries, args: string[], home: string): Promise<Running> {
+/** Resolves when the server accepts connections, if only for reading. Its log is then read and discarded. */
+export async function launch({ folder, user }: PostgresBinaries, args: string[], home: string): Promise<RunningServer> {
   const child = spawn(join(folder, "postgres"), args, {
     stdio: ["ignore", "ignore", "pipe"],
     env: environment(),
@@ -139,7 +151,7 @@ async function launch({ folder, user }: PostgresBinaries, args: string[], home: 
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => {
     if (log.length < 10_000) log += chunk.toString();
-    if (log.includes("ready to accept connections")) ready.resolve();
+    if (/ready to accept (?:read-only )?connections/.test(log)) ready.resolve();
   });
   child.on("error", ready.reject);
   child.on("exit", (code) => {
@@ -163,7 +175,7 @@ function environment(): Record<string, string> {
   return { PATH, LC_ALL: "C", TZ: "UTC" };
 }
 
-function freePort(): number {
+export function freePort(): number {
   const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });
   const { port } = listener;
   listener.stop(true);

@@ -39,15 +39,7 @@ import {
   type SubscribeMessage,
 } from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
-import {
-  type Connection,
-  type HeldEvent,
-  HeldEvents,
-  isShown,
-  type Peer,
-  placeOf,
-  Subscription,
-} from "./subscription.ts";
+import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
 
 export interface ChannelOptions {
   readonly log: EventLog;
@@ -264,21 +256,33 @@ export class Channel {
     const { chainVersion, end, status } = collection;
     const block = status === "synced" ? (end?.number ?? 0) : 0;
     if (isShown({ block, chainVersion }, this.#chainOf(stream))) return;
-    for (const event of await this.#readUnshown(stream, collection)) this.#held.add(stream, event);
+    const unshown = await this.#readUnshown(stream, collection);
+    for (const recorded of unshown.reverse()) this.#hold(stream, collection, recorded);
     this.#release(stream);
   }
 
+  /** Holds an event until pages show it. */
+  #hold(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
+    const { event, version } = recorded;
+    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
+    const message = messageOfEvent(stream, collection, recorded);
+    const messageUpTo =
+      message?.type === "transfers"
+        ? (block: number) => messageOfEvent(stream, collection, recorded, block)
+        : undefined;
+    this.#held.add(stream, { version, place: placeOf(event), message, messageUpTo });
+  }
+
   /** Returns the newest events of a stream, newest first, down to the oldest one that no page shows. */
-  async #readUnshown(stream: StreamName, collection: Collection): Promise<HeldEvent[]> {
-    const events: HeldEvent[] = [];
+  async #readUnshown(stream: StreamName, collection: Collection): Promise<Recorded<NftEvent>[]> {
+    const events: Recorded<NftEvent>[] = [];
     let unshown = 0;
     for (let before = collection.version + 1; ; ) {
       const page = await this.#options.log.readBackwards(stream, { before, limit: UNSHOWN_PAGE });
       for (const recorded of page as Recorded<NftEvent>[]) {
-        const { event, version } = recorded;
-        const place = placeOf(event);
+        const place = placeOf(recorded.event);
         if (place !== undefined && isShown(place, this.#chainOf(stream))) return events.slice(0, unshown);
-        events.push({ version, place, message: messageOfEvent(stream, collection, recorded) });
+        events.push(recorded);
         if (place !== undefined) unshown = events.length;
       }
       before = page.at(-1)?.version ?? 1;
@@ -329,10 +333,7 @@ export class Channel {
     if (!this.#byStream.has(stream)) return;
     if (isProgress(collection, recorded)) this.#progress.run(stream, () => this.#sendProgress(stream, collection));
     if (recorded.event.type === "IndexingCompleted") this.#progress.cancel(stream);
-    const { event, version } = recorded;
-    const message = messageOfEvent(stream, collection, recorded);
-    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
-    this.#held.add(stream, { version, place: placeOf(event), message });
+    this.#hold(stream, collection, recorded);
     this.#release(stream);
   }
 
@@ -404,9 +405,7 @@ export class Channel {
         const collection = projections.peek(stream) ?? (await projections.get(chainId, address));
         const mark = this.#shownMark(stream, collection);
         const message = metadataMessage(stream, collection, { ...counts, mark });
-        this.#sendToSubscribers(stream, (subscription) => {
-          if (subscription.isListening) subscription.peer.send(message);
-        });
+        this.#sendToSubscribers(stream, (subscription) => subscription.onMetadata(message));
       } catch (error) {
         if (!isAbort(error))
           logger.debug({ err: error, stream }, "could not read the collection for a metadata message");

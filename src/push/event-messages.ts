@@ -23,11 +23,15 @@ const MAX_TOKEN_IDS = 1_000;
  */
 const MAX_LOOKED_THROUGH = 16_384;
 
-/** Returns the message of an event; undefined for an event without one, or if `progressMessage` covers it. */
+/**
+ * Returns the message of an event; undefined for an event without one, or if `progressMessage` covers it.
+ * @param upTo leaves out transfers of later blocks
+ */
 export function messageOfEvent(
   stream: StreamName,
   collection: Collection,
   recorded: Recorded<NftEvent>,
+  upTo = Number.POSITIVE_INFINITY,
 ): ServerMessage | undefined {
   const { event } = recorded;
   switch (event.type) {
@@ -40,7 +44,7 @@ export function messageOfEvent(
     case "TransfersCommitted":
       return isProgress(collection, recorded) || event.count === 0
         ? undefined
-        : transfersMessage(stream, recorded, event);
+        : transfersMessage(stream, recorded, event, upTo);
     case "BlocksReverted":
       return revertedMessage(stream, recorded, event.ancestor);
     case "IndexingCompleted":
@@ -151,11 +155,19 @@ export function metadataMessage(
  * `block` is the newest block with a transfer of the range, even if the message does not name all token ids. A client
  * that reads the listing as of that block misses nothing: the range may end later, but without further transfers.
  */
-function transfersMessage(stream: StreamName, mark: Mark, event: TransfersCommitted): ServerMessage {
+function transfersMessage(
+  stream: StreamName,
+  mark: Mark,
+  event: TransfersCommitted,
+  upTo: number,
+): ServerMessage | undefined {
   const columns = decodeTransfers(event.transfers);
+  const after = columns.blocks.findIndex((block) => block > upTo);
+  const count = after < 0 ? columns.count : after;
+  if (count === 0) return undefined;
   const ids = new Set<string>();
   const next = new Map<bigint, bigint>();
-  const looked = Math.min(columns.count, MAX_LOOKED_THROUGH);
+  const looked = Math.min(count, MAX_LOOKED_THROUGH);
   let truncated = false;
   for (let i = 0; i < looked && !truncated; i++) {
     const first = wordsToBigInt(columns.ids, i);
@@ -172,9 +184,9 @@ function transfersMessage(stream: StreamName, mark: Mark, event: TransfersCommit
   return {
     type: "transfers",
     ...envelope(stream, mark),
-    block: columns.blocks[columns.count - 1] as number,
+    block: columns.blocks[count - 1] as number,
     tokenIds: [...ids],
-    ...(truncated || looked < columns.count ? { truncated: true as const } : {}),
+    ...(truncated || looked < count ? { truncated: true as const } : {}),
   };
 }
 

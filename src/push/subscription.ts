@@ -18,6 +18,8 @@ export interface HeldEvent {
   readonly place: ChainPosition | undefined;
   /** Undefined for an event without a message. */
   readonly message: ServerMessage | undefined;
+  /** The message of an event with transfers, without those above a block; undefined if none is left. */
+  readonly messageUpTo?: ((block: number) => ServerMessage | undefined) | undefined;
 }
 
 /** Returns an event's place on the chain; undefined for an event that no page depends on. */
@@ -54,11 +56,17 @@ export class HeldEvents {
     this.#byStream.set(stream, held);
   }
 
-  /** Voids the events above the ancestor: their blocks are orphaned, so their messages are never sent. */
+  /**
+   * Takes the orphaned blocks above the ancestor out of the held events, so that no message tells of them. The blocks
+   * of one event may lie on both sides: the transfers up to the ancestor stay.
+   */
   revert(stream: StreamName, ancestor: number): void {
     const held = this.#byStream.get(stream);
     held?.forEach((event, at) => {
-      if ((event.place?.block ?? 0) > ancestor) held[at] = { ...event, place: undefined, message: undefined };
+      const { place, messageUpTo } = event;
+      if (place === undefined || place.block <= ancestor) return;
+      const message = messageUpTo?.(ancestor);
+      held[at] = { ...event, message, place: message && { ...place, block: ancestor } };
     });
   }
 
@@ -106,6 +114,8 @@ export class Subscription {
   #isReplaying = true;
   /** The chain's reverts that arrived during a replay, in order. */
   #heldReverts: MessageOf<"reorged">[] = [];
+  /** The newest progress of the metadata that arrived during a replay. */
+  #heldMetadata: ServerMessage | undefined;
   /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
   /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
@@ -167,6 +177,15 @@ export class Subscription {
     this.#isReplaying = false;
     this.#release(Number.MAX_SAFE_INTEGER);
     this.#replayed.clear();
+    if (this.#heldMetadata !== undefined) this.onMetadata(this.#heldMetadata);
+    this.#heldMetadata = undefined;
+  }
+
+  /** Sends progress of the metadata. It carries a version, so it must not overtake the replay up to that version. */
+  onMetadata(message: ServerMessage): void {
+    if (!this.isListening) return;
+    if (this.#isReplaying) this.#heldMetadata = message;
+    else this.peer.send(message);
   }
 
   /** Handles a reorg of the chain. The stream's own events may report the same one. */

@@ -4,11 +4,13 @@ import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { TransferKind } from "../../src/events/columns.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
+import { columnsOf } from "../ledger/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -76,7 +78,8 @@ async function subscribe(since?: number) {
   const self = { send: (message: ServerMessage) => void messages.push(message) };
   channel.open(self);
   await channel.receive(self, JSON.stringify({ action: "subscribe", address, since }));
-  return () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
+  const heard = () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
+  return Object.assign(heard, { messages });
 }
 
 test("sends transfers in order when the chain view shows their block", async () => {
@@ -153,4 +156,46 @@ test("sends no transfers of a block that was orphaned before it was shown, only 
   expect(heard()).toEqual(greeting);
   show(9);
   expect(heard()).toEqual([...greeting, ["reorged", 15]]);
+});
+
+/** One event for blocks 10 to 13, as a follower writes it after a gap: token 1000 + block moves in each of them. */
+function straddling(): NftEvent {
+  const transfers = [10, 11, 12, 13].map((block) => ({
+    ...{ kind: TransferKind.erc721, block, from: 0, to: 1, id: BigInt(1_000 + block), amount: 1n },
+  }));
+  const range = { type: "TransfersCommitted", fromBlock: 10, toBlock: 13, toHash: hash(13) } as const;
+  return { ...range, count: transfers.length, transfers: columnsOf(transfers), chainVersion: 1 };
+}
+
+test.each(["before", "after"])(
+  "keeps the transfers up to the ancestor if a fork cuts through an event that is not shown yet: subscribed %s",
+  async (when) => {
+    const early = when === "before" ? await subscribe() : undefined;
+    await append(straddling());
+    await append({ type: "BlocksReverted", ancestor: { number: 11, hash: hash(11) }, chainVersion: 3 });
+    const heard = early ?? (await subscribe());
+    show(11, 3);
+    expect(heard().slice(-2)).toEqual([
+      ["transfers", 14],
+      ["reorged", 15],
+    ]);
+    const transfers = heard.messages.find(({ type }) => type === "transfers");
+    expect(transfers).toMatchObject({ block: 11, tokenIds: ["1010", "1011"] });
+  },
+);
+
+test("does not let progress of the metadata overtake status and the replay", async () => {
+  await append(followed(10));
+  show(10);
+  await projections.get(1, address);
+  channel.onMetadataProgress(1, address, { resolved: 0, failed: 0 });
+  const messages: ServerMessage[] = [];
+  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  channel.open(self);
+  const subscribed = channel.receive(self, JSON.stringify({ action: "subscribe", address, since: 13 }));
+  channel.onMetadataProgress(1, address, { resolved: 1, failed: 0 });
+  await subscribed;
+  const kinds = () => messages.map(({ type }) => type);
+  await eventually("the progress arrives", async () => (kinds().includes("metadata") ? true : undefined));
+  expect(kinds()).toEqual(["status", "transfers", "metadata"]);
 });

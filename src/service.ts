@@ -4,6 +4,7 @@
  * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { requestIdentification, requestIndexing } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
@@ -23,7 +24,7 @@ import type { EventLog } from "./log/event-log.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
-import { metadataObserver, observe } from "./observers.ts";
+import { leaseObserver, metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -163,7 +164,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
-  const shared = { ...parts, isHeard, holder: randomUUID(), verify: config.verify, minPollMs, auditMs };
+  const leases = new Leases({ log, clock, holder: randomUUID(), observer: leaseObserver(metrics) });
+  const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }

@@ -17,7 +17,7 @@ import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 
-interface CollectionsOptions extends Omit<ChainWork, "holder"> {
+interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: CollectionFlags;
 }
 

@@ -145,6 +145,11 @@ export class RpcChainReader implements ChainReader {
     return this.#pool.failureWithin(ms);
   }
 
+  /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
+  silentMs(): number {
+    return this.#pool.silentMs();
+  }
+
   benchLiar(endpoint: Endpoint): void {
     this.#pool.benchLiar(endpoint);
   }

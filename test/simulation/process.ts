@@ -1,4 +1,5 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+import { Leases } from "../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
@@ -86,7 +87,7 @@ export class SimProcess {
         reorg: quiet,
         halted: quiet,
       },
-      holder: name,
+      leases: new Leases({ log, clock, holder: name }),
       verify,
       settle: () => this.projections.settle(CHAIN_ID),
     });

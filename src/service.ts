@@ -272,12 +272,12 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
     });
     lifecycle.onStop(`view of ${chain.name}`, stop);
   }
-  const unsubscribe = log.subscribe((stream, version) => {
+  const unsubscribe = log.subscribe((stream, version, appended) => {
     const [, chainId] = stream.split("/");
     if (lifecycle.stopping) return;
     runtimes
       .get(Number(chainId))
-      ?.indexing.onWakeUp(stream, version)
+      ?.indexing.onWakeUp(stream, version, appended !== undefined)
       .catch((error: unknown) => logger.warn({ err: error, stream }, "handling a change of the log failed"));
   });
   lifecycle.onStop("log watch", unsubscribe);
@@ -285,11 +285,11 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
 
 /** Routes wake-ups to the chains' metadata workers, and their results to the subscribers. */
 function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: MetadataWatch): void {
-  const unsubscribe = log.subscribe((stream) => {
+  const unsubscribe = log.subscribe((stream, _version, appended) => {
     const [kind, id, address] = stream.split("/");
     const chainId = Number(id);
     if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
-    runtimes.get(chainId)?.metadata.onWakeUp(stream);
+    runtimes.get(chainId)?.metadata.onWakeUp(stream, appended);
     if (kind !== "metadata" || !channel.hasSubscribers(chainId, address as Address)) return;
     // Load the stream if it has subscribers here; its content arrives through the subscription below.
     metadata.books.current(chainId, address as Address).catch((error: unknown) => {

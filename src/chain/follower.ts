@@ -84,6 +84,11 @@ export class Follower {
     this.#node = new NodeWatch({ reader, clock });
   }
 
+  /** The name of the chain's lease. */
+  get lease(): string {
+    return `follow/${this.#options.chain.chainId}`;
+  }
+
   /** Polls at once instead of when the next block is due. */
   pollNow(): void {
     this.#looks.requestPoll();
@@ -105,11 +110,11 @@ export class Follower {
 
   /** Follows whenever it can get the lease, until the signal aborts. Halts while finality is violated. */
   async run(signal: AbortSignal): Promise<void> {
-    const { leases, chain } = this.#options;
+    const { leases } = this.#options;
     const onRefused = () => this.#stopStallWatch();
     while (!signal.aborted) {
       try {
-        await leases.run(`follow/${chain.chainId}`, { signal, onRefused }, (lease) => this.#follow(lease));
+        await leases.run(this.lease, { signal, onRefused }, (lease) => this.#follow(lease));
       } catch (error) {
         if (!signal.aborted) await this.#waitAfter(error, signal).catch(() => undefined);
       }

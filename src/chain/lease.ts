@@ -68,6 +68,11 @@ export class Leases {
     this.#options = options;
   }
 
+  /** True while work of this process runs under the lease. */
+  holds(name: string): boolean {
+    return this.#held.has(name);
+  }
+
   /** Waits for the lease and runs `work` while it is held. @throws the reason of its signal, and any error of `work` */
   async run<T>(name: string, { signal, onRefused }: WaitOptions, work: (lease: Lease) => Promise<T>): Promise<T> {
     const { log, clock, holder } = this.#options;

@@ -80,6 +80,8 @@ export class IndexingJobs {
   readonly #delayed = new Map<StreamName, () => void>();
   /** Streams that grew during their job. The job may have read the stream before that. */
   readonly #changedDuringJob = new Set<StreamName>();
+  /** Streams of followed collections, as of their last head. Only a chain's follower gives them work again. */
+  readonly #done = new Set<StreamName>();
 
   constructor(options: JobsOptions) {
     this.#options = options;
@@ -106,6 +108,8 @@ export class IndexingJobs {
   /** Queues a stream of this chain if it has work left. */
   offer(head: StreamHead): void {
     const state = fromHeadline(head.headline);
+    if (state.status === "following") this.#done.add(head.stream);
+    else this.#done.delete(head.stream);
     if (!OPEN.includes(state.status)) return;
     if (this.#isTaken(head.stream)) {
       this.#changedDuringJob.add(head.stream);
@@ -114,6 +118,18 @@ export class IndexingJobs {
     const wait = msUntilRetry(state, this.#options.clock);
     if (wait > 0) this.#later(head.stream, wait);
     else this.#enqueue(head.stream, this.#work);
+  }
+
+  /** True if the stream has no work, as far as its last head shows. */
+  isDone(stream: StreamName): boolean {
+    return this.#done.has(stream);
+  }
+
+  /** Records that a stream grew. Returns true if it waits here or has a running job, which then reads it again. */
+  grew(stream: StreamName): boolean {
+    const isTaken = this.#isTaken(stream);
+    if (isTaken) this.#changedDuringJob.add(stream);
+    return isTaken;
   }
 
   #isTaken(stream: StreamName): boolean {

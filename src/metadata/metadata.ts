@@ -15,7 +15,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
-import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
+import { type MetadataReason, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
@@ -79,7 +79,8 @@ export interface ChainMetadata {
   readonly consumer: ChainConsumer;
   /** Starts the worker, which waits for the chain's metadata lease. */
   start(lifecycle: Lifecycle): void;
-  onWakeUp(stream: StreamName): void;
+  /** @param appended the new events, if this process appended them */
+  onWakeUp(stream: StreamName, appended?: readonly Recorded[]): void;
   /** Number of tokens in flight in this process. */
   inFlight(): number;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
@@ -158,7 +159,7 @@ export class Metadata {
     return {
       consumer,
       start: (lifecycle) => void lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal)),
-      onWakeUp: (stream) => worker.onWakeUp(stream),
+      onWakeUp: (stream, appended) => worker.onWakeUp(stream, appended),
       inFlight: () => worker.inFlight,
       factsOf: async (address, entries, options) => {
         const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);

@@ -275,8 +275,9 @@ export class MetadataWorker {
 
   /**
    * Handles growth of a stream: a collection may have new tokens, a metadata stream new requests or outdated ranges.
+   * @param appended the new events, if this process appended them
    */
-  onWakeUp(stream: StreamName): void {
+  onWakeUp(stream: StreamName, appended?: readonly Recorded[]): void {
     const { chainId, log, books, logger } = this.#options;
     if (!this.holding) return;
     if (stream.startsWith(`metadata/${chainId}/`)) {
@@ -292,6 +293,8 @@ export class MetadataWorker {
       this.#makeDue(known);
       return;
     }
+    // Most events of an unknown collection are ranges of its history.
+    if (appended?.every(({ event }) => event.type !== "IndexingCompleted")) return;
     log.head(stream).then(
       ({ headline }) => {
         if (headline?.["status"] !== "following" || !this.holding) return;

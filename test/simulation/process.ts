@@ -109,9 +109,10 @@ export class SimProcess {
       this.#channel.onChainViewMoved(CHAIN_ID);
       if (ancestor !== undefined) this.#channel.chainReverted(CHAIN_ID, ancestor);
     });
-    log.subscribe((stream, version) => {
+    log.subscribe((stream, version, appended) => {
+      const isOwn = appended !== undefined;
       const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");
-      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version).catch(fail);
+      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version, isOwn).catch(fail);
     });
     this.#channel.open(this.#peer);
   }

@@ -132,7 +132,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     leases: new Leases({ log, clock, holder: "test" }),
     followed: () => [...stories.keys()],
   });
-  const unsubscribe = log.subscribe((stream) => chain.onWakeUp(stream));
+  const unsubscribe = log.subscribe((stream, _version, appended) => chain.onWakeUp(stream, appended));
   const lifecycle = new Lifecycle(logger);
   chain.start(lifecycle);
   return {

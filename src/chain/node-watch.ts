@@ -164,7 +164,7 @@ export class NodeWatch {
    */
   async holdOff({ signal, probeMs, maxMs, maxDownMs, stuckAt, isRequested }: HoldOffOptions): Promise<void> {
     const { clock } = this.#options;
-    const wait = Math.min(Math.max(HOLD_OFF_MS, maxMs), HOLD_OFF_MS * 2 ** (this.#failedTurns - 1));
+    const wait = Math.min(Math.max(HOLD_OFF_MS, maxMs), HOLD_OFF_MS * 2 ** Math.max(0, this.#failedTurns - 1));
     for (let wasDown = this.#wasHeadless && this.#failedTurns === 1; ; ) {
       const head = await this.#head(Math.max(probeMs, REQUESTED_MS));
       signal.throwIfAborted();

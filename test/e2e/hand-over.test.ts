@@ -142,6 +142,17 @@ describe("a leader with a node that", () => {
   });
 });
 
+test.each([
+  ["refuses", (leader: Replica) => Object.assign(leader, { decide: refused })],
+  ["hangs", (leader: Replica) => leader.node.pause()],
+])("a collection requested from a replica whose node %s is indexed by the other one", async (_how, begin) => {
+  const [leader, other] = await startPair();
+  const fresh = await deploy(anvil, await contractArtifact("PlainNft"), ["Fresh", "FRSH"]);
+  begin(leader);
+  await leader.service.get(`/api/v2/nft/${fresh.address}`);
+  for (const { service } of [leader, other]) await synced(service, fresh.address, fresh.blockNumber);
+});
+
 test("replicas rarely pass the lease around while the chain stands still", async () => {
   const pair = await startPair();
   const handedOver = async () => {

@@ -24,6 +24,8 @@ const MAX_FAILURES = 2;
 const HOLD_OFF_MS = 3_000;
 /** Work that was requested meanwhile waits only this long: another process has asked for the lease by then. */
 const REQUESTED_MS = 1_100;
+/** A request for the head without an answer is repeated after this time, because its connection may be dead. */
+const HUNG_MS = 5_000;
 /** A job that waits for a node that is down asks it this often. */
 const RECHECK_MS = 1_000;
 
@@ -62,6 +64,8 @@ export class NodeWatch {
   #wasHeadless = false;
   /** True from a failure until the node answers again. */
   #isDown = false;
+  /** The request for the head that is running, and when it began. */
+  #asked: { readonly at: number; readonly head: Promise<number | undefined> } | undefined;
   #checked: { readonly at: number; readonly answer: Promise<boolean> } | undefined;
 
   constructor(options: NodeWatchOptions) {
@@ -134,11 +138,19 @@ export class NodeWatch {
   /** The head's number, if the node answers within `ms` ms. */
   async #head(ms: number): Promise<number | undefined> {
     const { clock, reader } = this.#options;
-    const head = reader.head().then(
-      ({ number }) => number,
-      () => undefined,
-    );
-    return (await withTimeout(clock, ms, head))?.value;
+    const now = clock.monotonic();
+    if (this.#asked === undefined || now - this.#asked.at >= HUNG_MS) {
+      const head = reader.head(1).then(
+        ({ number }) => number,
+        () => undefined,
+      );
+      const asked = { at: now, head };
+      this.#asked = asked;
+      void head.then(() => {
+        if (this.#asked === asked) this.#asked = undefined;
+      });
+    }
+    return (await withTimeout(clock, ms, this.#asked.head))?.value;
   }
 
   /** False if the node failed, and does not answer now either. All callers share one request per second. */

@@ -57,8 +57,9 @@ export class RpcChainReader implements ChainReader {
     this.#logs = new LogReader(options.pool, options.watch);
   }
 
-  async head(): Promise<BlockHeader> {
-    return this.#pool.run(newestHeaderOf);
+  /** @param attempts requests in all. Default: those of any read */
+  async head(attempts?: number): Promise<BlockHeader> {
+    return this.#pool.run(newestHeaderOf, attempts === undefined ? {} : { attempts });
   }
 
   tips(): Promise<Tips> {

@@ -250,6 +250,11 @@ class World implements ProcessWorld, EndpointWorld {
         faults.hit("clock jump");
         victim.clock.skew = random.below(4 * 3_600_000) - 2 * 3_600_000;
         return;
+      case 6:
+        if (victim === undefined) return;
+        victim.uplink.fault = random.pick(["all nodes silent for a process", "all nodes down for a process"] as const);
+        victim.uplink.until = scheduler.time + random.below(15_000);
+        return;
       default:
         return;
     }

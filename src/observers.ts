@@ -57,8 +57,15 @@ export function metadataObserver(metrics: Metrics): MetadataObserver {
   };
 }
 
-/** Shows the leases of this process, and counts those that it lost or handed over. */
-export function leaseObserver(metrics: Metrics): LeaseObserver {
+/** Shows the leases of this process, and counts those that it lost or handed over. All series exist from the start. */
+export function leaseObserver(metrics: Metrics, chains: readonly Chain[]): LeaseObserver {
+  for (const { name: chain } of chains) {
+    for (const kind of ["follow", "metadata", "index"]) {
+      for (const metric of [metrics.leasesHeld, metrics.leasesLost, metrics.leasesHandedOver]) {
+        metric.inc({ chain, kind }, 0);
+      }
+    }
+  }
   /** Names are `follow/1`, `metadata/1` and `index/nft/1/0x…`. */
   const labelsOf = (name: string) => {
     const [kind = "", ...rest] = name.split("/");

@@ -164,7 +164,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
-  const leases = new Leases({ log, clock, holder: randomUUID(), observer: leaseObserver(metrics) });
+  const chains = config.chains.map(({ chain }) => chain);
+  const leases = new Leases({ log, clock, holder: randomUUID(), observer: leaseObserver(metrics, chains) });
   const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));

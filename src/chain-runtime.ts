@@ -3,6 +3,7 @@
  * that all chains share.
  */
 import { LRUCache } from "lru-cache";
+import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, MULTICALL3 } from "./chains/chains.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
@@ -58,7 +59,7 @@ export interface RuntimeOptions {
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly isHeard: (chainId: number) => boolean;
   readonly decoder: DecodePool;
-  readonly holder: string;
+  readonly leases: Leases;
   /** How thoroughly backfilled logs are verified. */
   readonly verify: Verify;
   /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
@@ -117,7 +118,7 @@ function openReader(
 /** Assembles a chain's parts. Only the self-audit starts right away. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
   const { chain } = chainConfig;
-  const { clock, lifecycle, metrics, log, projections, holder } = shared;
+  const { clock, lifecycle, metrics, log, projections, leases } = shared;
   const { chainId } = chain;
   const heads: { node: number | undefined } = { node: undefined };
   const reader = openReader(chainConfig, shared, {
@@ -144,7 +145,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
   lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
-  const metadata = shared.metadata.chain({ chain, reader, view, holder, followed: () => indexing.followed() });
+  const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
   const parts = { chain, reader, view };
   startAudit(parts, shared);

@@ -1,5 +1,6 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
 import type { IndexingObserver } from "./chain/consumer.ts";
+import type { LeaseObserver } from "./chain/lease.ts";
 import { type Chain, chainById } from "./chains/chains.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
@@ -53,6 +54,28 @@ export function metadataObserver(metrics: Metrics): MetadataObserver {
   return {
     outcome: (chainId, outcome) => metrics.metadataOutcomes.inc({ chain: nameOf(chainId), outcome }),
     media: (chainId, status) => metrics.mediaOutcomes.inc({ chain: nameOf(chainId), status }),
+  };
+}
+
+/** Shows the leases of this process, and counts those that it lost or handed over. All series exist from the start. */
+export function leaseObserver(metrics: Metrics, chains: readonly Chain[]): LeaseObserver {
+  for (const { name: chain } of chains) {
+    for (const kind of ["follow", "metadata", "index"]) {
+      for (const metric of [metrics.leasesHeld, metrics.leasesLost, metrics.leasesHandedOver]) {
+        metric.inc({ chain, kind }, 0);
+      }
+    }
+  }
+  /** Names are `follow/1`, `metadata/1` and `index/nft/1/0x…`. */
+  const labelsOf = (name: string) => {
+    const [kind = "", ...rest] = name.split("/");
+    const chainId = Number(kind === "index" ? rest[1] : rest[0]);
+    return { chain: chainById(chainId)?.name ?? String(chainId), kind };
+  };
+  return {
+    held: (name, isHeld) => metrics.leasesHeld.inc(labelsOf(name), isHeld ? 1 : -1),
+    lost: (name) => metrics.leasesLost.inc(labelsOf(name)),
+    handedOver: (name) => metrics.leasesHandedOver.inc(labelsOf(name)),
   };
 }
 

@@ -4,6 +4,7 @@
  * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { requestIdentification, requestIndexing } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
@@ -25,7 +26,7 @@ import { Freshness } from "./log/freshness.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
-import { measureLog, metadataObserver, observe } from "./observers.ts";
+import { leaseObserver, measureLog, metadataObserver, observe } from "./observers.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -187,7 +188,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   const cursorSecret = await readCursorSecret(log, config);
   const keys = new KeyRing(await readKeyHashes(log, options));
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
-  const shared = { ...parts, isHeard, holder: randomUUID(), verify: config.verify, minPollMs, auditMs };
+  const chains = config.chains.map(({ chain }) => chain);
+  const leases = new Leases({ log, clock, holder: randomUUID(), observer: leaseObserver(metrics, chains) });
+  const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
@@ -315,12 +318,12 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
     });
     lifecycle.onStop(`view of ${chain.name}`, stop);
   }
-  const unsubscribe = log.subscribe((stream, version) => {
+  const unsubscribe = log.subscribe((stream, version, appended) => {
     const [, chainId] = stream.split("/");
     if (lifecycle.stopping) return;
     runtimes
       .get(Number(chainId))
-      ?.indexing.onWakeUp(stream, version)
+      ?.indexing.onWakeUp(stream, version, appended !== undefined)
       .catch((error: unknown) => logger.warn({ err: error, stream }, "handling a change of the log failed"));
   });
   lifecycle.onStop("log watch", unsubscribe);
@@ -328,11 +331,11 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
 
 /** Routes wake-ups to the chains' metadata workers, and their results to the subscribers. */
 function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: MetadataWatch): void {
-  const unsubscribe = log.subscribe((stream) => {
+  const unsubscribe = log.subscribe((stream, _version, appended) => {
     const [kind, id, address] = stream.split("/");
     const chainId = Number(id);
     if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
-    runtimes.get(chainId)?.metadata.onWakeUp(stream);
+    runtimes.get(chainId)?.metadata.onWakeUp(stream, appended);
     if (kind !== "metadata" || !channel.hasSubscribers(chainId, address as Address)) return;
     // Load the stream if it has subscribers here; its content arrives through the subscription below.
     metadata.books.current(chainId, address as Address).catch((error: unknown) => {

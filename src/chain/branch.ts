@@ -113,6 +113,11 @@ export class ViolationWatch {
     this.#clock = clock;
   }
 
+  /** True if no endpoint had the final block in the last poll. */
+  get isSuspected(): boolean {
+    return this.#seen !== undefined;
+  }
+
   /** Polls once more. True if the violation is certain. @param leastWaitMs the minimum poll interval */
   async confirm(finalized: BlockRef, leastWaitMs: number): Promise<boolean> {
     const isHeld = await this.#reader.anyHolds(finalized);

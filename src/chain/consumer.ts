@@ -10,6 +10,7 @@ import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainLog, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
+import type { Leases } from "./lease.ts";
 
 /** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
 export interface AdvancedBlocks {
@@ -100,8 +101,8 @@ export interface ChainWork {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: IndexingObserver;
-  /** Identifies this process as holder of leases. */
-  readonly holder: string;
+  /** The leases of this process. */
+  readonly leases: Leases;
   /** How strictly logs are checked. */
   readonly verify: Verify;
 }

@@ -4,7 +4,7 @@
  * to its common ancestor first. Runs only in the process that holds the chain's lease.
  */
 import { backoffMs } from "../core/clock.ts";
-import { AppError, ConcurrencyError } from "../core/errors.ts";
+import { AppError, ConcurrencyError, messageOf } from "../core/errors.ts";
 import { StallWatch, stallReason } from "../core/lifecycle.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips } from "../rpc/port.ts";
@@ -21,8 +21,9 @@ import {
 } from "./branch.ts";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
 import { HeadWatch, PollSchedule } from "./head.ts";
-import { type Lease, withLease } from "./lease.ts";
+import { isHandedOver, type Lease } from "./lease.ts";
 import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
+import { NodeWatch } from "./node-watch.ts";
 import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
 
 /** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
@@ -35,6 +36,12 @@ const RETRY_MAX_MS = 15_000;
 const LOG_RETRY_MAX_MS = 3_000;
 /** Poll interval of a halted chain: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
+/** Polls in a row whose answers lie on several branches. By then they are no fork that happens just now. */
+const MAX_FORKED_POLLS = 5;
+/** Longest poll. Some requests may hang although the node shows its head. They time out after this time. */
+const LONGEST_POLL_MS = 30_000;
+/** A process without a working node asks for the lease this often. Writes that need no node may be due. */
+const MAX_DOWN_MS = 60_000;
 
 interface FollowerOptions extends ChainWork {
   /** They take each change in this order. */
@@ -55,6 +62,17 @@ export class Follower {
   #hasUncertainAppend = false;
   readonly #heads: HeadWatch;
   readonly #violations: ViolationWatch;
+  readonly #node: NodeWatch;
+  /** Reports polls without success. It runs from the first turn until another process follows. */
+  #stall: StallWatch | undefined;
+  /** The chain as of the last turn. */
+  #state: ChainState | undefined;
+  /** True if the node showed its head in the last poll. */
+  #hasShownHead = false;
+  /** The head that does not move, if that ended the last turn. */
+  #stuckAt: number | undefined;
+  /** Interruptions since the last successful poll, except hand-overs. */
+  #interruptions = 0;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -63,6 +81,12 @@ export class Follower {
     this.#looks = new PollSchedule(clock, this.#minPoll, options.hasSubscribers);
     this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
     this.#violations = new ViolationWatch(reader, clock);
+    this.#node = new NodeWatch({ reader, clock });
+  }
+
+  /** The name of the chain's lease. */
+  get lease(): string {
+    return `follow/${this.#options.chain.chainId}`;
   }
 
   /** Polls at once instead of when the next block is due. */
@@ -86,57 +110,78 @@ export class Follower {
 
   /** Follows whenever it can get the lease, until the signal aborts. Halts while finality is violated. */
   async run(signal: AbortSignal): Promise<void> {
-    const { log, clock, logger, holder, chain } = this.#options;
-    const name = `follow/${chain.chainId}`;
-    for (let failures = 0; !signal.aborted; ) {
+    const { leases } = this.#options;
+    const onRefused = () => this.#stopStallWatch();
+    while (!signal.aborted) {
       try {
-        await withLease({ log, clock, name, holder, signal }, (lease) => this.#follow(lease));
-        failures = 0;
+        await leases.run(this.lease, { signal, onRefused }, (lease) => this.#follow(lease));
       } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof FinalityViolation) {
-          logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
-          failures = 0;
-          await clock.sleep(HALTED_POLL_MS, signal).catch(() => undefined);
-          continue;
-        }
-        failures++;
-        const isLog = error instanceof AppError && error.code === "log_unavailable";
-        const wait = backoffMs(clock, failures, MIN_POLL_MS, isLog ? LOG_RETRY_MAX_MS : RETRY_MAX_MS);
-        const level = failures === 1 || error instanceof ConcurrencyError ? "debug" : "warn";
-        logger[level]({ err: error, chain: chain.name, attempt: failures }, "following was interrupted");
-        await clock.sleep(wait, signal).catch(() => undefined);
+        if (!signal.aborted) await this.#waitAfter(error, signal).catch(() => undefined);
       }
     }
+    this.#stopStallWatch();
+  }
+
+  /** Waits before the next turn, as the end of the last one demands. @throws the signal's reason */
+  async #waitAfter(error: unknown, signal: AbortSignal): Promise<void> {
+    const { clock, logger, chain } = this.#options;
+    if (error instanceof FinalityViolation) {
+      logger.error({ err: error, chain: chain.name }, "following stops: a fork is deeper than finality");
+      this.#stopStallWatch();
+      await clock.sleep(HALTED_POLL_MS, signal);
+      return;
+    }
+    if (isHandedOver(error)) {
+      logger.info({ chain: chain.name, reason: messageOf(error) }, "another process may follow the chain");
+      await this.#node.holdOff({
+        signal,
+        probeMs: this.#minPoll,
+        maxMs: this.#longestWait(),
+        maxDownMs: MAX_DOWN_MS,
+        stuckAt: this.#stuckAt,
+        isRequested: () => this.#looks.isRequested,
+      });
+      return;
+    }
+    const attempt = ++this.#interruptions;
+    const isLog = error instanceof AppError && error.code === "log_unavailable";
+    const level = attempt === 1 || error instanceof ConcurrencyError ? "debug" : "warn";
+    logger[level]({ err: error, chain: chain.name, attempt }, "following was interrupted");
+    await clock.sleep(backoffMs(clock, attempt, MIN_POLL_MS, isLog ? LOG_RETRY_MAX_MS : RETRY_MAX_MS), signal);
   }
 
   async #follow(lease: Lease): Promise<void> {
-    const { log, consumers, holder } = this.#options;
+    const { log, clock, consumers, leases } = this.#options;
+    const { holder } = leases;
     const state = await loadChainState(log, this.#stream);
+    this.#state = state;
+    this.#stuckAt = undefined;
+    this.#stall ??= new StallWatch(clock, (ms) => this.#stalled(ms));
     // This event moves the stream's version, which fences late writes of another process and pending ones of this
     // process. Only then is the log's list of collections final.
     const isSaid = state.follower === holder && !this.#hasUncertainAppend;
     if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
     this.#hasUncertainAppend = false;
     for (const consumer of consumers) await consumer.begin?.(state);
-    const stall = new StallWatch(this.#options.clock, (ms) => this.#stalled(state, ms));
-    try {
-      await this.#poll(state, lease, () => stall.progressed());
-    } finally {
-      stall.stop();
-    }
+    await this.#poll(state, lease);
+  }
+
+  #stopStallWatch(): void {
+    this.#stall?.stop();
+    this.#stall = undefined;
   }
 
   /** Reports the current work after too long without a successful poll. */
-  #stalled({ head }: ChainState, ms: number): void {
+  #stalled(ms: number): void {
     const { logger, chain, reader, consumers } = this.#options;
-    const reason = stallReason(`following from block ${head?.number ?? "?"}`, ms, reader.failureWithin(ms));
+    const from = this.#state?.head?.number ?? "?";
+    const reason = stallReason(`following from block ${from}`, ms, reader.failureWithin(ms));
     logger.warn({ chain: chain.name, seconds: Math.round(ms / 1_000), reason }, "following makes no progress");
     if (!this.#writing) for (const consumer of consumers) consumer.stalled?.(reason);
   }
 
-  /** Polls until the lease is lost, or an error occurs that another poll cannot fix. */
-  async #poll(state: ChainState, lease: Lease, moved: () => void): Promise<never> {
+  /** Polls until the lease is lost or handed over, or an error occurs that another poll cannot fix. */
+  async #poll(state: ChainState, lease: Lease): Promise<never> {
     const { clock } = this.#options;
     for (let failures = 0; ; ) {
       lease.assertHeld();
@@ -145,9 +190,9 @@ export class Follower {
       const isOnlyToJoin = this.#looks.takeJoinOnly(state.head);
       try {
         if (isOnlyToJoin && failures === 0) wait = (await this.#atHeadWithoutPoll(state)) ? this.#looks.dueIn : 0;
-        else wait = await this.#pollOnce(state, lease);
+        else wait = await this.#node.whileAnswering(lease, () => this.#pollOnce(state, lease), LONGEST_POLL_MS);
         failures = 0;
-        moved();
+        this.#succeeded(state, lease);
       } catch (error) {
         // Errors that only need another poll keep the lease. All other ones give it up and reload from the log.
         const passing =
@@ -156,22 +201,50 @@ export class Follower {
             (error instanceof AppError && error.retryable) ||
             error instanceof RpcError);
         this.#hasUncertainAppend = this.#writing || (error instanceof AppError && error.code === "write_interrupted");
-        if (!passing || lease.signal.aborted) throw error;
+        lease.assertHeld();
+        if (!passing) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
         // The endpoint on the other branch may be stuck there, and may be the quickest next time, too.
         if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
-        wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#heads.longestWait(state)));
+        this.#failed(error, failures, lease);
+        wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#longestWait()));
       }
       await this.#looks.pause(wait, lease.signal);
     }
   }
 
+  /** @throws the lease's reason if the node seems to be stuck */
+  #succeeded(state: ChainState, lease: Lease): void {
+    this.#stall?.progressed();
+    this.#interruptions = 0;
+    this.#node.succeeded();
+    if (!this.#heads.isStuck(state)) return;
+    this.#stuckAt = state.head?.number;
+    this.#node.handOver(lease, "the node shows no new block");
+    lease.assertHeld();
+  }
+
+  /** @throws the lease's reason if the node has failed too often */
+  #failed(error: unknown, failures: number, lease: Lease): void {
+    // A chain that may be about to halt needs more polls of this process.
+    if (this.#violations.isSuspected) return;
+    if (!(error instanceof ForkedAnswersError)) this.#node.failed(error, lease, !this.#hasShownHead);
+    else if (failures >= MAX_FORKED_POLLS) this.#node.handOver(lease, "the answers lie on several branches");
+    lease.assertHeld();
+  }
+
+  #longestWait(): number {
+    return this.#state === undefined ? this.#minPoll : this.#heads.longestWait(this.#state);
+  }
+
   /** Polls the chain, follows it, and lets the consumers work at its head. Returns the ms until the next poll. */
   async #pollOnce(state: ChainState, lease: Lease): Promise<number> {
     this.#looks.begin();
+    this.#hasShownHead = false;
     await this.#prepare();
     const tips = await this.#heads.tips(state);
+    this.#hasShownHead = true;
     this.#options.observer.head(tips.head.number);
     await this.#advance(state, tips, lease);
     this.#violations.clear();

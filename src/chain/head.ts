@@ -61,6 +61,11 @@ export class PollSchedule {
     this.#wake?.();
   }
 
+  /** True if a poll or a join is requested. */
+  get isRequested(): boolean {
+    return this.#isWanted || this.#readied !== undefined;
+  }
+
   /** True if the only request is a join, and the followed head is new enough for it. Call once per turn. */
   takeJoinOnly(head: BlockRef | undefined): boolean {
     const readied = this.#readied;
@@ -90,7 +95,7 @@ export class PollSchedule {
   /** Resolves after `ms` ms, or earlier on a request. @throws the signal's reason */
   async pause(ms: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (!this.#isWanted && this.#readied === undefined) {
+    if (!this.isRequested) {
       const woken = new AbortController();
       this.#wake = () => woken.abort();
       await this.#clock.sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
@@ -105,6 +110,14 @@ const GAPS_LOOKED_AT = 8;
 /** One endpoint is no longer trusted after this many block times, and minimum poll intervals, without a new block. */
 const OVERDUE_BLOCKS = 2;
 const OVERDUE_POLLS = 10;
+
+/**
+ * After this many block times, and minimum poll intervals, without a new block the node may be stuck: a minute or more.
+ * The chain itself may stand still, so each further time at the same head takes twice as long, up to an hour.
+ */
+const STUCK_BLOCKS = 6;
+const STUCK_POLLS = 60;
+const STUCK_MAX_MS = 3_600_000;
 
 /** A node this far below the followed head went back. One closer to it may only lag for a while. */
 const FAR_BELOW = 64;
@@ -123,6 +136,9 @@ export class HeadWatch {
   readonly #options: HeadWatchOptions;
   /** The followed head at the last poll, and the monotonic time since when it is unchanged or all were asked. */
   #followed: { readonly hash: string; since: number } | undefined;
+
+  /** The followed head, the monotonic time since when it is unchanged, and how often it was reported as stuck. */
+  #standing: { readonly hash: string; readonly since: number; readonly reports: number } | undefined;
 
   /** Monotonic time since when the node has shown an older head than the followed one; `isSaid` if that was logged. */
   #below: { readonly since: number; isSaid: boolean } | undefined;
@@ -170,6 +186,20 @@ export class HeadWatch {
       });
     }
     return others;
+  }
+
+  /** True if the followed head has not moved for so long that the node may be stuck. Call it after each poll. */
+  isStuck(state: ChainState): boolean {
+    const { clock, minPollMs } = this.#options;
+    const { head } = state;
+    if (head === undefined) return false;
+    const now = clock.monotonic();
+    if (this.#standing?.hash !== head.hash) this.#standing = { hash: head.hash, since: now, reports: 0 };
+    const { since, reports } = this.#standing;
+    const patience = Math.max(this.#blockMs(state, head) * STUCK_BLOCKS, minPollMs * STUCK_POLLS);
+    if (now - since < Math.min(STUCK_MAX_MS, patience * 2 ** reports)) return false;
+    this.#standing = { hash: head.hash, since: now, reports: reports + 1 };
+    return true;
   }
 
   /** Benches endpoints that are behind, by their own heads. */

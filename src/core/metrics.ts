@@ -161,6 +161,24 @@ export class Metrics {
     "1 while a fork deeper than finality stops the chain's follower",
     "chain",
   );
+  readonly leasesHeld = this.#gauge(
+    "leases_held",
+    "Leases that this process holds, by kind: follow and metadata are 1 in the process that does this work of the chain, index counts collections",
+    "chain",
+    "kind",
+  );
+  readonly leasesLost = this.#counter(
+    "leases_lost_total",
+    "Leases that ended before the work, because the process could not renew them in time",
+    "chain",
+    "kind",
+  );
+  readonly leasesHandedOver = this.#counter(
+    "leases_handed_over_total",
+    "Leases that the process gave up for another process, because its own node failed",
+    "chain",
+    "kind",
+  );
   readonly collectionsIndexed = this.#counter(
     "collections_indexed_total",
     "Collections whose indexing completed",

@@ -8,7 +8,7 @@ import { isCanonical } from "../chain/view.ts";
 import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import type { Address } from "../core/hex.ts";
-import { type BlockRef, type HeaderRef, type NftEvent, parseStream } from "../events/types.ts";
+import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
@@ -17,8 +17,10 @@ import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 
-interface CollectionsOptions extends Omit<ChainWork, "holder"> {
+interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: CollectionFlags;
+  /** Called with the head of each stream when this process begins to follow. */
+  readonly onHead?: (head: StreamHead) => void;
 }
 
 /** Most collections with blocks in doubt, and ms between two checks of one collection. */
@@ -75,8 +77,17 @@ export class FollowedCollections implements ChainConsumer {
   async #load(): Promise<void> {
     this.#followed.clear();
     this.#joining.clear();
-    const { log, chain } = this.#options;
-    for await (const head of allStreams(log, `nft/${chain.chainId}/`)) this.offer(head);
+    const { log, chain, onHead } = this.#options;
+    for await (const head of allStreams(log, `nft/${chain.chainId}/`)) {
+      this.offer(head);
+      onHead?.(head);
+    }
+  }
+
+  /** True if this process followed the stream when it last followed the chain. */
+  isFollowed(stream: StreamName): boolean {
+    const parsed = parseStream(stream);
+    return parsed.kind === "nft" && this.#followed.has(parsed.address);
   }
 
   /** Accepts a stream if its headline says that it is followed or ready to join. */
@@ -85,7 +96,7 @@ export class FollowedCollections implements ChainConsumer {
     if (parsed.kind !== "nft" || this.#followed.has(parsed.address)) return;
     const state = fromHeadline(head.headline);
     const followed = { address: parsed.address, version: head.version, state };
-    if (state.status === "joining") this.#joining.add(followed);
+    if (state.status === "joining") this.#joining.offer(followed);
     else if (state.status === "following") this.#followed.set(parsed.address, followed);
   }
 

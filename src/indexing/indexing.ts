@@ -2,6 +2,7 @@
  * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
  * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
  */
+import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
@@ -10,6 +11,7 @@ import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { StreamName } from "../events/types.ts";
+import type { StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
@@ -37,6 +39,8 @@ export class ChainIndexing {
   readonly #consumers: ChainConsumer[];
   readonly #follower: Follower;
   readonly #jobs: IndexingJobs;
+  /** Versions up to which streams were read for work. */
+  readonly #read = new LRUCache<StreamName, number>({ max: 10_000 });
   #following = false;
 
   constructor(options: IndexingOptions) {
@@ -53,7 +57,8 @@ export class ChainIndexing {
       shapeOf: options.shapeOf,
       onFound: () => this.#follower.pollNow(),
     });
-    this.#collections = new FollowedCollections({ ...options, flags });
+    const onHead = (head: StreamHead) => this.#jobs.offer(head);
+    this.#collections = new FollowedCollections({ ...options, flags, onHead });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({ ...options, consumers: this.#consumers, hasSubscribers: options.isHeard });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
@@ -86,17 +91,43 @@ export class ChainIndexing {
     this.#options.lifecycle.run(`follow ${this.#options.chain.name}`, (signal) => this.#follower.run(signal));
   }
 
-  /** A stream of this chain grew. The chain's own stream moves the projection; a collection's may be work. */
-  async onWakeUp(stream: StreamName, version: number): Promise<void> {
+  /**
+   * A stream of this chain grew. The chain's own stream moves the projection; a collection's may be work. Its head is
+   * read only in that case: nearly all wake-ups are for followed collections, which the follower itself has moved.
+   * @param isOwn true if this process appended
+   */
+  async onWakeUp(stream: StreamName, version: number, isOwn = false): Promise<void> {
     if (stream === this.view.stream) {
       await this.view.catchUp(version);
       return;
     }
     if (!stream.startsWith("nft/")) return;
-    const head = await this.#options.log.head(stream);
+    if (this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
+    this.follow();
+  }
+
+  /**
+   * 1. A version that was read here is no news: the server repeats the wake-ups of this process's own appends.
+   * 2. A job of this process works on the stream. It reads the stream again if another process may have written it.
+   * 3. This process follows the chain: all collections that it doesn't follow may be work.
+   * 4. Another process does. It keeps its followed collections to itself, and the log has what they became: the next
+   *    follower reads all streams when it begins.
+   */
+  #mayBeWork(stream: StreamName, version: number, isOwn: boolean): boolean {
+    if ((this.#read.get(stream) ?? 0) >= version) return false;
+    if (this.#jobs.grew(stream) && isOwn) return false;
+    if (this.#options.leases.holds(this.#follower.lease)) return !this.#collections.isFollowed(stream);
+    return !this.#jobs.isDone(stream);
+  }
+
+  async #offer(stream: StreamName, version: number): Promise<void> {
+    this.#read.set(stream, version);
+    const head = await this.#options.log.head(stream).catch((error: unknown) => {
+      this.#read.delete(stream);
+      throw error;
+    });
     this.#jobs.offer(head);
     this.#collections.offer(head);
-    this.follow();
   }
 
   /** A followed block shows that a transfer is missing between two blocks. The follower then reads their receipts. */

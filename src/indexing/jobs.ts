@@ -5,7 +5,8 @@
  */
 import type { ChainWork } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
-import { tryLease } from "../chain/lease.ts";
+import type { Lease } from "../chain/lease.ts";
+import { NodeWatch } from "../chain/node-watch.ts";
 import { failureOf, fromHeadline, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
@@ -70,6 +71,7 @@ type Next = { readonly lane: Lane } | { readonly inMs: number };
 
 export class IndexingJobs {
   readonly #options: JobsOptions;
+  readonly #node: NodeWatch;
   readonly #work = new Lane(PARALLEL);
   /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
   readonly #searches = new Lane(SEARCHES);
@@ -78,9 +80,12 @@ export class IndexingJobs {
   readonly #delayed = new Map<StreamName, () => void>();
   /** Streams that grew during their job. The job may have read the stream before that. */
   readonly #changedDuringJob = new Set<StreamName>();
+  /** Streams of followed collections, as of their last head. Only a chain's follower gives them work again. */
+  readonly #done = new Set<StreamName>();
 
   constructor(options: JobsOptions) {
     this.#options = options;
+    this.#node = new NodeWatch(options);
   }
 
   /** Number of collections that wait or have a running job. */
@@ -103,6 +108,8 @@ export class IndexingJobs {
   /** Queues a stream of this chain if it has work left. */
   offer(head: StreamHead): void {
     const state = fromHeadline(head.headline);
+    if (state.status === "following") this.#done.add(head.stream);
+    else this.#done.delete(head.stream);
     if (!OPEN.includes(state.status)) return;
     if (this.#isTaken(head.stream)) {
       this.#changedDuringJob.add(head.stream);
@@ -111,6 +118,18 @@ export class IndexingJobs {
     const wait = msUntilRetry(state, this.#options.clock);
     if (wait > 0) this.#later(head.stream, wait);
     else this.#enqueue(head.stream, this.#work);
+  }
+
+  /** True if the stream has no work, as far as its last head shows. */
+  isDone(stream: StreamName): boolean {
+    return this.#done.has(stream);
+  }
+
+  /** Records that a stream grew. Returns true if it waits here or has a running job, which then reads it again. */
+  grew(stream: StreamName): boolean {
+    const isTaken = this.#isTaken(stream);
+    if (isTaken) this.#changedDuringJob.add(stream);
+    return isTaken;
   }
 
   #isTaken(stream: StreamName): boolean {
@@ -171,11 +190,12 @@ export class IndexingJobs {
   }
 
   async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
-    const { log, clock, holder, logger } = this.#options;
+    const { leases, logger } = this.#options;
     try {
-      const name = `index/${stream}`;
-      const options = { log, clock, name, holder, signal };
-      const done = await tryLease(options, (lease) => this.#attempt(stream, lane, lease.signal));
+      // The attempt would fail, and keep another process with a working node from the job.
+      if (!(await this.#node.isUp())) return { inMs: LEASE_RETRY_MS };
+      const work = (lease: Lease) => this.#node.whileAnswering(lease, () => this.#attempt(stream, lane, lease.signal));
+      const done = await leases.tryRun(`index/${stream}`, signal, work);
       return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
     } catch (error) {
       if (signal.aborted || isAbort(error)) return undefined;
@@ -214,6 +234,7 @@ export class IndexingJobs {
       // Waits for the running append: a second one must not run beside it, nor after the lease is released.
       await writer.settled().catch(() => undefined);
       if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
+      this.#node.failed(error);
       const { event, change, waitMs } = failureOf(error, writer.state, clock);
       const meta = { chain: chain.name, address, attempt: change.attempt, retryInMs: waitMs };
       logger.warn({ err: error, ...meta }, "indexing failed");

@@ -90,6 +90,12 @@ export class JoiningCollections {
     this.#waiting.set(followed.address, followed);
   }
 
+  /** Adds a collection as its stream's head shows it, unless it waits in that state already: its entry knows more. */
+  offer(followed: Followed): void {
+    const known = this.#waiting.get(followed.address);
+    if (known === undefined || known.version < followed.version) this.add(followed);
+  }
+
   clear(): void {
     this.#waiting.clear();
   }

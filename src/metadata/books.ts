@@ -82,7 +82,15 @@ export class MetadataBooks {
     return this.#hot.peek(metadataStream(chainId, address));
   }
 
-  /** The book at the log's current version, which a writer needs as expected version. */
+  /** The book with everything up to `version`, and all that was announced here. Reads the log only if that lacks it. */
+  async upTo(chainId: number, address: Address, version: number): Promise<MetadataBook> {
+    const stream = metadataStream(chainId, address);
+    await this.#hot.catchUpOf(stream);
+    const book = await this.#hot.get(stream);
+    return book.version >= version ? book : this.#hot.newest(stream);
+  }
+
+  /** The book at the log's current version. */
   current(chainId: number, address: Address): Promise<MetadataBook> {
     return this.#hot.newest(metadataStream(chainId, address));
   }
@@ -116,14 +124,15 @@ export async function appendMetadata(
   headline?: Headline,
 ): Promise<void> {
   const stream = metadataStream(chainId, address);
-  await appendWithRetry(log, ATTEMPTS, async () => {
-    const { version } = await books.current(chainId, address);
+  const end = await appendWithRetry(log, ATTEMPTS, async (attempt) => {
+    // The book is rarely behind. If it is, the log refuses the append.
+    const { version } = await (attempt === 1 ? books.upTo(chainId, address, 0) : books.current(chainId, address));
     // `at` is the version of the headline. It is valid only while the stream ends there.
     const summary = headline === undefined ? {} : { headline: { ...headline, at: version + events.length } };
     return { stream, events, expectedVersion: version, ...summary };
   });
   // Fold the events now, so that the caller reads its own writes.
-  await books.current(chainId, address);
+  if (end !== undefined) await books.upTo(chainId, address, end);
 }
 
 /** Groups outcomes into events: one for all resolved tokens, and one per failure reason. */

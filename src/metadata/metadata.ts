@@ -5,6 +5,8 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
+import type { Leases } from "../chain/lease.ts";
+import { NodeWatch } from "../chain/node-watch.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { Semaphore } from "../core/background.ts";
@@ -13,10 +15,10 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
-import { type MetadataReason, parseStream, type StreamName } from "../events/types.ts";
+import { type MetadataReason, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { ChainReader } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, Previews, previewSize } from "./media/media.ts";
@@ -66,9 +68,9 @@ interface MetadataOptions {
 
 interface MetadataChainOptions {
   readonly chain: Chain;
-  readonly reader: ChainReader;
+  readonly reader: RpcChainReader;
   readonly view: ChainView;
-  readonly holder: string;
+  readonly leases: Leases;
   /** Addresses of the followed collections. */
   readonly followed: () => readonly Address[];
 }
@@ -77,7 +79,8 @@ export interface ChainMetadata {
   readonly consumer: ChainConsumer;
   /** Starts the worker, which waits for the chain's metadata lease. */
   start(lifecycle: Lifecycle): void;
-  onWakeUp(stream: StreamName): void;
+  /** @param appended the new events, if this process appended them */
+  onWakeUp(stream: StreamName, appended?: readonly Recorded[]): void;
   /** Number of tokens in flight in this process. */
   inFlight(): number;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
@@ -123,7 +126,7 @@ export class Metadata {
     });
   }
 
-  chain({ chain, reader, view, holder, followed }: MetadataChainOptions): ChainMetadata {
+  chain({ chain, reader, view, leases, followed }: MetadataChainOptions): ChainMetadata {
     const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes, sampleMs } = this.#options;
     const { chainId } = chain;
     const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
@@ -138,7 +141,8 @@ export class Metadata {
       ...shared,
       projections,
       view,
-      holder,
+      leases,
+      node: new NodeWatch({ reader, clock }),
       media,
       sampleMs: sampleMs ?? SAMPLE_MS,
       maxStoredBytes,
@@ -155,7 +159,7 @@ export class Metadata {
     return {
       consumer,
       start: (lifecycle) => void lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal)),
-      onWakeUp: (stream) => worker.onWakeUp(stream),
+      onWakeUp: (stream, appended) => worker.onWakeUp(stream, appended),
       inFlight: () => worker.inFlight,
       factsOf: async (address, entries, options) => {
         const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);

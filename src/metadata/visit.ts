@@ -29,6 +29,8 @@ export interface VisitContext {
   readonly projections: HotCollections;
   readonly view: ChainView;
   readonly uriReader: TokenUriReader;
+  /** Runs a read from the chain's node. */
+  readonly reading: <T>(read: () => Promise<T>) => Promise<T>;
   readonly resolver: Resolver;
   readonly logger: Logger;
   readonly observe: (outcome: MetadataReason | "resolved" | "repaired") => void;
@@ -188,17 +190,17 @@ export class Visit {
    * before their mint or change. The collection may be ahead of the followed head.
    */
   async #readUris(tokens: readonly Token[]): Promise<(string | undefined)[]> {
-    const { uriReader, view, books, projections, chainId } = this.#context;
+    const { uriReader, reading, view, books, projections, chainId } = this.#context;
     const { address } = this.#target;
     const head = view.head()?.number;
-    if (head === undefined) return uriReader.read(address, tokens, "latest");
+    if (head === undefined) return reading(() => uriReader.read(address, tokens, "latest"));
     const [book, collection] = await Promise.all([books.get(chainId, address), projections.get(chainId, address)]);
     const block = Math.max(head, collection.end?.number ?? 0, book.outdatedBlock);
     try {
-      return await uriReader.read(address, tokens, block);
+      return await reading(() => uriReader.read(address, tokens, block));
     } catch (error) {
       if ((error as AppError).code !== "state_unavailable") throw error;
-      return uriReader.read(address, tokens, "latest");
+      return reading(() => uriReader.read(address, tokens, "latest"));
     }
   }
 

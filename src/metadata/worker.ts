@@ -4,9 +4,10 @@
  * metadata stream, or the end of a visit wakes it. The remaining work follows from the log, so another process that
  * takes over the lease continues after the last recorded outcome.
  */
-import { type Lease, withLease } from "../chain/lease.ts";
+import { isHandedOver, type Lease, type Leases } from "../chain/lease.ts";
+import type { NodeWatch } from "../chain/node-watch.ts";
 import { backoffMs } from "../core/clock.ts";
-import { isAbort } from "../core/errors.ts";
+import { isAbort, messageOf } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import { streamPages } from "../log/event-log.ts";
@@ -15,8 +16,9 @@ import { DueTokens, type Token } from "./due-tokens.ts";
 import type { MediaWorker } from "./media/media-worker.ts";
 import { Visit, type VisitContext } from "./visit.ts";
 
-interface WorkerOptions extends VisitContext {
-  readonly holder: string;
+interface WorkerOptions extends Omit<VisitContext, "reading"> {
+  readonly leases: Leases;
+  readonly node: NodeWatch;
   readonly media: MediaWorker;
   /** First wait before a finished collection is sampled, in ms; it doubles up to a day. */
   readonly sampleMs: number;
@@ -31,6 +33,10 @@ const RETRY_MAX_MS = 300_000;
 const MAX_SAMPLE_MS = 86_400_000;
 /** Longest sleep between two checks for due collections. */
 const IDLE_MS = 60_000;
+/** Interval of requests to a node that is down. */
+const PROBE_MS = 1_000;
+/** Longest wait for such a node. Pictures, and tokens whose URI is known, need no node. */
+const MAX_DOWN_MS = 10_000;
 /** Older requests in the log are ignored: their clients are gone. */
 const MAX_REQUEST_AGE_MS = 60_000;
 
@@ -73,13 +79,19 @@ export class MetadataWorker {
 
   /** Waits for the lease and works while it is held, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { log, clock, holder, chainId, logger } = this.#options;
+    const { clock, leases, node, chainId, logger } = this.#options;
     for (let failures = 0; !signal.aborted; ) {
       try {
-        await withLease({ log, clock, name: `metadata/${chainId}`, holder, signal }, (lease) => this.#serve(lease));
+        await leases.run(`metadata/${chainId}`, { signal }, (lease) => this.#serve(lease));
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
+        if (isHandedOver(error)) {
+          logger.info({ chainId, reason: messageOf(error) }, "another process may fetch metadata");
+          const waits = { probeMs: PROBE_MS, maxMs: MAX_DOWN_MS, maxDownMs: MAX_DOWN_MS };
+          await node.holdOff({ signal, ...waits }).catch(() => undefined);
+          continue;
+        }
         failures++;
         logger.debug({ err: error, chainId, attempt: failures }, "metadata work was interrupted");
         await clock.sleep(backoffMs(clock, failures, RETRY_BASE_MS, RETRY_MAX_MS), signal).catch(() => undefined);
@@ -96,7 +108,7 @@ export class MetadataWorker {
       await this.#load();
       this.holding = true;
       while (!signal.aborted) {
-        const next = this.#startDue(signal);
+        const next = this.#startDue(lease, signal);
         await this.#sleep(Math.max(10, next - clock.now()), signal);
       }
       lease.assertHeld();
@@ -142,7 +154,7 @@ export class MetadataWorker {
   }
 
   /** Starts visits to due collections while places are free. Returns the time when the next one is due. */
-  #startDue(signal: AbortSignal): number {
+  #startDue(lease: Lease, signal: AbortSignal): number {
     const now = this.#options.clock.now();
     let next = now + IDLE_MS;
     this.#isCrowded = false;
@@ -156,7 +168,7 @@ export class MetadataWorker {
         this.#isCrowded = true;
         break;
       }
-      const visit = this.#visit(work, signal).finally(() => {
+      const visit = this.#visit(work, lease, signal).finally(() => {
         this.#visiting.delete(work.address);
         this.#wake();
       });
@@ -172,13 +184,14 @@ export class MetadataWorker {
     this.#works.set(work.address, work);
   }
 
-  async #visit(work: CollectionWork, signal: AbortSignal): Promise<void> {
+  async #visit(work: CollectionWork, lease: Lease, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     const { address, due } = work;
     work.dueAt = Number.POSITIVE_INFINITY;
     const turnEnds = clock.monotonic() + TURN_MS;
     const isTurnOver = () => this.#isCrowded && clock.monotonic() >= turnEnds;
-    const visit = new Visit(this.#options, { address, due, signal, isTurnOver });
+    const context = { ...this.#options, reading: this.#readingUnder(lease) };
+    const visit = new Visit(context, { address, due, signal, isTurnOver });
     try {
       const isDone = await visit.run();
       work.isUnsettled ||= visit.written > 0;
@@ -196,6 +209,21 @@ export class MetadataWorker {
       logger[level]({ err: error, address, retryInMs: wait }, "a visit for metadata failed");
       work.dueAt = clock.now() + wait;
     }
+  }
+
+  /** Runs reads from the node, and hands the lease over if the node fails them. */
+  #readingUnder(lease: Lease): VisitContext["reading"] {
+    const { node } = this.#options;
+    return async (read) => {
+      try {
+        const answer = await node.whileAnswering(lease, read);
+        node.succeeded();
+        return answer;
+      } catch (error) {
+        node.failed(error, lease);
+        throw error;
+      }
+    };
   }
 
   /** After a visit that has left no due token: takes the sample if it is due, and schedules the next visit. */
@@ -247,8 +275,9 @@ export class MetadataWorker {
 
   /**
    * Handles growth of a stream: a collection may have new tokens, a metadata stream new requests or outdated ranges.
+   * @param appended the new events, if this process appended them
    */
-  onWakeUp(stream: StreamName): void {
+  onWakeUp(stream: StreamName, appended?: readonly Recorded[]): void {
     const { chainId, log, books, logger } = this.#options;
     if (!this.holding) return;
     if (stream.startsWith(`metadata/${chainId}/`)) {
@@ -264,6 +293,8 @@ export class MetadataWorker {
       this.#makeDue(known);
       return;
     }
+    // Most events of an unknown collection are ranges of its history.
+    if (appended?.every(({ event }) => event.type !== "IndexingCompleted")) return;
     log.head(stream).then(
       ({ headline }) => {
         if (headline?.["status"] !== "following" || !this.holding) return;

@@ -57,8 +57,9 @@ export class RpcChainReader implements ChainReader {
     this.#logs = new LogReader(options.pool, options.watch);
   }
 
-  async head(): Promise<BlockHeader> {
-    return this.#pool.run(newestHeaderOf);
+  /** @param attempts requests in all. Default: those of any read */
+  async head(attempts?: number): Promise<BlockHeader> {
+    return this.#pool.run(newestHeaderOf, attempts === undefined ? {} : { attempts });
   }
 
   tips(): Promise<Tips> {
@@ -143,6 +144,11 @@ export class RpcChainReader implements ChainReader {
 
   failureWithin(ms: number): string | undefined {
     return this.#pool.failureWithin(ms);
+  }
+
+  /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
+  silentMs(): number {
+    return this.#pool.silentMs();
   }
 
   benchLiar(endpoint: Endpoint): void {

@@ -8,6 +8,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
 import { sharedPostgres } from "../support/postgres.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -18,14 +19,16 @@ const SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect 
 
 let anvil: Anvil;
 let nft: Deployed;
+/** Number of tokens after the first test. */
+let supply = 20;
 let web: ReturnType<typeof Bun.serve>;
 const wires: RecordingWire[] = [];
 const services: TestService[] = [];
 
-async function start(logUrl: string): Promise<TestService> {
+async function start(logUrl: string, rpcUrl = anvil.url): Promise<TestService> {
   const wire = recordingWire({ names: { "content.example": [PUBLIC] }, ports: { [PUBLIC]: web.port as number } });
   wires.push(wire);
-  const service = await startTestService({ rpcUrl: anvil.url, logUrl, metadataWire: wire });
+  const service = await startTestService({ rpcUrl, logUrl, metadataWire: wire });
   services.push(service);
   return service;
 }
@@ -51,11 +54,15 @@ afterAll(async () => {
 });
 
 const allResolved = (service: TestService, count: number) =>
-  eventually(`${count} tokens are resolved`, async () => {
-    const { body } = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
-    const known = body.result.filter((record: { metadata: string | null }) => record.metadata !== null);
-    return known.length === count ? body.result : undefined;
-  });
+  eventually(
+    `${count} tokens are resolved`,
+    async () => {
+      const { body } = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
+      const known = body.result.filter((record: { metadata: string | null }) => record.metadata !== null);
+      return known.length === count ? body.result : undefined;
+    },
+    30_000,
+  );
 
 test("is fetched by one service, served by both, fetched for viewers of either, and survives the fetcher's end", async () => {
   const logUrl = await (await sharedPostgres()).createDatabase();
@@ -82,3 +89,30 @@ test("is fetched by one service, served by both, fetched for viewers of either, 
   await allResolved(second, 20);
   expect(wires[1]?.attempts.length).toBeGreaterThanOrEqual(8);
 }, 60_000);
+
+test.each(["refuses", "hangs"])(
+  "is fetched by the other service if the fetcher's node %s",
+  async (how) => {
+    const logUrl = await (await sharedPostgres()).createDatabase();
+    let isDown = false;
+    const node = await startRpcProxy(anvil.url, { onRequest: () => (isDown ? { status: 502 } : undefined) });
+    const first = await start(logUrl, node.url);
+    await synced(first, nft.address);
+    await allResolved(first, supply);
+    const second = await start(logUrl);
+    await synced(second, nft.address);
+    const before = wires.at(-1)?.attempts.length;
+    expect(before).toBe(0);
+    if (how === "refuses") isDown = true;
+    else node.pause();
+    await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], supply + 1, 4]);
+    supply += 4;
+    await allResolved(second, supply);
+    expect(wires.at(-1)?.attempts.length).toBeGreaterThanOrEqual(4);
+    isDown = false;
+    node.resume();
+    for (const service of services.splice(0)) await service.stop();
+    await node.stop();
+  },
+  60_000,
+);

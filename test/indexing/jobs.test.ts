@@ -1,5 +1,6 @@
 /** A job that fails is retried, even if the release of its lease is slow. */
 import { afterAll, expect, test } from "bun:test";
+import { Leases } from "../../src/chain/lease.ts";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -53,15 +54,19 @@ test("does not lose a retry that falls due while the lease is being released", a
   const reader = new Proxy(
     {},
     {
-      get: (_target, name) => async () => {
-        if (name === "callsAtHead") attempts++;
-        throw new Error("no node");
+      get: (_target, name) => {
+        if (name === "silentMs") return () => 0;
+        return async () => {
+          if (name === "callsAtHead") attempts++;
+          throw new Error("no node");
+        };
       },
     },
   );
   const ignored = new Proxy({}, { get: () => () => undefined });
+  const leases = new Leases({ log, clock, holder: "test" });
   const jobs = new IndexingJobs({
-    ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, holder: "test", verify: "sample" },
+    ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, leases, verify: "sample" },
     ...{ decoder: ignored, observer: ignored, follower: ignored, collections: ignored, flags: ignored },
   } as unknown as JobsOptions);
   await real.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });

@@ -4,7 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SQL } from "bun";
-import { withLease } from "../../src/chain/lease.ts";
+import { Leases } from "../../src/chain/lease.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
@@ -258,16 +258,16 @@ describe("a connection that died silently", () => {
           callback();
         }),
     };
-    const options = { name: `held-${freshStream()}`, signal: new AbortController().signal };
-    const outcome = await withLease({ ...options, clock, log, holder: "a" }, async (lease) => {
+    const [name, { signal }] = [`held-${freshStream()}`, new AbortController()];
+    const outcome = await new Leases({ log, clock, holder: "a" }).run(name, { signal }, async (lease) => {
       relay.silence();
       await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
       return { after: time, reason: lease.signal.reason as unknown };
     });
     expect(outcome.reason).toMatchObject({ code: "lease_lost" });
     expect(outcome.after).toBe(3_000);
-    const takenOver = withLease({ ...options, clock: systemClock, log: other, holder: "b" }, async () => "taken over");
-    expect(await takenOver).toBe("taken over");
+    const leases = new Leases({ log: other, clock: systemClock, holder: "b" });
+    expect(await leases.run(name, { signal }, async () => "taken over")).toBe("taken over");
     await Promise.all([log.close(), other.close()]);
     await relay.stop();
   });

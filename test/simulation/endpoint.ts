@@ -136,15 +136,24 @@ export class SimNode {
   }
 }
 
+/** The way of one process to all nodes. */
+export class Uplink {
+  /** The fault that blocks it now, and the virtual time until then. */
+  fault: "all nodes silent for a process" | "all nodes down for a process" | undefined;
+  until = 0;
+}
+
 export class SimEndpoint implements Endpoint {
   readonly label: string;
   readonly #node: SimNode;
+  readonly #uplink: Uplink;
   readonly #clock: ProcessClock;
   readonly #world: EndpointWorld;
 
-  constructor(node: SimNode, clock: ProcessClock, world: EndpointWorld) {
+  constructor(node: SimNode, uplink: Uplink, clock: ProcessClock, world: EndpointWorld) {
     this.label = node.label;
     this.#node = node;
+    this.#uplink = uplink;
     this.#clock = clock;
     this.#world = world;
   }
@@ -223,6 +232,7 @@ export class SimEndpoint implements Endpoint {
   }
 
   async #travel(): Promise<void> {
+    await this.#leave();
     const far = this.#strikes("straggler", 0.3) ? 3_000 + this.#random.below(15_000) : 0;
     await this.#clock.sleep(2 + this.#random.below(80) + far);
     if (this.#strikes("time-out", 0.2)) {
@@ -237,6 +247,18 @@ export class SimEndpoint implements Endpoint {
       throw classifyHttpStatus(429, seconds, this.#meta());
     }
     if (this.#strikes("server error", 0.4)) throw classifyHttpStatus(502, null, this.#meta());
+  }
+
+  /** Fails while the process can reach no node. */
+  async #leave(): Promise<void> {
+    const { fault, until } = this.#uplink;
+    const { scheduler, faults } = this.#world;
+    if (fault === undefined || scheduler.time >= until) return;
+    faults.hit(fault);
+    const isSilent = fault === "all nodes silent for a process";
+    await this.#clock.sleep(isSilent ? 30_000 : 2);
+    const message = isSilent ? "no answer within 30000 ms" : "the endpoint could not be reached: refused";
+    throw new RpcError(isSilent ? "late" : "transient", message, { meta: this.#meta() });
   }
 
   #answer(method: string, params: Params): Outcome {

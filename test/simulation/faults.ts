@@ -17,6 +17,8 @@ export const FAULTS = [
   "lagging node",
   "node on a losing fork",
   "node stuck for good",
+  "all nodes silent for a process",
+  "all nodes down for a process",
   // lies
   "log left out",
   "log repeated",
@@ -38,6 +40,7 @@ export const FAULTS = [
   "pause",
   "pause before an append",
   "clock jump",
+  "lease handed over",
   // log
   "append fails",
   "append succeeds, answer lost",

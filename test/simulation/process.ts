@@ -1,4 +1,5 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+import { Leases } from "../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
@@ -16,7 +17,7 @@ import type { ServerMessage } from "../../src/push/messages.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
-import { type EndpointWorld, SimEndpoint, type SimNode } from "./endpoint.ts";
+import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
 import { ProcessClock } from "./scheduler.ts";
 
@@ -36,6 +37,7 @@ export class SimProcess {
   readonly name: string;
   readonly clock: ProcessClock;
   readonly log: SimLog;
+  readonly uplink = new Uplink();
   readonly projections: HotCollections;
   readonly indexing: ChainIndexing;
   /** Messages that this process sent to its one subscriber. */
@@ -57,7 +59,7 @@ export class SimProcess {
     this.log = log;
     const lifecycle = new Lifecycle(logger);
     this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24 });
-    const endpoints = nodes.map((node) => new SimEndpoint(node, clock, world));
+    const endpoints = nodes.map((node) => new SimEndpoint(node, this.uplink, clock, world));
     const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
 
     const reader = new RpcChainReader({
@@ -68,6 +70,7 @@ export class SimProcess {
       depthIsSet: false,
     });
     const quiet = () => undefined;
+    const observer = { held: quiet, lost: quiet, handedOver: () => world.faults.hit("lease handed over") };
     this.indexing = new ChainIndexing({
       chain: eth,
       log,
@@ -86,7 +89,7 @@ export class SimProcess {
         reorg: quiet,
         halted: quiet,
       },
-      holder: name,
+      leases: new Leases({ log, clock, holder: name, observer }),
       verify,
       settle: () => this.projections.settle(CHAIN_ID),
     });
@@ -108,9 +111,10 @@ export class SimProcess {
       this.#channel.onChainViewMoved(CHAIN_ID);
       if (ancestor !== undefined) this.#channel.chainReverted(CHAIN_ID, ancestor);
     });
-    log.subscribe((stream, version) => {
+    log.subscribe((stream, version, appended) => {
+      const isOwn = appended !== undefined;
       const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");
-      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version).catch(fail);
+      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version, isOwn).catch(fail);
     });
     this.#channel.open(this.#peer);
   }

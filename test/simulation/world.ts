@@ -83,6 +83,8 @@ class World implements ProcessWorld, EndpointWorld {
   readonly #restartsAtLast: boolean;
   /** True if the log loses its last appends now and then. */
   readonly #losesLog: boolean;
+  /** True if processes lose all nodes at times. That ends turns early, and would hide faults within them everywhere. */
+  readonly #hasOutages: boolean;
   /** True after the last block. */
   #isOver = false;
 
@@ -93,6 +95,7 @@ class World implements ProcessWorld, EndpointWorld {
   constructor(seed: number) {
     this.#restartsAtLast = seed % 4 !== 0;
     this.#losesLog = seed % 3 === 0;
+    this.#hasOutages = seed % 3 === 1;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
     const kinds: Kind[] = [random.pick(["erc721", "erc1155"] as const), random.pick(["punks", "unindexed"] as const)];
@@ -254,6 +257,11 @@ class World implements ProcessWorld, EndpointWorld {
         victim.clock.skew = random.below(4 * 3_600_000) - 2 * 3_600_000;
         return;
       case 6:
+        if (victim === undefined || !this.#hasOutages) return;
+        victim.uplink.fault = random.pick(["all nodes silent for a process", "all nodes down for a process"] as const);
+        victim.uplink.until = scheduler.time + random.below(15_000);
+        return;
+      case 7:
         if (this.#losesLog) this.#loseLog(1 + random.below(random.pick([3, 30])));
         return;
       default:

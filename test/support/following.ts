@@ -1,6 +1,7 @@
 /** Starts a follower of chain 1 on a given log. The test controls the chain that it sees. */
 import type { IndexingObserver } from "../../src/chain/consumer.ts";
 import { Follower } from "../../src/chain/follower.ts";
+import { Leases } from "../../src/chain/lease.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { NO_LISTS } from "../../src/collections/operator-lists.ts";
@@ -50,6 +51,8 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     header: async (number: number) => headerOf(number),
     presentHeaders: async (numbers: readonly number[]) => numbers.map(headerOf),
     benchLaggards: async () => false,
+    head: async () => headerOf(head()),
+    silentMs: () => 0,
     ...given,
   } as unknown as RpcChainReader;
   const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
@@ -64,7 +67,8 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   });
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
   const collections = new FollowedCollections({ ...parts, flags });
-  const follower = new Follower({ ...parts, consumers: [collections], holder: "test", minPollMs });
+  const leases = new Leases({ log, clock: systemClock, holder: "test" });
+  const follower = new Follower({ ...parts, consumers: [collections], leases, minPollMs });
   lifecycle.run("follower", (signal) => follower.run(signal));
   return { follower, collections };
 }

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { readConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
+import type { openLog } from "../../src/log/open.ts";
 import type { Wire } from "../../src/metadata/resolve/hosts.ts";
 import { type Service, startService } from "../../src/service.ts";
 
@@ -40,6 +41,7 @@ export interface TestServiceOptions {
   readonly auditMs?: number;
   /** Minimum time between polls of a chain, in ms. Default: 50. */
   readonly minPollMs?: number;
+  readonly openLog?: typeof openLog;
 }
 
 /** Makes a fresh folder, removed when the process ends, and returns the URL of a SQLite log in it. */

@@ -61,6 +61,9 @@ export class EndpointPool {
   readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #selection: EndpointSelection;
+  /** Requests in flight, and the monotonic time of the last answer, or since when there are any. */
+  #pending = 0;
+  #heardAt = 0;
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
@@ -177,6 +180,11 @@ export class EndpointPool {
   failureWithin(ms: number): string | undefined {
     const failure = this.#lastFailure;
     return failure !== undefined && this.#clock.monotonic() - failure.at <= ms ? failure.message : undefined;
+  }
+
+  /** Ms since the last answer while requests are pending; 0 if none is. */
+  silentMs(): number {
+    return this.#pending === 0 ? 0 : this.#clock.monotonic() - this.#heardAt;
   }
 
   close(): void {
@@ -304,8 +312,10 @@ export class EndpointPool {
   async #once<T>(endpoint: Endpoint, operation: Operation<T>, abandoned: AbortSignal): Promise<T> {
     const health = this.#selection.healthOf(endpoint);
     const started = this.#clock.monotonic();
+    if (this.#pending++ === 0) this.#heardAt = started;
     try {
       const value = await operation(endpoint, abandoned);
+      this.#heardAt = this.#clock.monotonic();
       health.succeeded(this.#clock.monotonic() - started);
       return value;
     } catch (error) {
@@ -314,7 +324,11 @@ export class EndpointPool {
       this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: now };
       if (error.kind === "lie") this.benchLiar(endpoint);
       else if (error.retryable) health.failed(error, started, now);
+      // A refusal is an answer.
+      if (!error.retryable) this.#heardAt = now;
       throw error;
+    } finally {
+      this.#pending--;
     }
   }
 }

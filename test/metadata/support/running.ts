@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../../scripts/bench/fill.ts";
+import { Leases } from "../../../src/chain/lease.ts";
 import { chainById } from "../../../src/chains/chains.ts";
 import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
@@ -20,7 +21,8 @@ import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { type ChainMetadata, Metadata } from "../../../src/metadata/metadata.ts";
 import { systemWire, type Wire } from "../../../src/metadata/resolve/hosts.ts";
-import type { Call, ChainReader } from "../../../src/rpc/port.ts";
+import type { Call } from "../../../src/rpc/port.ts";
+import type { RpcChainReader } from "../../../src/rpc/reader.ts";
 import { eventually } from "../../support/service.ts";
 
 export interface RunningOptions {
@@ -71,8 +73,9 @@ function encoded(text: string): string {
 }
 
 /** A chain with contracts that return these URIs. */
-const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () => void): ChainReader =>
+const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () => void): RpcChainReader =>
   ({
+    silentMs: () => 0,
     calls: async (calls: readonly Call[]) => {
       onCalls();
       return calls.map(({ to, data }) => {
@@ -80,7 +83,7 @@ const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () 
         return uri === undefined ? { ok: false, data: "0x" } : { ok: true, data: encoded(uri) };
       });
     },
-  }) as unknown as ChainReader;
+  }) as unknown as RpcChainReader;
 
 export async function startMetadata(options: RunningOptions): Promise<RunningMetadata> {
   const {
@@ -126,10 +129,10 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     chain: found,
     reader: readerOf(stories, onCalls),
     view: { head: () => undefined, finalized: () => undefined, header: () => undefined, isCanonical: () => true },
-    holder: "test",
+    leases: new Leases({ log, clock, holder: "test" }),
     followed: () => [...stories.keys()],
   });
-  const unsubscribe = log.subscribe((stream) => chain.onWakeUp(stream));
+  const unsubscribe = log.subscribe((stream, _version, appended) => chain.onWakeUp(stream, appended));
   const lifecycle = new Lifecycle(logger);
   chain.start(lifecycle);
   return {

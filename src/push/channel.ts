@@ -199,6 +199,8 @@ export class Channel {
     const collection = this.#options.projections.peek(stream) ?? found;
     await this.#holdUnshown(stream, collection);
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
+    const isAhead = since !== undefined && since > shown.version;
+    subscription.knownChainVersion = isAhead ? await this.#chainVersionOf(stream, since) : undefined;
     if (!subscription.isListening) return;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
     const indexed = collection.completedVersion > shown.version ? undefined : indexedMessage(stream, collection);
@@ -235,6 +237,12 @@ export class Channel {
     if (collection.version < version) return false;
     if (checksum === undefined || (collection.version === version && collection.checksum === checksum)) return true;
     return (await log.checksum(stream, version)) === checksum;
+  }
+
+  /** Returns the version of the chain's stream that was shown before an event; undefined if the event depends on none. */
+  async #chainVersionOf(stream: StreamName, version: number): Promise<number | undefined> {
+    const [recorded] = await this.#options.log.read(stream, { from: version, limit: 1 });
+    return recorded && placeOf(recorded.event as NftEvent)?.chainVersion;
   }
 
   async #withChecksum(stream: StreamName, { version, checksum }: Mark): Promise<Mark> {
@@ -359,12 +367,13 @@ export class Channel {
 
   /** Handles a reorg: notifies all subscribers of its complete collections, even if their streams don't change. */
   chainReverted(chainId: number, ancestor: BlockRef): void {
+    const chainVersion = this.#options.chainOf(chainId)?.version ?? 0;
     for (const [stream, subscriptions] of this.#byStream) {
       if (parseStream(stream).chainId !== chainId) continue;
       const mark = this.#completeMark(stream, subscriptions);
       if (mark === undefined) continue;
       const message = revertedMessage(stream, mark, ancestor);
-      this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message));
+      this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message, chainVersion));
     }
   }
 

@@ -109,6 +109,11 @@ export class Subscription {
   readonly unpin: () => void;
   /** Newest version that the client knows, or need not know. */
   sentVersion = Number.MAX_SAFE_INTEGER;
+  /**
+   * The client knows the chain up to this version of its stream: another replica has shown it more of the chain than
+   * this replica shows. Undefined if not.
+   */
+  knownChainVersion: number | undefined;
   /** Newest version that arrived during a replay. The replay goes on until it reaches it. */
   replayTo = 0;
   #isReplaying = true;
@@ -188,9 +193,12 @@ export class Subscription {
     else this.peer.send(message);
   }
 
-  /** Handles a reorg of the chain. The stream's own events may report the same one. */
-  onChainReverted(message: MessageOf<"reorged">): void {
-    if (!this.isListening) return;
+  /**
+   * Handles a reorg of the chain. The stream's own events may report the same one.
+   * @param chainVersion of the reorg in the chain's stream
+   */
+  onChainReverted(message: MessageOf<"reorged">, chainVersion: number): void {
+    if (!this.isListening || chainVersion <= (this.knownChainVersion ?? -1)) return;
     if (this.#isReplaying) this.#heldReverts.push(message);
     else this.#sendReorg(message, "chain");
   }

@@ -23,14 +23,14 @@ const url = temporaryLogUrl();
 async function replica() {
   const log = await openLog(url, systemClock, silentLogger);
   const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
-  const view = { shown: Number.MAX_SAFE_INTEGER };
+  const view = { shown: Number.MAX_SAFE_INTEGER, version: 1 };
   const channel = new Channel({
     log,
     projections,
     clock: systemClock,
     logger: silentLogger,
     chainOf: () => ({
-      version: 1,
+      version: view.version,
       head: () => (view.shown === Number.MAX_SAFE_INTEGER ? undefined : { number: view.shown, hash: hash(view.shown) }),
       finalized: () => undefined,
       header: () => undefined,
@@ -48,16 +48,20 @@ async function replica() {
     await channel.receive(peer, JSON.stringify({ action: "subscribe", address, since }));
     return messages;
   };
-  const show = (block: number) => {
-    view.shown = block;
+  const show = (block: number, version = 1) => {
+    Object.assign(view, { shown: block, version });
     channel.onChainViewMoved(1);
+  };
+  const revert = (ancestor: number, version: number) => {
+    show(ancestor, version);
+    channel.chainReverted(1, { number: ancestor, hash: hash(ancestor) });
   };
   const close = async () => {
     channel.stop();
     await projections.close();
     await log.close();
   };
-  return { log, projections, subscribe, show, close };
+  return { log, projections, subscribe, show, revert, close };
 }
 
 const [writer, other] = [await replica(), await replica()];
@@ -80,7 +84,7 @@ async function append(...events: NftEvent[]): Promise<void> {
   version = await writer.log.append({ stream: nftStream(1, address), events, expectedVersion: version });
 }
 
-const followed = (block: number): NftEvent => ({ ...committed(block), chainVersion: 1 }) as NftEvent;
+const followed = (block: number, chainVersion = 1): NftEvent => ({ ...committed(block), chainVersion }) as NftEvent;
 
 const brief = (messages: readonly ServerMessage[]) =>
   messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
@@ -154,6 +158,23 @@ test("repeats nothing that another replica showed before this one does", async (
     ["status", 7],
     ["transfers", 8],
   ]);
+});
+
+test("does not repeat a reorg that the client knows from another replica", async () => {
+  other.show(2, 1);
+  await append(followed(3));
+  const ancestor = { number: 2, hash: hash(2) };
+  await append({ type: "BlocksReverted", ancestor, chainVersion: 3 }, followed(3, 3));
+  const later = await other.subscribe(9);
+  expect(brief(later)).toEqual([["status", 9]]);
+  // This replica learns it only now.
+  other.show(3, 2);
+  other.revert(2, 3);
+  other.show(3, 4);
+  expect(brief(later)).toEqual([["status", 9]]);
+  // The next one is news.
+  other.revert(2, 5);
+  expect(brief(later).slice(1)).toEqual([["reorged", 9]]);
 });
 
 test.each([

@@ -13,7 +13,7 @@ const RENEW_MS = 1_000;
 /**
  * A process that holds leases of the same kind gives a free one back once, and asks again after this time. A process
  * with none asks each second and comes first. Each further lease adds some time, so that of two such processes the one
- * with fewer leases usually comes first. Bounded, because nobody does the work meanwhile: 1.3 s to 2 s.
+ * with fewer leases usually comes first. Bounded, because no process does the work meanwhile: 1.3 s to 2 s.
  */
 const YIELD_MS = RENEW_MS + 300;
 const YIELD_MORE_MS = 100;

@@ -95,6 +95,8 @@ function assertHeadline(
     forms: identified?.forms ?? [],
     spam: possibleSpam,
     verified: verifiedCollection,
+    // Headlines of older releases lack the name.
+    ...(said.name === null || identified === undefined ? {} : { name: identified.name, symbol: identified.symbol }),
     ...(said.status === "following" ? { status: status === "synced" ? "following" : "joining" } : {}),
     // A repeated request leaves the result in the events until the new identification.
     ...((status === "not_nft" || status === "not_a_contract") && said.status !== "requested" ? { status } : {}),

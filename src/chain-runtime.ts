@@ -19,6 +19,7 @@ import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
+import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
@@ -133,8 +134,12 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     lists: () => shared.lists,
     isHeard: () => shared.isHeard(chainId),
     shapeOf: async (address) => {
-      const { ledger } = await projections.newest(chainId, address);
-      return { airdrop: await isAirdropShaped(ledger), transfers: ledger.owners.count + ledger.balances.count };
+      const { ledger, identified, version } = await projections.newest(chainId, address);
+      const { name = null, symbol = null, block: target = null } = identified ?? {};
+      const transfers = ledger.owners.count + ledger.balances.count;
+      const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
+      const measured = { version, transfers, nfts, name, symbol, target };
+      return { airdrop: await isAirdropShaped(ledger), measured };
     },
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);

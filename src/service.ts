@@ -195,7 +195,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
   const requests = {
-    requestIndexing: (chainId: number, address: Address) => requestIndexing(log, chainId, address),
+    requestIndexing: (chainId: number, address: Address) => requestIndexing(parts, chainId, address),
     requestIdentification: (chainId: number, address: Address, version: number) => {
       lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
     },

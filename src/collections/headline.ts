@@ -5,7 +5,7 @@
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { type IndexingFailed, nftStream, type TransferForm } from "../events/types.ts";
+import { type IndexingFailed, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
 import { appendUnlessMoved, type EventLog, type Headline } from "../log/event-log.ts";
 import type { Collection } from "./collection.ts";
 
@@ -20,7 +20,34 @@ type IndexStatus =
   | "not_nft"
   | "not_a_contract";
 
-export interface IndexState {
+/**
+ * The facts of a collection that operators see. Times are in ms since the epoch. A fact is null as long as it is not
+ * known: headlines of older releases lack them, and the follower counts such collections in the background.
+ */
+interface Summary {
+  readonly name: string | null;
+  readonly symbol: string | null;
+  /** Head at the identification. Progress is measured up to it. */
+  readonly target: number | null;
+  /** Transfers in the stream. After a reorg, the follower counts them again. */
+  readonly transfers: number | null;
+  /** Tokens that existed when the collection was last counted: after the backfill, and after a tenth more transfers. */
+  readonly nfts: number | null;
+  /** Bytes of the stream's events, without indexes. */
+  readonly bytes: number | null;
+  readonly requestedAt: number | null;
+  /** Time of the last completion. */
+  readonly finishedAt: number | null;
+  /** Message of the last failure, or the step that makes no progress; null after a success. */
+  readonly lastError: string | null;
+  /** Time, first block and transfers at the start of the current attempt's backfill, and time of its last progress. */
+  readonly runAt: number | null;
+  readonly runBlock: number | null;
+  readonly runTransfers: number | null;
+  readonly movedAt: number | null;
+}
+
+export interface IndexState extends Summary {
   readonly status: IndexStatus;
   readonly forms: readonly TransferForm[];
   readonly startBlock: number;
@@ -55,7 +82,67 @@ export const REQUESTED: IndexState = {
   spam: false,
   verified: false,
   flagRule: "",
+  name: null,
+  symbol: null,
+  target: null,
+  transfers: null,
+  nfts: null,
+  bytes: null,
+  requestedAt: null,
+  finishedAt: null,
+  lastError: null,
+  runAt: null,
+  runBlock: null,
+  runTransfers: null,
+  movedAt: null,
 };
+
+/** Bytes of a stored event beside its attachment: the JSON of its other fields, and its row. */
+const EVENT_BYTES = 160;
+
+/** Returns the state with the summary of further events. @param now time of the append, in ms since the epoch */
+export function summarize(state: IndexState, events: readonly NftEvent[], now: number): IndexState {
+  let after = state;
+  for (const event of events) {
+    const size = EVENT_BYTES + (event.type === "TransfersCommitted" ? event.transfers.length : 0);
+    const bytes = after.bytes === null ? null : after.bytes + size;
+    after = Object.assign({}, after, { bytes }, summaryOf(after, event, now));
+  }
+  return after;
+}
+
+function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Summary> {
+  switch (event.type) {
+    case "IndexingRequested":
+      return { requestedAt: before.requestedAt ?? now };
+    case "ContractIdentified": {
+      const { name, symbol, block: target } = event;
+      return { name, symbol, target, lastError: null };
+    }
+    case "TransfersCommitted": {
+      const transfers = before.transfers === null ? null : before.transfers + event.count;
+      return { transfers, lastError: null, movedAt: now };
+    }
+    case "IndexingCompleted":
+      return { finishedAt: now, lastError: null };
+    case "IndexingFailed":
+    case "IndexingStalled":
+      return { lastError: event.reason };
+    case "BlocksReverted":
+    case "FlagsChanged":
+      return {};
+    default:
+      return event satisfies never;
+  }
+}
+
+/** The state of a stream whose first event is a request at `now`. */
+const firstRequest = (now: number): IndexState => ({
+  ...REQUESTED,
+  transfers: 0,
+  bytes: EVENT_BYTES,
+  requestedAt: now,
+});
 
 export function toHeadline(state: IndexState): Headline {
   return { ...state, forms: state.forms.join(",") };
@@ -72,10 +159,17 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
 /** The first block that a worker has to read next. */
 export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.startBlock : state.end + 1);
 
+/** The log, and the clock that times an append. */
+interface Requesting {
+  readonly log: EventLog;
+  readonly clock: Pick<Clock, "now">;
+}
+
 /** Requests the indexing of a contract. Does nothing if its stream exists already. */
-export async function requestIndexing(log: EventLog, chainId: number, address: Address): Promise<void> {
+export async function requestIndexing({ log, clock }: Requesting, chainId: number, address: Address): Promise<void> {
   const stream = nftStream(chainId, address);
-  await appendUnlessMoved(log, { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  const headline = toHeadline(firstRequest(clock.now()));
+  await appendUnlessMoved(log, { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0, headline });
 }
 
 /**
@@ -90,7 +184,9 @@ export async function requestIdentification(
 ): Promise<void> {
   const stream = nftStream(chainId, address);
   const { headline } = await log.head(stream);
-  const state: IndexState = { ...fromHeadline(headline), status: "requested", attempt: 0, retryAt: 0 };
+  const before = fromHeadline(headline);
+  const bytes = before.bytes === null ? null : before.bytes + EVENT_BYTES;
+  const state: IndexState = { ...before, bytes, status: "requested", attempt: 0, retryAt: 0 };
   const append = { stream, expectedVersion: version, headline: toHeadline(state) };
   await appendUnlessMoved(log, { ...append, events: [{ type: "IndexingRequested" }] });
 }

@@ -3,7 +3,8 @@
  * The follower's appends are also guarded by the chain stream's version: they fail once another process has taken over.
  */
 import type { ChainWork, FollowedChain } from "../chain/consumer.ts";
-import { fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
+import { fromHeadline, type IndexState, summarize, toHeadline } from "../collections/headline.ts";
+import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import {
@@ -36,12 +37,12 @@ export interface StreamChange {
 const ATTEMPTS = 6;
 
 export class FollowedStreams {
-  readonly #options: Pick<ChainWork, "chain" | "log" | "observer">;
+  readonly #options: Pick<ChainWork, "chain" | "log" | "clock" | "observer">;
   readonly chainStream: StreamName;
   /** The chain as its follower has recorded it; undefined until this process follows. */
   chain: Pick<FollowedChain, "version" | "headers"> | undefined;
 
-  constructor(options: Pick<ChainWork, "chain" | "log" | "observer">) {
+  constructor(options: Pick<ChainWork, "chain" | "log" | "clock" | "observer">) {
     this.#options = options;
     this.chainStream = chainStream(options.chain.chainId);
   }
@@ -76,12 +77,17 @@ export class FollowedStreams {
     };
   }
 
-  #appendOf({ followed, events, state }: StreamChange): Append {
+  /** Completes a change by what the append needs, and the state by what operators see. */
+  #completed({ followed, events, state }: StreamChange): StreamChange {
     // An append needs an event. For a change of status alone, this one adds no information.
     const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
+    return { followed, events: written, state: summarize(state, written, this.#options.clock.now()) };
+  }
+
+  #appendOf({ followed, events, state }: StreamChange): Append {
     return {
       stream: this.nameOf(followed.address),
-      events: written,
+      events,
       expectedVersion: followed.version,
       headline: toHeadline(state),
       guard: this.#guard,
@@ -92,7 +98,8 @@ export class FollowedStreams {
    * Writes one collection's stream.
    * @throws ConcurrencyError if another writer moved it, or the chain's stream; AppError `write_interrupted`
    */
-  async append(change: StreamChange): Promise<void> {
+  async append(unsummarized: StreamChange): Promise<void> {
+    const change = this.#completed(unsummarized);
     const { followed, state } = change;
     followed.version = await this.#options.log.append(this.#appendOf(change)).catch(throwInterrupted);
     followed.state = state;
@@ -108,7 +115,7 @@ export class FollowedStreams {
 
   async #appendAll(changes: readonly StreamChange[]): Promise<void> {
     const { log } = this.#options;
-    let left = changes;
+    let left = changes.map((change) => this.#completed(change));
     for (let attempt = 1; left.length > 0; attempt++) {
       const outcomes = await log.appendAll(left.map((change) => this.#appendOf(change)));
       const again: StreamChange[] = [];
@@ -146,6 +153,7 @@ function throwInterrupted(error: unknown): never {
  */
 export class JobStream {
   readonly #log: EventLog;
+  readonly #clock: Clock;
   readonly #stream: StreamName;
   #version: number;
   #state: IndexState;
@@ -153,8 +161,9 @@ export class JobStream {
   /** True if no append is running and the last one succeeded. An append after a failed one would hide its error. */
   isIdle = true;
 
-  constructor(log: EventLog, head: StreamHead) {
+  constructor(log: EventLog, clock: Clock, head: StreamHead) {
     this.#log = log;
+    this.#clock = clock;
     this.#stream = head.stream;
     this.#version = head.version;
     this.#state = fromHeadline(head.headline);
@@ -169,7 +178,7 @@ export class JobStream {
   /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
   append(events: readonly NftEvent[], change: Partial<IndexState>): void {
     const before = this.#state;
-    this.#state = { ...before, ...change };
+    this.#state = summarize({ ...before, ...change }, events, this.#clock.now());
     this.isIdle = false;
     this.#appended = this.#write(events, before).then((head) => {
       this.isIdle = true;

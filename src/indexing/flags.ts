@@ -4,7 +4,7 @@
  */
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";
-import { yieldToEventLoop } from "../core/background.ts";
+import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -185,8 +185,20 @@ interface FlagsOptions {
   readonly onFound: () => void;
 }
 
-/** Returns the number of a collection's transfers, and true for `airdrop` if they have an airdrop's shape. */
-export type ShapeOf = (address: Address) => Promise<{ readonly airdrop: boolean; readonly transfers: number }>;
+/** What the whole history of a collection tells. The rest comes from its events, for headlines that lack it. */
+export interface Measured {
+  /** Version of the stream that was measured. */
+  readonly version: number;
+  readonly transfers: number;
+  readonly nfts: number;
+  readonly name: string | null;
+  readonly symbol: string | null;
+  /** Head at the identification. */
+  readonly target: number | null;
+}
+
+/** Measures a collection. `airdrop` is true if its transfers have an airdrop's shape. */
+export type ShapeOf = (address: Address) => Promise<{ readonly airdrop: boolean; readonly measured: Measured }>;
 
 /** The part of the headline that is about flags. */
 type FlagState = Pick<IndexState, "rulesVersion" | "wordRule" | "shapeRule" | "spam" | "verified" | "flagRule">;
@@ -204,6 +216,10 @@ export class CollectionFlags {
   readonly #shapes = new Map<Address, string>();
   /** Transfers left until the shape is judged again. */
   readonly #untilShape = new Map<Address, number>();
+  /** Results of measuring that the follower has not written yet. */
+  #measured = new Map<Address, Measured>();
+  /** Measures collections of older releases one after the other: each may evict others from memory. */
+  readonly #catchingUp = new Semaphore(1);
 
   constructor(options: FlagsOptions) {
     this.#options = options;
@@ -267,15 +283,29 @@ export class CollectionFlags {
     if (left <= 0) this.judgeShape(address);
   }
 
-  /** Judges the shape of a completed collection's history, in the background. */
-  judgeShape(address: Address): void {
+  /** Returns the collections that were measured since the last call. */
+  takeMeasured(): ReadonlyMap<Address, Measured> {
+    const measured = this.#measured;
+    this.#measured = new Map();
+    return measured;
+  }
+
+  /** Measures a followed collection whose headline lacks counts, in the background, unless that is under way. */
+  catchUp(address: Address): void {
+    if (!this.#untilShape.has(address)) this.judgeShape(address, this.#catchingUp);
+  }
+
+  /** Judges the shape of a completed collection's history and counts it, in the background. */
+  judgeShape(address: Address, queue?: Semaphore): void {
     const { lifecycle, shapeOf, logger, chainId, onFound } = this.#options;
     if (shapeOf === undefined) return;
     this.#untilShape.set(address, Number.POSITIVE_INFINITY);
     lifecycle.run(`shape of ${chainId}/${address}`, async (signal) => {
       try {
-        const { airdrop, transfers } = await shapeOf(address);
-        this.#untilShape.set(address, Math.max(RESHAPE_AFTER, transfers / 10));
+        const judge = () => shapeOf(address);
+        const { airdrop, measured } = await (queue === undefined ? judge() : queue.run(judge, signal));
+        this.#untilShape.set(address, Math.max(RESHAPE_AFTER, measured.transfers / 10));
+        this.#measured.set(address, measured);
         const shape = airdrop ? AIRDROP_SHAPE : "";
         const before = this.#shapes.get(address) ?? "";
         this.#shapes.set(address, shape);

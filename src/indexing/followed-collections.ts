@@ -5,7 +5,7 @@
 import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
-import { fromHeadline, type IndexState, nextBlock } from "../collections/headline.ts";
+import { fromHeadline, type IndexState, nextBlock, toHeadline } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import type { Address } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
@@ -97,7 +97,10 @@ export class FollowedCollections implements ChainConsumer {
     const state = fromHeadline(head.headline);
     const followed = { address: parsed.address, version: head.version, state };
     if (state.status === "joining") this.#joining.offer(followed);
-    else if (state.status === "following") this.#followed.set(parsed.address, followed);
+    else if (state.status === "following") {
+      this.#followed.set(parsed.address, followed);
+      if (state.nfts === null) this.#options.flags.catchUp(parsed.address);
+    }
   }
 
   /** Like `offer`, for a collection that becomes ready with a pending append. */
@@ -162,6 +165,7 @@ export class FollowedCollections implements ChainConsumer {
 
   /** Writes flags that differ from the stream's, by the current rules and lists, even if no endpoint answers. */
   async prepare(): Promise<void> {
+    await this.#writeMeasured();
     const { flags } = this.#options;
     let rejudged = 0;
     for (const followed of this.#followed.values()) {
@@ -173,6 +177,22 @@ export class FollowedCollections implements ChainConsumer {
       const isSettled = !isOld && change.state.shapeRule === state.shapeRule;
       if (events.length > 0) await this.#streams.append({ followed, events, state: { ...state, ...change.state } });
       else if (!isSettled) followed.state = { ...state, ...change.state };
+    }
+  }
+
+  /** Writes the counts of measured collections to their headlines, which other processes read. */
+  async #writeMeasured(): Promise<void> {
+    const { flags, log } = this.#options;
+    for (const [address, { version, ...measured }] of flags.takeMeasured()) {
+      const followed = this.#followed.get(address);
+      if (followed === undefined) continue;
+      if (followed.version !== version) {
+        // Blocks came or went meanwhile, and the count is of before.
+        flags.judgeShape(address);
+        continue;
+      }
+      followed.state = { ...followed.state, ...measured };
+      await log.replaceHeadline(this.#streams.nameOf(address), followed.version, toHeadline(followed.state));
     }
   }
 
@@ -219,6 +239,7 @@ export class FollowedCollections implements ChainConsumer {
       return { followed, state, events: [event] };
     });
     await this.#streams.appendAll(changes);
+    for (const { address } of list) this.#options.flags.judgeShape(address);
   }
 
   /**

@@ -211,7 +211,7 @@ export class IndexingJobs {
     if (parsed.kind !== "nft") return undefined;
     const { address } = parsed;
     const head = await log.head(stream);
-    const writer = new JobStream(log, head);
+    const writer = new JobStream(log, clock, head);
     const stall = new StallWatch(clock, (ms) => this.#stalled(writer, address, ms));
     const moved = () => stall.progressed();
     try {
@@ -338,6 +338,8 @@ export class IndexingJobs {
       signal,
       onMalformed: (count) => observer.malformed(count),
     });
+    const { transfers: runTransfers } = writer.state;
+    const run = { runAt: clock.now(), runBlock: nextBlock(writer.state), runTransfers };
     for await (const events of ranges) {
       // One append at a time. The next ranges are read and decoded meanwhile.
       await writer.settled();
@@ -352,7 +354,7 @@ export class IndexingJobs {
       const end = next - 1;
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
-      const change = { ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
+      const change = { ...run, ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       writer.append([...events, ...flags.events], change);
       moved();
       if (status === "joining") this.#handOver(writer, address, final.head);

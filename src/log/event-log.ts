@@ -66,6 +66,24 @@ export interface LogTail {
   readonly isListening: boolean;
 }
 
+/** A lease that has not run out. */
+export interface HeldLease {
+  readonly name: string;
+  readonly holder: string;
+}
+
+/** The log as an operator sees it. */
+export interface LogStatus {
+  /** Bytes on disk, with indexes and blobs. */
+  readonly bytes: number;
+  /** Bytes left on the disk; undefined if the engine doesn't tell. */
+  readonly freeBytes: number | undefined;
+  /** False if the log takes no appends: the disk is full, or the server is a standby. */
+  readonly isWritable: boolean;
+  /** Time of the newest event of the stream that changed last, in ms since the epoch. Undefined for an empty log. */
+  readonly lastAppendAt: number | undefined;
+}
+
 export interface EventLog {
   readonly engine: "sqlite" | "postgres";
 
@@ -101,6 +119,12 @@ export interface EventLog {
   /** Streams whose name starts with `prefix`, by name, after `after`. */
   streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]>;
 
+  /**
+   * Replaces the headline of a stream that is still at `version`, and wakes all listeners. For facts that are derived
+   * from events, but were not known when those were appended. False if the stream has moved.
+   */
+  replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean>;
+
   /** Returns the unsubscriber. */
   subscribe(listener: WakeUpListener): () => void;
 
@@ -116,6 +140,10 @@ export interface EventLog {
   /** Takes or renews a lease. False while another holder's lease is valid. Time is the log's own clock. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>;
   releaseLease(name: string, holder: string): Promise<void>;
+  /** The leases that are valid now, by name. */
+  leases(): Promise<HeldLease[]>;
+
+  status(): Promise<LogStatus>;
 
   /** A value stored with the log. The first writer wins, and every process reads the winner's value. */
   setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }>;

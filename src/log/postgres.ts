@@ -14,6 +14,9 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
+  Headline,
+  HeldLease,
+  LogStatus,
   LogTail,
   ReadOptions,
   StreamHead,
@@ -395,6 +398,16 @@ class PostgresLog implements EventLog {
     return rows.map(toHead);
   }
 
+  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+    const rows = await this.#query(
+      `UPDATE streams SET headline = $3::text, seq = nextval('streams_seq') WHERE name = $1 AND version = $2::integer
+       RETURNING id${this.#canNotify ? `, pg_notify('${CHANNEL}', $1 || ' ' || $2::text)` : ""}`,
+      [stream, version, JSON.stringify(headline)],
+    );
+    if (rows.length > 0) this.#wakeUps.notify(stream, version);
+    return rows.length > 0;
+  }
+
   get isAnswering(): boolean {
     return this.#seen.isKept && this.#connections.isAnswering;
   }
@@ -454,6 +467,25 @@ class PostgresLog implements EventLog {
   async releaseLease(name: string, holder: string): Promise<void> {
     // A process that drops its memory gives its leases back, too.
     await this.#connections.query("DELETE FROM leases WHERE name = $1 AND holder = $2", [name, holder]);
+  }
+
+  async leases(): Promise<HeldLease[]> {
+    return this.#read<HeldLease>("SELECT name, holder FROM leases WHERE expires_at > now() ORDER BY name", []);
+  }
+
+  async status(): Promise<LogStatus> {
+    const [row] = await this.#read<{ bytes: string; standby: boolean; time: string | null }>(
+      `SELECT pg_database_size(current_database()) AS bytes, pg_is_in_recovery() AS standby,
+              (SELECT time FROM events WHERE stream_id = (SELECT id FROM streams ORDER BY seq DESC LIMIT 1)
+               ORDER BY version DESC LIMIT 1) AS time`,
+      [],
+    );
+    return {
+      bytes: Number(row?.bytes ?? 0),
+      freeBytes: undefined,
+      isWritable: this.isAnswering && row?.standby === false,
+      lastAppendAt: row?.time == null ? undefined : Number(row.time),
+    };
   }
 
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {

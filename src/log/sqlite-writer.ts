@@ -10,6 +10,7 @@ import { MIGRATIONS } from "./sqlite-schema.ts";
 export type WriterOperation =
   | { readonly op: "open"; readonly path: string }
   | { readonly op: "append"; readonly appends: readonly StoredAppend[] }
+  | { readonly op: "headline"; readonly stream: string; readonly version: number; readonly headline: string }
   | { readonly op: "blob"; readonly hash: Uint8Array; readonly bytes: Uint8Array }
   | { readonly op: "lease"; readonly name: string; readonly holder: string; readonly ttlMs: number }
   | { readonly op: "release"; readonly name: string; readonly holder: string }
@@ -96,6 +97,14 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
   });
 }
 
+/** Replaces the headline of a stream that is at `version`. Its place in the tail moves, so that other processes notice. */
+function replaceHeadline(db: Database, stream: string, version: number, headline: string): boolean {
+  const statement = db.query(
+    `UPDATE streams SET headline = ?, seq = (SELECT max(seq) + 1 FROM streams) WHERE name = ? AND version = ?`,
+  );
+  return statement.run(headline, stream, version).changes > 0;
+}
+
 /**
  * Takes or renews a lease by the machine's clock, which may be set back. A lease that ends later than twice the ttl
  * from now was taken before such a step, by a process that then crashed, and doesn't count. A small step revokes no
@@ -116,6 +125,8 @@ function perform(db: Database, request: WriterRequest): unknown {
   switch (request.op) {
     case "append":
       return append(db, request.appends);
+    case "headline":
+      return replaceHeadline(db, request.stream, request.version, request.headline);
     case "blob":
       db.query("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?, ?)").run(request.hash, request.bytes);
       return undefined;

@@ -4,7 +4,7 @@
  * Bun.SQL, which runs all statements on one SQLite connection, so that a write could join an unrelated transaction.
  */
 import { Database } from "bun:sqlite";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
@@ -17,6 +17,9 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
+  Headline,
+  HeldLease,
+  LogStatus,
   LogTail,
   ReadOptions,
   StreamHead,
@@ -126,8 +129,12 @@ function writerError(message: string, sqliteCode: string | undefined): AppError 
   });
 }
 
+/** Free bytes below which SQLite can't be relied on to write: one transaction of a backfill. */
+const LEAST_FREE_BYTES = 16 * 1024 * 1024;
+
 class SqliteLog implements EventLog {
   readonly engine = "sqlite";
+  readonly #path: string;
   readonly #clock: Clock;
   readonly #writer: WriterClient;
   readonly #reader: Database;
@@ -140,6 +147,7 @@ class SqliteLog implements EventLog {
   #closed = false;
 
   constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
+    this.#path = path;
     this.#clock = clock;
     this.#tail = { polledMs: clock.monotonic(), latencyMs: 0, isListening: false };
     this.#writer = writer;
@@ -260,6 +268,13 @@ class SqliteLog implements EventLog {
     return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
   }
 
+  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+    const operation = { op: "headline", stream, version, headline: JSON.stringify(headline) } as const;
+    const isReplaced = (await this.#writer.call(operation)) as boolean;
+    if (isReplaced) this.#wakeUps.notify(stream, version);
+    return isReplaced;
+  }
+
   get tail(): LogTail {
     return this.#tail;
   }
@@ -307,6 +322,31 @@ class SqliteLog implements EventLog {
 
   async releaseLease(name: string, holder: string): Promise<void> {
     await this.#writer.call({ op: "release", name, holder });
+  }
+
+  async leases(): Promise<HeldLease[]> {
+    const query = this.#reader.query<HeldLease, [number]>(
+      "SELECT name, holder FROM leases WHERE expires_at > ? ORDER BY name",
+    );
+    return query.all(this.#clock.now());
+  }
+
+  async status(): Promise<LogStatus> {
+    const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+    const { bavail, bsize } = statfsSync(dirname(this.#path));
+    const freeBytes = bavail * bsize;
+    const newest = this.#reader
+      .query<{ time: number }, []>(
+        `SELECT time FROM events WHERE stream_id = (SELECT id FROM streams ORDER BY seq DESC LIMIT 1)
+         ORDER BY version DESC LIMIT 1`,
+      )
+      .get();
+    return {
+      bytes: sizeOf(this.#path) + sizeOf(`${this.#path}-wal`),
+      freeBytes,
+      isWritable: this.isAnswering && freeBytes > LEAST_FREE_BYTES,
+      lastAppendAt: newest?.time,
+    };
   }
 
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {

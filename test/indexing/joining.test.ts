@@ -73,7 +73,7 @@ function joining(lies: Lies) {
     },
   } as unknown as ChainReader;
   const observer = { malformed: () => undefined } as never;
-  const streams = new FollowedStreams({ chain: DEFAULT_CHAIN, log, observer });
+  const streams = new FollowedStreams({ chain: DEFAULT_CHAIN, log, clock: systemClock, observer });
   const collections = new JoiningCollections({
     reader,
     streams,

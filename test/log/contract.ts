@@ -292,6 +292,41 @@ export function describeLogContract(name: string, open: () => Promise<EventLog>)
       expect(await log.acquireLease(name, "a", 60_000)).toBe(true);
     });
 
+    test("names the valid leases with their holders", async () => {
+      const name = `lease-${counter}-${unique()}`;
+      await log.acquireLease(name, "a", 60_000);
+      await log.acquireLease(`${name}-expired`, "a", 0);
+      const own = (await other.leases()).filter((lease) => lease.name.startsWith(name));
+      expect(own).toEqual([{ name, holder: "a" }]);
+    });
+
+    test("replaces the headline of a stream that has not moved, and wakes this process and others", async () => {
+      const stream = freshStream();
+      await log.append({ stream, events: [committed(0, 1)], expectedVersion: 0, headline: { nfts: null } });
+      const woken = [log, other].map((one) => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const stop = one.subscribe((name) => {
+          if (name !== stream) return;
+          one.head(stream).then(({ headline }) => headline?.["nfts"] === 7 && resolve());
+        });
+        return promise.finally(stop);
+      });
+      expect(await other.replaceHeadline(stream, 2, { nfts: 6 })).toBe(false);
+      expect(await log.replaceHeadline(stream, 1, { nfts: 7 })).toBe(true);
+      await Promise.all(woken);
+      expect(await other.head(stream)).toEqual({ stream, version: 1, headline: { nfts: 7 } });
+    });
+
+    test("tells its size and the time of the last append", async () => {
+      const before = await log.status();
+      const [stream, began] = [freshStream(), Date.now()];
+      await log.append({ stream, events: [committed(0, 1)], expectedVersion: 0 });
+      const { bytes, isWritable, lastAppendAt } = await other.status();
+      expect(isWritable).toBe(true);
+      expect(bytes).toBeGreaterThan(8_192);
+      expect(lastAppendAt).toBeGreaterThanOrEqual(Math.max(began, before.lastAppendAt ?? 0));
+    });
+
     test("ignores a lease that ends later than a new one could, because another clock must have left it", async () => {
       const name = `lease-${counter}-${unique()}`;
       const hours = 6 * 3_600_000;

@@ -307,6 +307,24 @@ export class SimLog implements EventLog {
     if (this.#disk.leases.get(name)?.holder === holder) this.#disk.leases.delete(name);
   }
 
+  leases(): Promise<never> {
+    return Promise.reject(new Error("the simulation asks for no leases"));
+  }
+
+  status(): Promise<never> {
+    return Promise.reject(new Error("the simulated log has no disk"));
+  }
+
+  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+    await this.#reading();
+    const held = this.#disk.streams.get(stream);
+    if (held?.rows.length !== version) return false;
+    held.headline = headline;
+    this.#wake(stream, version);
+    this.#notify(stream, version);
+    return true;
+  }
+
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
     await this.#reading();
     const value = this.#disk.settings.get(name);

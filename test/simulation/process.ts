@@ -100,7 +100,7 @@ export class SimProcess {
       clock,
       logger,
       chainOf: () => view,
-      requestIndexing: (chainId, address) => requestIndexing(log, chainId, address as Address),
+      requestIndexing: (chainId, address) => requestIndexing(this, chainId, address as Address),
       requestIdentification: (_chainId, address, version) => {
         this.requestAgain(address, version).catch((error: unknown) => logger.debug({ err: error }, "not requested"));
       },
@@ -139,7 +139,7 @@ export class SimProcess {
   }
 
   request(address: Address): Promise<void> {
-    return requestIndexing(this.log, CHAIN_ID, address);
+    return requestIndexing(this, CHAIN_ID, address);
   }
 
   /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */

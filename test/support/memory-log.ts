@@ -103,6 +103,21 @@ export class MemoryLog implements EventLog {
     throw new Error("this log has no leases");
   }
 
+  leases(): never {
+    throw new Error("this log has no leases");
+  }
+
+  status(): never {
+    throw new Error("this log has no disk");
+  }
+
+  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+    if (this.#streams.get(stream)?.length !== version) return false;
+    this.#headlines.set(stream, headline);
+    for (const listener of this.#listeners) listener(stream, version);
+    return true;
+  }
+
   async setting(_name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
     return { value: initial(), created: true };
   }

@@ -6,6 +6,7 @@ import { LRUCache } from "lru-cache";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, MULTICALL3 } from "./chains/chains.ts";
+import type { PriceList } from "./chains/price-list.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
@@ -60,6 +61,8 @@ export interface RuntimeOptions {
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly isHeard: (chainId: number) => boolean;
   readonly decoder: DecodePool;
+  /** Units that providers count per call. */
+  readonly priceList: PriceList;
   readonly leases: Leases;
   /** How thoroughly backfilled logs are verified. */
   readonly verify: Verify;
@@ -78,7 +81,7 @@ interface ReaderHooks {
 /** Opens the chain's endpoints, and the reader over them. */
 function openReader(
   { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
-  { clock, logger, lifecycle, metrics, decoder }: RuntimeOptions,
+  { clock, logger, lifecycle, metrics, decoder, priceList }: RuntimeOptions,
   { onHead, shownHead }: ReaderHooks,
 ): RpcChainReader {
   const { chainId } = chain;
@@ -93,7 +96,8 @@ function openReader(
         maxBytes: LIMITS.maxRpcAnswer,
         clock,
         decoder,
-        onRequest: requestObserver(metrics),
+        prices: priceList,
+        onRequest: requestObserver(metrics, priceList),
         onHead,
       }),
   );

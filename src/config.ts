@@ -91,6 +91,8 @@ export interface Config {
   /** Files that list contracts the operator knows as spam, and as genuine. */
   readonly spamList: string | undefined;
   readonly verifiedList: string | undefined;
+  /** A file with the units that a provider counts per call. */
+  readonly priceList: string | undefined;
   /** A file with names for contracts that have none. */
   readonly nameList: string | undefined;
   readonly logLevel: LogLevel;
@@ -286,6 +288,7 @@ export function readConfig(environment: Environment): Config {
     spamList: env.text("SPAM_LIST"),
     verifiedList: env.text("VERIFIED_LIST"),
     nameList: env.text("NAME_LIST"),
+    priceList: env.text("PRICE_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     metricsKey,
   };

@@ -2,6 +2,7 @@
 import type { IndexingObserver } from "./chain/consumer.ts";
 import type { LeaseObserver } from "./chain/lease.ts";
 import { type Chain, chainById } from "./chains/chains.ts";
+import { type PriceList, unitsOf } from "./chains/price-list.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
@@ -12,32 +13,49 @@ import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
 import type { LogReaderObserver } from "./rpc/logs.ts";
 
 /** Counts requests to endpoints. Labels stand for their URLs. */
-export function requestObserver(metrics: Metrics): (outcome: RequestOutcome) => void {
-  return ({ endpoint, method, outcome, seconds, bytes }) => {
+export function requestObserver(metrics: Metrics, prices: PriceList): (outcome: RequestOutcome) => void {
+  return ({ endpoint, method, calls, outcome, seconds, bytes }) => {
+    for (const call of calls) {
+      metrics.rpcCalls.inc({ endpoint, method: call });
+      metrics.rpcUnits.inc({ endpoint }, unitsOf(prices, call));
+    }
     metrics.rpcRequests.inc({ endpoint, method, outcome });
     metrics.rpcBytes.inc({ endpoint }, bytes);
     metrics.rpcSeconds.observe({ endpoint }, seconds);
   };
 }
 
-/** Counts hedged requests, wrong answers and passed-over endpoints of a chain's pool. */
+/** Counts hedged requests and wrong answers of a chain's pool, and logs each change of an endpoint's state. */
 export function poolObserver(
   metrics: Metrics,
   chain: Chain,
   logger: Logger,
-): Required<Pick<PoolOptions, "onHedge" | "onLiar" | "onBehind">> {
+): Required<Pick<PoolOptions, "onHedge" | "onLiar" | "onBehind" | "onState">> {
   return {
     onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
     onLiar: (endpoint) => {
       metrics.rpcContradictions.inc({ endpoint });
-      logger.warn({ endpoint }, "an endpoint gave a wrong answer and is not asked for a while");
     },
     onBehind: (endpoint) => {
       metrics.rpcBenchedBehind.inc({ endpoint });
-      logger.debug({ endpoint }, "an endpoint is behind the rest and is passed over");
+    },
+    onState: ({ label: endpoint, state, reason, restsMs }) => {
+      const restSeconds = Math.round(restsMs / 1_000);
+      if (state === "available") logger.info({ endpoint }, "an endpoint answers again");
+      // A node is behind for a moment with nearly each block.
+      else if (state === "behind") logger.debug({ endpoint, restSeconds }, "an endpoint is behind and is passed over");
+      else logger.warn({ endpoint, state, reason, restSeconds }, TEXT_OF_STATE[state]);
     },
   };
 }
+
+const TEXT_OF_STATE = {
+  unused: "an endpoint was not asked yet",
+  wrong_chain: "an endpoint is of another chain and is not used",
+  lied: "an endpoint gave a wrong answer, and others are preferred for a while",
+  paused: "an endpoint asked for a pause",
+  failed: "an endpoint fails",
+} as const;
 
 /** Counts logs that an endpoint left out, and blocks that needed a second source. */
 export function watchOf(metrics: Metrics, chain: Chain): LogReaderObserver {

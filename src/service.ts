@@ -6,12 +6,14 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
+import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/price-list.ts";
 import { requestIdentification, requestIndexing } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
+import { messageOf } from "./core/errors.ts";
 import { Generations } from "./core/generations.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
@@ -130,7 +132,7 @@ async function stopService(
 /** The parts that all chains share. */
 type SharedParts = Pick<
   RuntimeOptions,
-  "clock" | "logger" | "lifecycle" | "metrics" | "lists" | "log" | "projections" | "metadata" | "decoder"
+  "clock" | "logger" | "lifecycle" | "metrics" | "lists" | "log" | "projections" | "metadata" | "decoder" | "priceList"
 > & { readonly lists: ListFiles };
 
 /** @param onDoubt called with blocks of a followed collection that lack a transfer */
@@ -144,6 +146,7 @@ async function openParts(
   const metrics = new Metrics();
   metrics.logWentBack.inc(losses);
   const lists = await readLists(options, clock);
+  const priceList = await readPriceList(config);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
@@ -173,7 +176,7 @@ async function openParts(
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
-  return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder };
+  return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, priceList };
 }
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Serving> {
@@ -283,6 +286,21 @@ async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: C
   const problems = await lists.load();
   if (problems.length > 0) throw new ConfigError(problems);
   return lists;
+}
+
+/** Reads the operator's price list. @throws ConfigError */
+async function readPriceList({ priceList: path }: Config): Promise<PriceList> {
+  if (path === undefined) return COMPUTE_UNITS;
+  const text = await Bun.file(path)
+    .slice(0, LIMITS.maxListBytes)
+    .text()
+    .catch(() => undefined);
+  if (text === undefined) throw new ConfigError(["PRICE_LIST: the file can't be read"]);
+  try {
+    return parsePriceList(text);
+  } catch (error) {
+    throw new ConfigError([`PRICE_LIST: ${messageOf(error)}`]);
+  }
 }
 
 async function readCursorSecret(log: EventLog, config: Config): Promise<string> {

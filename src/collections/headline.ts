@@ -35,6 +35,8 @@ interface Summary {
   readonly nfts: number | null;
   /** Bytes of the stream's events, without indexes. */
   readonly bytes: number | null;
+  /** Calls to endpoints for identification, backfill and join, over all attempts. */
+  readonly calls: number | null;
   readonly requestedAt: number | null;
   /** Time of the last completion. */
   readonly finishedAt: number | null;
@@ -88,6 +90,7 @@ export const REQUESTED: IndexState = {
   transfers: null,
   nfts: null,
   bytes: null,
+  calls: null,
   requestedAt: null,
   finishedAt: null,
   lastError: null,
@@ -141,6 +144,7 @@ const firstRequest = (now: number): IndexState => ({
   ...REQUESTED,
   transfers: 0,
   bytes: EVENT_BYTES,
+  calls: 0,
   requestedAt: now,
 });
 

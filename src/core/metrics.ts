@@ -105,6 +105,17 @@ export class Metrics {
     "method",
     "outcome",
   );
+  readonly rpcCalls = this.#counter(
+    "rpc_calls_total",
+    "Calls to endpoints as a provider bills them, by endpoint label and method: each call of a batch counts",
+    "endpoint",
+    "method",
+  );
+  readonly rpcUnits = this.#counter(
+    "rpc_units_total",
+    "Units of these calls by the price list, by endpoint label",
+    "endpoint",
+  );
   readonly rpcBytes = this.#counter("rpc_received_bytes_total", "Bytes received from endpoints", "endpoint");
   readonly rpcSeconds = new Histogram({
     name: "rpc_request_duration_seconds",

@@ -79,9 +79,10 @@ export async function compareWithSecond(
   const logs = await reader.completeLogs(asked, await reader.presentHeaders(blocks), { strict: true });
   const { transfers } = decodeTransferLogs(logs, forms);
   const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
-  reader.benchLiar(wrong.endpoint);
+  const fault = `its logs of blocks ${fromBlock} to ${toBlock} differ from the receipts`;
+  reader.benchLiar(wrong.endpoint, fault);
   if (!sameBytes(transfers, right.decoded.transfers)) {
-    reader.benchLiar(right.endpoint);
+    reader.benchLiar(right.endpoint, fault);
     throw new RpcError("transient", "two endpoints disagree, and the receipts contradict both", {
       meta: { fromBlock, toBlock },
     });

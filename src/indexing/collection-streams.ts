@@ -7,6 +7,7 @@ import { fromHeadline, type IndexState, summarize, toHeadline } from "../collect
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import type { Spending } from "../core/spending.ts";
 import {
   type BlockRef,
   chainStream,
@@ -154,6 +155,9 @@ function throwInterrupted(error: unknown): never {
 export class JobStream {
   readonly #log: EventLog;
   readonly #clock: Clock;
+  readonly #spending: Spending;
+  /** Calls of earlier attempts. */
+  readonly #callsBefore: number | null;
   readonly #stream: StreamName;
   #version: number;
   #state: IndexState;
@@ -161,12 +165,19 @@ export class JobStream {
   /** True if no append is running and the last one succeeded. An append after a failed one would hide its error. */
   isIdle = true;
 
-  constructor(log: EventLog, clock: Clock, head: StreamHead) {
+  /** @param spending the account of the job's calls */
+  constructor(
+    log: EventLog,
+    { clock, spending }: { readonly clock: Clock; readonly spending: Spending },
+    head: StreamHead,
+  ) {
     this.#log = log;
     this.#clock = clock;
+    this.#spending = spending;
     this.#stream = head.stream;
     this.#version = head.version;
     this.#state = fromHeadline(head.headline);
+    this.#callsBefore = this.#state.calls;
     this.#appended = Promise.resolve(head);
   }
 
@@ -178,7 +189,8 @@ export class JobStream {
   /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
   append(events: readonly NftEvent[], change: Partial<IndexState>): void {
     const before = this.#state;
-    this.#state = summarize({ ...before, ...change }, events, this.#clock.now());
+    const calls = this.#callsBefore === null ? null : this.#callsBefore + this.#spending.total;
+    this.#state = summarize({ ...before, ...change, calls }, events, this.#clock.now());
     this.isIdle = false;
     this.#appended = this.#write(events, before).then((head) => {
       this.isIdle = true;

@@ -7,6 +7,8 @@ import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedCha
 import { isCanonical } from "../chain/view.ts";
 import { fromHeadline, type IndexState, nextBlock, toHeadline } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
+import { nameText } from "../collections/progress.ts";
+import { countText, durationText, wholeText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
@@ -36,6 +38,8 @@ export class FollowedCollections implements ChainConsumer {
   readonly #streams: FollowedStreams;
   readonly #followed = new Map<Address, Followed>();
   readonly #joining: JoiningCollections;
+  /** Collections that were completed and not counted yet. The log line of their completion waits for the counts. */
+  readonly #unlogged = new Set<Address>();
   readonly #inDoubt = new Map<Address, BlocksInDoubt>();
   /** Monotonic time of a collection's last check for omitted logs. */
   readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
@@ -52,6 +56,7 @@ export class FollowedCollections implements ChainConsumer {
       verify,
       onJoined: (followed) => {
         this.#followed.set(followed.address, followed);
+        this.#unlogged.add(followed.address);
         flags.judgeShape(followed.address);
         observer.completed();
       },
@@ -192,8 +197,22 @@ export class FollowedCollections implements ChainConsumer {
         continue;
       }
       followed.state = { ...followed.state, ...measured };
+      if (this.#unlogged.delete(address)) this.#logIndexed(followed);
       await log.replaceHeadline(this.#streams.nameOf(address), followed.version, toHeadline(followed.state));
     }
+  }
+
+  #logIndexed({ address, state: { name, nfts, transfers, calls, requestedAt, finishedAt } }: Followed): void {
+    const { chain, logger } = this.#options;
+    const ms = requestedAt === null || finishedAt === null ? null : finishedAt - requestedAt;
+    const parts = [
+      ...(nfts === null ? [] : [`${wholeText(nfts)} NFTs`]),
+      ...(transfers === null ? [] : [`${countText(transfers)} transfers`]),
+      ...(calls === null ? [] : [`${wholeText(calls)} calls`]),
+      ...(ms === null ? [] : [durationText(ms)]),
+    ];
+    const fields = { chain: chain.name, address, name, nfts, transfers, calls, ms };
+    logger.info(fields, `indexed ${nameText(chain, address, name)} ${parts.join(" · ")}`);
   }
 
   async apply(change: ChainChange): Promise<void> {

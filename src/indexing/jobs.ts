@@ -8,10 +8,13 @@ import type { Follower } from "../chain/follower.ts";
 import type { Lease } from "../chain/lease.ts";
 import { NodeWatch } from "../chain/node-watch.ts";
 import { failureOf, fromHeadline, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
+import { nameText, progressOf } from "../collections/progress.ts";
 import { Semaphore } from "../core/background.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
+import { countText, durationText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
 import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
+import { Spending } from "../core/spending.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
@@ -28,6 +31,8 @@ const PARALLEL = 16;
 const BACKFILLS = 4;
 /** Parallel identifications that search the whole history: thousands of requests each, mostly without a result. */
 const SEARCHES = 2;
+/** Least time between two log lines about the progress of a backfill. */
+const PROGRESS_MS = 10_000;
 /** Wait before the next attempt for a lease that another process holds. */
 const LEASE_RETRY_MS = 1_000;
 
@@ -68,6 +73,34 @@ interface FinalBlock extends BlockRef {
 
 /** The next step of a collection after a job: at once in some lane, or after a wait. */
 type Next = { readonly lane: Lane } | { readonly inMs: number };
+
+/** Logs the progress of a backfill, from its tenth second on. */
+class ProgressLog {
+  readonly #options: Pick<JobsOptions, "chain" | "clock" | "logger">;
+  readonly #address: Address;
+  #loggedMs: number;
+
+  constructor(options: Pick<JobsOptions, "chain" | "clock" | "logger">, address: Address) {
+    this.#options = options;
+    this.#address = address;
+    this.#loggedMs = options.clock.monotonic();
+  }
+
+  moved(state: IndexState): void {
+    const { chain, clock, logger } = this.#options;
+    if (clock.monotonic() - this.#loggedMs < PROGRESS_MS) return;
+    this.#loggedMs = clock.monotonic();
+    const { percent, transfersPerSecond, secondsLeft } = progressOf(state);
+    const { name, transfers } = state;
+    const fields = { chain: chain.name, address: this.#address, percent, transfers, transfersPerSecond, secondsLeft };
+    const parts = [
+      `${percent ?? 0} %`,
+      ...(transfers === null ? [] : [`${countText(transfers)} transfers`]),
+      ...(secondsLeft === null ? [] : [`${durationText(secondsLeft * 1_000)} left`]),
+    ];
+    logger.info(fields, `indexing ${nameText(chain, this.#address, name)} ${parts.join(" · ")}`);
+  }
+}
 
 export class IndexingJobs {
   readonly #options: JobsOptions;
@@ -194,7 +227,9 @@ export class IndexingJobs {
     try {
       // The attempt would fail, and keep another process with a working node from the job.
       if (!(await this.#node.isUp())) return { inMs: LEASE_RETRY_MS };
-      const work = (lease: Lease) => this.#node.whileAnswering(lease, () => this.#attempt(stream, lane, lease.signal));
+      const spending = new Spending();
+      const attempt = (lease: Lease) => spending.run(() => this.#attempt(stream, { lane, spending }, lease.signal));
+      const work = (lease: Lease) => this.#node.whileAnswering(lease, () => attempt(lease));
       const done = await leases.tryRun(`index/${stream}`, signal, work);
       return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
     } catch (error) {
@@ -205,13 +240,17 @@ export class IndexingJobs {
     }
   }
 
-  async #attempt(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
+  async #attempt(
+    stream: StreamName,
+    { lane, spending }: { readonly lane: Lane; readonly spending: Spending },
+    signal: AbortSignal,
+  ): Promise<Next | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;
     const parsed = parseStream(stream);
     if (parsed.kind !== "nft") return undefined;
     const { address } = parsed;
     const head = await log.head(stream);
-    const writer = new JobStream(log, clock, head);
+    const writer = new JobStream(log, { clock, spending }, head);
     const stall = new StallWatch(clock, (ms) => this.#stalled(writer, address, ms));
     const moved = () => stall.progressed();
     try {
@@ -340,6 +379,7 @@ export class IndexingJobs {
     });
     const { transfers: runTransfers } = writer.state;
     const run = { runAt: clock.now(), runBlock: nextBlock(writer.state), runTransfers };
+    const progress = new ProgressLog(this.#options, address);
     for await (const events of ranges) {
       // One append at a time. The next ranges are read and decoded meanwhile.
       await writer.settled();
@@ -357,6 +397,7 @@ export class IndexingJobs {
       const change = { ...run, ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       writer.append([...events, ...flags.events], change);
       moved();
+      progress.moved(writer.state);
       if (status === "joining") this.#handOver(writer, address, final.head);
     }
   }

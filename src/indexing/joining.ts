@@ -8,6 +8,7 @@ import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { Spending } from "../core/spending.ts";
 import type { HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
@@ -171,8 +172,9 @@ export class JoiningCollections {
       return true;
     }
     let logs: ChainLog[];
+    const spending = new Spending();
     try {
-      logs = await this.#readMissing(joining, head, headerOf);
+      logs = await spending.run(() => this.#readMissing(joining, head, headerOf));
     } catch (error) {
       if (error instanceof ForkedAnswersError) throw error;
       joining.failures = (joining.failures ?? 0) + 1;
@@ -185,7 +187,8 @@ export class JoiningCollections {
     const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
     events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
     const { number: end, hash: endHash } = head;
-    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0 };
+    const calls = state.calls === null ? null : state.calls + spending.total;
+    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0, calls };
     await streams.append({ followed: joining, events, state: complete });
     onJoined(joining);
     return true;

@@ -130,7 +130,7 @@ export class LogReader {
     if (areSame(own, found)) return logs;
     this.#observer?.missed(Math.max(1, found.length - own.length));
     const liar = sources.endpointOf(number);
-    if (liar !== undefined) this.#pool.benchLiar(liar);
+    if (liar !== undefined) this.#pool.benchLiar(liar, `its logs of block ${number} differ from the block's receipts`);
     return logs.filter((log) => log.blockNumber !== number).concat(found);
   }
 

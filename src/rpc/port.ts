@@ -5,6 +5,7 @@
  */
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef, HeaderRef, TransferForm } from "../events/types.ts";
+import type { Usage } from "./endpoint/usage.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -210,6 +211,10 @@ export interface Endpoint {
         signal: AbortSignal,
       ) => Promise<PartsAnswer>)
     | undefined;
+  /** The node's chain id, if it is not the expected one. */
+  readonly otherChainId?: number | undefined;
+  /** What it was used for. */
+  readonly usage?: Usage;
   destroy(): void;
 }
 

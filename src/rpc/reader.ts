@@ -151,8 +151,9 @@ export class RpcChainReader implements ChainReader {
     return this.#pool.silentMs();
   }
 
-  benchLiar(endpoint: Endpoint): void {
-    this.#pool.benchLiar(endpoint);
+  /** @param fault the wrong answer in words */
+  benchLiar(endpoint: Endpoint, fault: string): void {
+    this.#pool.benchLiar(endpoint, fault);
   }
 
   async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
@@ -160,7 +161,9 @@ export class RpcChainReader implements ChainReader {
     const hashes = answers.map((one) => (one.status === "fulfilled" ? one.value?.hash : undefined));
     if (!hashes.includes(hash)) return false;
     for (const [index, endpoint] of this.#pool.endpoints.entries()) {
-      if (hashes[index] !== undefined && hashes[index] !== hash) this.#pool.benchLiar(endpoint);
+      if (hashes[index] !== undefined && hashes[index] !== hash) {
+        this.#pool.benchLiar(endpoint, `it has another block ${number}, which is final`);
+      }
     }
     return true;
   }

@@ -120,7 +120,7 @@ describe("failover", () => {
   test("rests an endpoint that lied for minutes, whatever it answers afterwards", async () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];
-    pool.benchLiar(first);
+    pool.benchLiar(first, "wrong logs");
     await settle(clock.sleep(200_000));
     expect(await settle(pool.run(async ({ label }) => label))).toBe(second.label);
     expect(pool.secondEndpoint(second)).toBeUndefined();
@@ -132,7 +132,7 @@ describe("failover", () => {
     const { pool, settle, clock } = world(2);
     const [first, second] = pool.endpoints as [Endpoint, Endpoint];
     const answer = pool.run(async ({ label }) => clock.sleep(500).then(() => label));
-    pool.benchLiar(first);
+    pool.benchLiar(first, "wrong logs");
     expect(await settle(answer)).toBe(first.label);
     expect(pool.secondEndpoint(second)).toBeUndefined();
   });
@@ -145,7 +145,7 @@ describe("failover", () => {
     expect(await next()).toBe(second);
     pool.setBehind(first, false);
     expect(await next()).toBe(first);
-    pool.benchLiar(first);
+    pool.benchLiar(first, "wrong logs");
     pool.setBehind(first, true);
     pool.setBehind(first, false);
     pool.setBehind(second, true);
@@ -155,7 +155,7 @@ describe("failover", () => {
   test("waits in a call to all endpoints for no silent or failing one, and includes one that rests for a lie", async () => {
     const { pool, settle, clock, scheduler } = world(4);
     const [liar] = pool.endpoints as [Endpoint];
-    pool.benchLiar(liar);
+    pool.benchLiar(liar, "wrong logs");
     const said = await settle(
       pool.askAll(async ({ label }) => {
         await clock.sleep(label === "eth#2" ? 60_000 : 10);
@@ -203,7 +203,7 @@ describe("the availability of an endpoint", () => {
     // The rest that ends last is shown.
     expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "paused" });
     expect((availabilityOf(chain) as { until: number }).until).toBeGreaterThanOrEqual(before + 60_000);
-    pool.benchLiar(first);
+    pool.benchLiar(first, "wrong logs");
     const until = clock.monotonic() + 300_000;
     expect(availabilityOf(chain)).toEqual({ kind: "resting", reason: "lied", until });
   });
@@ -213,7 +213,7 @@ describe("the availability of an endpoint", () => {
     const [only] = chain.endpoints as [Endpoint];
     chain.pool.setBehind(only, true);
     expect(availabilityOf(chain)).toMatchObject({ reason: "behind" });
-    chain.pool.benchLiar(only);
+    chain.pool.benchLiar(only, "wrong logs");
     chain.pool.setBehind(only, true);
     chain.pool.setBehind(only, false);
     expect(availabilityOf(chain)).toMatchObject({ reason: "lied" });
@@ -242,7 +242,7 @@ describe("a refusal that only concerns one endpoint", () => {
     for (const state of ["down", "lying", "behind"]) {
       const { pool, endpoints, settle } = world(2);
       const [, other] = endpoints as [Endpoint, Endpoint];
-      if (state === "lying") pool.benchLiar(other);
+      if (state === "lying") pool.benchLiar(other, "wrong logs");
       if (state === "behind") pool.setBehind(other, true);
       let asked = 0;
       for (let question = 0; question < 25; question++) {

@@ -13,7 +13,7 @@ import { SpanController } from "./span.ts";
  *   success may be the answer to a request from before the pause.
  * - `failed`: its last requests failed. Ends early with the first success.
  */
-type RestReason = "lied" | "behind" | "paused" | "failed";
+export type RestReason = "lied" | "behind" | "paused" | "failed";
 
 export type Availability =
   | { readonly kind: "available" }
@@ -40,6 +40,10 @@ const smoothed = (before: number, ms: number): number => before * 0.8 + ms * 0.2
 export class Health {
   /** Failures in a row. */
   failures = 0;
+  /** True once it has answered a request. */
+  hasAnswered = false;
+  /** The last fault in words. */
+  fault: string | null = null;
   /** Smoothed response time in ms. */
   latency = 0;
   /** Time until which other endpoints are preferred for history. All other requests are unaffected. */
@@ -92,6 +96,7 @@ export class Health {
   /** Records an answer after `ms`. */
   succeeded(ms: number): void {
     this.failures = 0;
+    this.hasAnswered = true;
     this.#until.failed = 0;
     this.latency = smoothed(this.latency, ms);
     this.window.succeeded();
@@ -105,7 +110,8 @@ export class Health {
   }
 
   /** Records the failure of a request that began at `started`. */
-  failed({ retryAfterMs = 0 }: RpcError, started: number, now: number): void {
+  failed({ retryAfterMs = 0, message }: RpcError, started: number, now: number): void {
+    this.fault = message;
     this.window.overloaded();
     if (retryAfterMs > 0) this.#until.paused = Math.max(this.#until.paused, now + retryAfterMs);
     // The request began before the last failure. Sixteen parallel failures are one fault and must not bench the
@@ -117,13 +123,16 @@ export class Health {
     this.#until.failed = now + Math.max(doubled, retryAfterMs);
   }
 
-  lied(now: number): void {
+  lied(now: number, fault: string): void {
+    this.fault = fault;
     this.#until.lied = now + LIED_MS;
     this.#until.behind = 0;
   }
 
   fellBehind(now: number): void {
-    if (!this.#rests("lied", now)) this.#until.behind = now + BEHIND_MS;
+    if (this.#rests("lied", now)) return;
+    this.#until.behind = now + BEHIND_MS;
+    this.fault = "another endpoint has newer blocks";
   }
 
   caughtUp(): void {

@@ -7,7 +7,7 @@ import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
-import type { Availability } from "./availability.ts";
+import type { Availability, RestReason } from "./availability.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
 
 const RETRY_BASE_MS = 200;
@@ -26,11 +26,27 @@ export interface PoolOptions {
   readonly clock: Clock;
   /** Called for each request that was also sent to a second endpoint. */
   readonly onHedge?: () => void;
+  /** Called when an endpoint's state has changed, as its requests show it. */
+  readonly onState?: (status: EndpointStatus) => void;
   /** Called with the label of an endpoint that gave a wrong answer. */
   readonly onLiar?: (label: string) => void;
   /** Called with the label of an endpoint that rests because another one has newer blocks. */
   readonly onBehind?: (label: string) => void;
 }
+
+/** One endpoint as operators see it. */
+export interface EndpointStatus {
+  readonly label: string;
+  /** `unused` until the first answer; `failed` after some failures in a row. The rest are reasons to rest. */
+  readonly state: "unused" | "available" | "wrong_chain" | RestReason;
+  /** The fault in words, without the endpoint's URL; null while it is available. */
+  readonly reason: string | null;
+  /** Ms until other endpoints are no longer preferred; 0 if it does not rest. */
+  readonly restsMs: number;
+}
+
+/** Fewer failures in a row are retried without a word. */
+const FAILURES_TO_TELL = 3;
 
 export interface RunOptions {
   /** Attempts in all. Background work can wait longer than a user. */
@@ -64,6 +80,8 @@ export class EndpointPool {
   /** Requests in flight, and the monotonic time of the last answer, or since when there are any. */
   #pending = 0;
   #heardAt = 0;
+  /** The state of each endpoint that `onState` was last called with. */
+  readonly #told = new Map<Endpoint, EndpointStatus["state"]>();
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
@@ -80,6 +98,38 @@ export class EndpointPool {
       label: one.label,
       availability: this.#selection.healthOf(one).availability(now),
     }));
+  }
+
+  status(): readonly EndpointStatus[] {
+    return this.endpoints.map((endpoint) => this.#statusOf(endpoint));
+  }
+
+  #statusOf(endpoint: Endpoint): EndpointStatus {
+    const { label, otherChainId } = endpoint;
+    const now = this.#clock.monotonic();
+    const health = this.#selection.healthOf(endpoint);
+    const availability = health.availability(now);
+    const restsMs = Math.max(0, Math.round(health.availableFrom - now));
+    if (otherChainId !== undefined) {
+      return { label, state: "wrong_chain", reason: `it is of chain ${otherChainId}`, restsMs };
+    }
+    const isFailing = health.failures >= FAILURES_TO_TELL;
+    if (isFailing && availability.kind === "available")
+      return { label, state: "failed", reason: health.fault, restsMs };
+    if (availability.kind === "available" || (availability.reason === "failed" && !isFailing)) {
+      return { label, state: health.hasAnswered ? "available" : "unused", reason: null, restsMs };
+    }
+    return { label, state: availability.reason, reason: health.fault, restsMs };
+  }
+
+  /** Reports the endpoint's state if it has changed. */
+  #tellState(endpoint: Endpoint): void {
+    const status = this.#statusOf(endpoint);
+    if (status.state === "unused" || this.#told.get(endpoint) === status.state) return;
+    // The first state is no change, unless it is a fault.
+    const isNews = this.#told.has(endpoint) || status.state !== "available";
+    this.#told.set(endpoint, status.state);
+    if (isNews) this.#options.onState?.(status);
   }
 
   /**
@@ -161,9 +211,11 @@ export class EndpointPool {
     this.#selection.healthOf(endpoint).gaveHistory(blocks, logs, parts);
   }
 
-  benchLiar(endpoint: Endpoint): void {
-    this.#selection.healthOf(endpoint).lied(this.#clock.monotonic());
+  /** @param fault the wrong answer in words */
+  benchLiar(endpoint: Endpoint, fault: string): void {
+    this.#selection.healthOf(endpoint).lied(this.#clock.monotonic(), fault);
     this.#options.onLiar?.(endpoint.label);
+    this.#tellState(endpoint);
   }
 
   /** Benches an endpoint because another one has newer blocks, or ends such a bench. */
@@ -173,6 +225,7 @@ export class EndpointPool {
     else {
       health.fellBehind(this.#clock.monotonic());
       this.#options.onBehind?.(endpoint.label);
+      this.#tellState(endpoint);
     }
   }
 
@@ -317,13 +370,15 @@ export class EndpointPool {
       const value = await operation(endpoint, abandoned);
       this.#heardAt = this.#clock.monotonic();
       health.succeeded(this.#clock.monotonic() - started);
+      this.#tellState(endpoint);
       return value;
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       const now = this.#clock.monotonic();
       this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: now };
-      if (error.kind === "lie") this.benchLiar(endpoint);
+      if (error.kind === "lie") this.benchLiar(endpoint, error.message);
       else if (error.retryable) health.failed(error, started, now);
+      this.#tellState(endpoint);
       // A refusal is an answer.
       if (!error.retryable) this.#heardAt = now;
       throw error;

@@ -4,9 +4,11 @@
  * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
+import { COMPUTE_UNITS, type PriceList } from "../../chains/price-list.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
+import { Spending } from "../../core/spending.ts";
 import { transferParams } from "../block-logs.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
 import { parseHeader } from "../headers.ts";
@@ -15,9 +17,12 @@ import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { type Answer, Batches } from "./batches.ts";
 import { PrunedStateDetector } from "./pruned-state.ts";
 import { createTransport, type Transport, withoutSecrets } from "./transport.ts";
+import { Usage } from "./usage.ts";
 
 export interface RequestOutcome {
   readonly endpoint: string;
+  /** The methods of all calls, as the provider bills them. */
+  readonly calls: readonly string[];
   readonly method: string;
   /** `ok`, or the kind of the error. */
   readonly outcome: string;
@@ -32,6 +37,7 @@ interface EndpointOptions {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly clock: Clock;
+  readonly prices?: PriceList;
   readonly decoder: Decoder;
   readonly onRequest: (outcome: RequestOutcome) => void;
   /** Called when the node announces a new block. Only nodes behind a socket do. */
@@ -49,6 +55,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #options: EndpointOptions;
   readonly #transport: Transport;
   readonly #clean: (text: string) => string;
+  readonly usage: Usage;
+  /** The node's chain id, if it is not the expected one. */
+  otherChainId: number | undefined;
   #nextRawId = FIRST_RAW_ID;
   readonly #batches: Batches;
   readonly #prunedState: PrunedStateDetector;
@@ -64,6 +73,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#transport = createTransport(options);
     this.#clean = withoutSecrets(options.url);
     const { label, clock } = options;
+    this.usage = new Usage(clock, options.prices ?? COMPUTE_UNITS);
     this.#batches = new Batches({
       label,
       send: (payload) => this._send(payload),
@@ -74,6 +84,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override send(method: string, params: unknown[]): Promise<unknown> {
     if (this.destroyed) return Promise.reject(this.#closed());
+    Spending.count([method]);
     return this.#afterChainIdCheck(this.#batches.request(method, params));
   }
 
@@ -102,6 +113,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       // `Number` turns null and an empty string into 0.
       const isValid = Number.isSafeInteger(claimed) && claimed > 0;
       if (!isValid) throw new RpcError("transient", "the endpoint gave no valid chain id", { meta });
+      this.otherChainId = claimed === chainId ? undefined : claimed;
       if (claimed !== chainId)
         throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, { meta });
     } catch (error) {
@@ -114,7 +126,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
     const method = methodOf(list);
-    return this.#observe(method, async () => {
+    return this.#observe(list, async () => {
       const bytes = await this.#transport.send(JSON.stringify(payload), idsOf(list));
       const parsed = this.#parse(bytes, method);
       const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
@@ -197,7 +209,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     const { decoder } = this.#options;
     const { http } = this.#transport;
     const [text, list] = [JSON.stringify(payload), [payload].flat()];
-    const answer = this.#observe(methodOf(list), async () => {
+    Spending.count(list.map(({ method }) => method));
+    const answer = this.#observe(list, async () => {
       const value =
         http === undefined
           ? await decoder.decode(await this.#transport.send(text, idsOf(list), signal), job, meta)
@@ -221,11 +234,16 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     });
   }
 
-  async #observe<T>(method: string, work: () => Promise<{ value: T; bytes: number }>): Promise<T> {
+  async #observe<T>(payloads: readonly JsonRpcPayload[], work: () => Promise<{ value: T; bytes: number }>): Promise<T> {
     const { clock, onRequest, label } = this.#options;
     const started = clock.monotonic();
-    const report = (outcome: string, bytes: number) =>
-      onRequest({ endpoint: label, method, outcome, seconds: (clock.monotonic() - started) / 1_000, bytes });
+    const [method, calls] = [methodOf(payloads), payloads.map((payload) => payload.method)];
+    this.usage.sent(calls);
+    const report = (outcome: string, bytes: number) => {
+      const ms = clock.monotonic() - started;
+      if (outcome === "ok") this.usage.received(bytes, ms);
+      onRequest({ endpoint: label, method, calls, outcome, seconds: ms / 1_000, bytes });
+    };
     try {
       const { value, bytes } = await work();
       report("ok", bytes);

@@ -1,0 +1,29 @@
+/** Numbers and times as people read them: in log lines and on the command line. */
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** `980,042`. */
+export const wholeText = (count: number): string => WHOLE.format(count);
+
+/** `942`, `9,420`, `94.2 k`, `3.0 M`. */
+export function countText(count: number): string {
+  if (count < 10_000) return wholeText(count);
+  return count < 1_000_000 ? `${(count / 1_000).toFixed(1)} k` : `${(count / 1_000_000).toFixed(1)} M`;
+}
+
+/** `0.4 s`, `18 s`, `3 min 5 s`, `2 h 10 min`. */
+export function durationText(ms: number): string {
+  const seconds = ms / 1_000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
+}
+
+/** `942 B`, `94.2 KB`, `3.0 MB`, `1.2 GB`. */
+export function bytesText(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 1e6) return `${(bytes / 1e3).toFixed(1)} KB`;
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}

@@ -32,7 +32,7 @@ import { hashOf, type OutcomeDocument } from "../src/metadata/outcome.ts";
 import { blobsOf } from "../src/metadata/texts.ts";
 import { evolvePrice, initialPriceState } from "../src/prices/memory/projection.ts";
 
-const KINDS = ["chain", "metadata", "nft", "price"] as const;
+const KINDS = ["chain", "keys", "metadata", "nft", "price"] as const;
 const PAGE = 1_000;
 
 const sha256 = () => new Bun.CryptoHasher("sha256");
@@ -74,6 +74,7 @@ function folding(log: EventLog, { stream, headline }: StreamHead): Folding {
       end: () => ` resolved=${book.resolved} failed=${book.failed} blobs=${blobs}`,
     };
   }
+  if (kind === "keys") return { fold: () => undefined, end: () => "" };
   let state = initialPriceState;
   return {
     fold: ({ event }) => {

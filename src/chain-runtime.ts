@@ -27,7 +27,7 @@ import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
-import { EndpointPool } from "./rpc/endpoint/endpoint-pool.ts";
+import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import type { Verify } from "./rpc/port.ts";
 import { RpcChainReader } from "./rpc/reader.ts";
@@ -46,6 +46,7 @@ export interface ChainRuntime {
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number): Promise<HeaderRef | undefined>;
   isHalted(): boolean;
+  endpoints(): readonly EndpointStatus[];
 }
 
 /** Parts that all chains of a service share. */
@@ -142,7 +143,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
       const { name = null, symbol = null, block: target = null } = identified ?? {};
       const transfers = ledger.owners.count + ledger.balances.count;
       const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-      const measured = { version, transfers, nfts, name, symbol, target };
+      const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
+      const measured = { version, transfers, nfts, name, symbol, standard, target };
       return { airdrop: await isAirdropShaped(ledger), measured };
     },
     settle: async () => {
@@ -170,6 +172,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     isHalted: () => view.halted() !== undefined,
+    endpoints: () => reader.endpoints(),
   };
 }
 

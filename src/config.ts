@@ -64,8 +64,8 @@ export interface Config {
   readonly port: number;
   /** Without a trailing slash. If undefined, the URL is made from the host and the bound port. */
   readonly publicUrl: string | undefined;
-  /** SHA-256 of the keys in hex. If empty, a key is made at first start. */
-  readonly apiKeyHashes: readonly string[];
+  /** Keys of `API_KEYS` and `OPERATOR_KEYS`, with the SHA-256 of each in hex. If empty, a key is made at first start. */
+  readonly apiKeys: readonly { readonly name: string; readonly scope: "read" | "operate"; readonly hash: string }[];
   readonly eventLogUrl: string;
   /** Connections to a PostgreSQL server, if the operator set them. */
   readonly pgPool: number | undefined;
@@ -168,17 +168,16 @@ function readPublicUrl(env: EnvironmentReader): string | undefined {
   return env.wrong("PUBLIC_URL", "must be an http or https URL without query");
 }
 
-function readApiKeys(env: EnvironmentReader): string[] {
-  const text = env.text("API_KEYS");
+function readApiKeys(env: EnvironmentReader, variable: string, scope: "read" | "operate"): Config["apiKeys"] {
+  const text = env.text(variable);
   if (text === undefined) return [];
-  const hashes: string[] = [];
-  text.split(",").forEach((part, index) => {
-    const key = part.trim();
-    if (HASHED_KEY.test(key)) hashes.push(key.slice("sha256:".length).toLowerCase());
-    else if (KEY_PATTERN.test(key)) hashes.push(Bun.CryptoHasher.hash("sha256", key, "hex"));
-    else env.wrong("API_KEYS", `entry ${index + 1} must match [A-Za-z0-9._~-]{8,128} or be sha256:<64 hex digits>`);
+  return text.split(",").flatMap((part, index) => {
+    const [key, name] = [part.trim(), `${variable}#${index + 1}`];
+    if (HASHED_KEY.test(key)) return [{ name, scope, hash: key.slice("sha256:".length).toLowerCase() }];
+    if (KEY_PATTERN.test(key)) return [{ name, scope, hash: Bun.CryptoHasher.hash("sha256", key, "hex") }];
+    env.wrong(variable, `entry ${index + 1} must match [A-Za-z0-9._~-]{8,128} or be sha256:<64 hex digits>`);
+    return [];
   });
-  return hashes;
 }
 
 function readEventLogUrl(env: EnvironmentReader): string {
@@ -268,7 +267,7 @@ export function readConfig(environment: Environment): Config {
     host,
     port: env.integer("PORT", 3000, 0, 65_535),
     publicUrl: readPublicUrl(env),
-    apiKeyHashes: readApiKeys(env),
+    apiKeys: [...readApiKeys(env, "API_KEYS", "read"), ...readApiKeys(env, "OPERATOR_KEYS", "operate")],
     eventLogUrl,
     pgPool: env.text("PG_POOL") === undefined ? undefined : env.integer("PG_POOL", 2, 2, 100),
     chains: readChains(env, environment),

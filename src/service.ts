@@ -4,6 +4,7 @@
  * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/price-list.ts";
@@ -21,16 +22,22 @@ import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
-import { KeyRing, RateLimiter } from "./http/requests.ts";
+import { RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
+import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, metadataObserver, observe } from "./observers.ts";
+import { Catalogue } from "./operators/catalogue.ts";
+import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText } from "./operators/keys.ts";
+import { ServiceStatus } from "./operators/status.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
+
+const { version: VERSION } = packageFacts;
 
 interface ServiceOptions {
   readonly config: Config;
@@ -62,12 +69,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
   let [losses, isStopping] = [0, false];
+  const [instance, startedAt] = [randomUUID(), clock.now()];
   const generations = new Generations<Serving>({
     clock,
     logger,
     make: (lifecycle, onWentBack) => {
       const publicUrl = () => urlOf(config, server.port);
-      return assemble(options, { clock, lifecycle, onWentBack, losses, publicUrl, isStopping: () => isStopping });
+      const onKeysDropped = (keys: ApiKeys) => server.dropKeys(keys);
+      const own = { instance, startedAt, publicUrl, onKeysDropped, isStopping: () => isStopping };
+      return assemble(options, { clock, lifecycle, onWentBack, losses, ...own });
     },
     onDropped: () => {
       losses++;
@@ -107,6 +117,11 @@ interface Ground {
   readonly onWentBack: () => void;
   /** How often this process has found that the log went back. */
   readonly losses: number;
+  /** Id of the process, and its start in ms since the epoch. */
+  readonly instance: string;
+  readonly startedAt: number;
+  /** Called when a key has become invalid. */
+  readonly onKeysDropped: (keys: ApiKeys) => void;
 }
 
 /** Time the server may take to close sockets, in addition to the time for requests in flight. */
@@ -181,7 +196,7 @@ async function openParts(
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Serving> {
   const { config, logger, minPollMs, auditMs } = options;
-  const { clock, lifecycle, isStopping } = ground;
+  const { clock, lifecycle, isStopping, instance, onKeysDropped } = ground;
   const runtimes = new Map<number, ChainRuntime>();
   const parts = await openParts(options, ground, (stream, blocks) => {
     const parsed = parseStream(stream);
@@ -189,10 +204,10 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   });
   const { metrics, lists, log, projections, metadata } = parts;
   const cursorSecret = await readCursorSecret(log, config);
-  const keys = new KeyRing(await readKeyHashes(log, options));
+  const keys: ApiKeys = await openKeys(options, { ...parts, onDropped: () => onKeysDropped(keys) });
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
   const chains = config.chains.map(({ chain }) => chain);
-  const leases = new Leases({ log, clock, holder: randomUUID(), observer: leaseObserver(metrics, chains) });
+  const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
   const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
@@ -227,8 +242,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 
   const freshness = watchFreshness({ ...parts, runtimes });
-  const limiter = new RateLimiter(config.rateLimitPerMinute, clock);
+  const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
+  const operators = openOperators({ ...parts, ...ground, freshness, runtimes });
   const app = createApp({
     keys,
     limiter,
@@ -242,8 +258,10 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     cursorSecret,
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
-    metricsKeys:
-      metricsKey === undefined ? undefined : new KeyRing([Bun.CryptoHasher.hash("sha256", metricsKey, "hex")]),
+    metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
+    ...operators,
+    behindMs: () => freshness.behindMs,
+    isEnabled: (chainId) => runtimes.has(chainId),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
@@ -252,6 +270,31 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     ...requests,
   });
   return { app, channel, keys, limiter, metrics };
+}
+
+interface OperatorParts extends Pick<SharedParts, "clock" | "log" | "projections" | "metadata" | "lifecycle"> {
+  readonly instance: string;
+  readonly startedAt: number;
+  readonly freshness: Freshness;
+  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
+}
+
+/** Assembles what the routes of operators show. */
+function openOperators({ clock, log, projections, metadata, lifecycle, freshness, runtimes, ...own }: OperatorParts) {
+  const nftsInMemory = (stream: StreamName) => {
+    const collection = projections.peek(stream);
+    return collection && countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
+  };
+  const catalogue = new Catalogue({ log, nftsInMemory });
+  lifecycle.onStop("catalogue", () => catalogue.close());
+  const chains = [...runtimes.values()].map(({ chain, view, isHalted, endpoints }) => {
+    return { chain, isHalted, endpoints, head: () => view.head(), finalized: () => view.finalized() };
+  });
+  const memory = () => ({ collections: projections.stats().bytes, metadata: metadata.books.bytes });
+  const behindMs = () => freshness.behindMs;
+  const status = new ServiceStatus({ ...own, version: VERSION, clock, log, behindMs, memory, chains, catalogue });
+  lifecycle.run("status", (signal) => status.run(signal));
+  return { catalogue, status };
 }
 
 interface FreshnessParts extends Pick<SharedParts, "clock" | "logger" | "log" | "projections" | "metadata"> {
@@ -309,14 +352,22 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
   return value;
 }
 
-/** Hashes of the configured keys, or of the key made at first start. */
-async function readKeyHashes(log: EventLog, { config, onKeyMade }: ServiceOptions): Promise<readonly string[]> {
-  if (config.apiKeyHashes.length > 0) return config.apiKeyHashes;
-  const key = randomBytes(24).toString("base64url");
-  const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
-  const { value, created } = await log.setting("api-key-sha256", () => hash);
+/** Opens the keys. At first start without a key in the environment, makes one of scope `operate`. */
+async function openKeys(
+  { config, logger, onKeyMade }: ServiceOptions,
+  { log, clock, lifecycle, onDropped }: Pick<SharedParts, "log" | "clock" | "lifecycle"> & { onDropped: () => void },
+): Promise<ApiKeys> {
+  const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
+  const keys = new ApiKeys({ log, clock, logger, environment, requestsPerMinute, onDropped });
+  lifecycle.onStop("keys", () => keys.close());
+  await keys.begin();
+  await keys.read();
+  if (!keys.isFirstStart) return keys;
+  const key = newKeyText();
+  const { created } = await log.setting(FIRST_KEY_SETTING, () => hashOfKey(key));
   if (created) onKeyMade?.(key);
-  return [value];
+  await keys.begin();
+  return keys;
 }
 
 interface Watch {

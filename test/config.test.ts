@@ -23,7 +23,7 @@ describe("the environment", () => {
       host: "127.0.0.1",
       port: 3000,
       eventLogUrl: "sqlite://./data/events.db",
-      apiKeyHashes: [],
+      apiKeys: [],
       maxPageSize: 500,
       wireTypes: "seed",
       logLevel: "info",
@@ -77,9 +77,17 @@ describe("the environment", () => {
 
   test("keeps API keys only as hashes", () => {
     const hash = new Bun.CryptoHasher("sha256").update("other-key-1").digest("hex");
-    const config = readConfig({ API_KEYS: `secret-key-1, sha256:${hash.toUpperCase()}` });
-    expect(config.apiKeyHashes).toEqual([new Bun.CryptoHasher("sha256").update("secret-key-1").digest("hex"), hash]);
-    expect(JSON.stringify(config)).not.toContain("secret-key-1");
+    const config = readConfig({
+      API_KEYS: `secret-key-1, sha256:${hash.toUpperCase()}`,
+      OPERATOR_KEYS: "secret-key-2",
+    });
+    const hashOf = (key: string) => new Bun.CryptoHasher("sha256").update(key).digest("hex");
+    expect(config.apiKeys).toEqual([
+      { name: "API_KEYS#1", scope: "read", hash: hashOf("secret-key-1") },
+      { name: "API_KEYS#2", scope: "read", hash },
+      { name: "OPERATOR_KEYS#1", scope: "operate", hash: hashOf("secret-key-2") },
+    ]);
+    expect(JSON.stringify(config)).not.toContain("secret-key");
   });
 
   const bad: [string, string][] = [

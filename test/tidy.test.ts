@@ -23,8 +23,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   indexing: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
+  operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
   push: ["core", "chains", "events", "log", "ledger", "collections", "listings"],
-  http: ["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "push", "config.ts"],
+  http: [
+    ...["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "operators", "push"],
+    "config.ts",
+  ],
   "config.ts": ["core", "chains"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "metadata", "rpc"],
   "chain-runtime.ts": [
@@ -33,7 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "service.ts": [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
-    ...["prices", "metadata", "push", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
+    ...["operators", "prices", "metadata", "push", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
   ],
   "main.ts": ["service.ts", "config.ts", "core"],
 };
@@ -82,6 +86,8 @@ describe("the sources", () => {
       if (allowed === undefined) wrong.push(`${relative(ROOT, file)}: a part without a rule`);
       for (const target of importsOf(file)) {
         const to = partOf(target);
+        // The program's version.
+        if (target === join(ROOT, "package.json")) continue;
         if (to !== part && allowed?.includes(to) !== true) wrong.push(`${relative(ROOT, file)} imports from ${to}`);
       }
     }

@@ -27,6 +27,8 @@ type IndexStatus =
 interface Summary {
   readonly name: string | null;
   readonly symbol: string | null;
+  /** `ERC721` or `ERC1155`, whichever the transfers are of. */
+  readonly standard: string | null;
   /** Head at the identification. Progress is measured up to it. */
   readonly target: number | null;
   /** Transfers in the stream. After a reorg, the follower counts them again. */
@@ -86,6 +88,7 @@ export const REQUESTED: IndexState = {
   flagRule: "",
   name: null,
   symbol: null,
+  standard: null,
   target: null,
   transfers: null,
   nfts: null,

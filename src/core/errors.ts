@@ -83,6 +83,8 @@ export const ERROR_CODES = [
   "no_price_at_block",
   "method_not_allowed",
   "not_indexed_yet",
+  "conflict",
+  "forbidden",
   "cursor_reorged",
   "upgrade_required",
   "rate_limited",

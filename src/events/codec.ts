@@ -33,6 +33,9 @@ const SCHEMAS = {
   ChainHalted: 1,
   FollowingBegan: 1,
   ChainCheckpointed: 1,
+  KeyAdded: 1,
+  KeyRotated: 1,
+  KeyRevoked: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 
 /** For types with columns: the field that is stored as bytes beside the JSON. */

@@ -324,7 +324,36 @@ export type ChainEvent =
   | ChainHalted
   | FollowingBegan;
 
-export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent;
+// ── keys/api ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** `read`: the operations on NFTs and prices. `operate`: everything. */
+export type KeyScope = "read" | "operate";
+
+/** `hash` is the SHA-256 of the key's text, hex. `requestsPerMinute` is null for the server's limit. */
+interface KeyAdded {
+  readonly type: "KeyAdded";
+  readonly name: string;
+  readonly scope: KeyScope;
+  readonly hash: string;
+  readonly requestsPerMinute: number | null;
+}
+
+/** The key has a new text. The former one is valid until `graceUntil` (ms since the epoch). */
+interface KeyRotated {
+  readonly type: "KeyRotated";
+  readonly name: string;
+  readonly hash: string;
+  readonly graceUntil: number;
+}
+
+interface KeyRevoked {
+  readonly type: "KeyRevoked";
+  readonly name: string;
+}
+
+export type KeyEvent = KeyAdded | KeyRotated | KeyRevoked;
+
+export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent | KeyEvent;
 
 /** An event in the log; `time` is when it was appended, in ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
@@ -347,7 +376,10 @@ export const metadataStream = (chainId: number, address: Address): StreamName =>
   `metadata/${chainId}/${address}` as StreamName;
 export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
 
-/** The parts of a stream's name. @throws TypeError for any other name */
+/** The one stream of API keys. */
+export const keysStream = "keys/api" as StreamName;
+
+/** The parts of the name of a chain's stream, or of one of its contracts. @throws TypeError for any other name */
 export function parseStream(
   stream: string,
 ): { kind: "nft" | "price" | "metadata"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {

@@ -41,10 +41,11 @@ export function searchOf(target: string): string {
   return at < 0 ? "" : target.slice(at + 1);
 }
 
-/** Makes the request for the router: GET in place of HEAD, and no body, since no route reads one. */
+/** Makes the request for the router: GET in place of HEAD. */
 export function routerRequest(request: Request, target: string): Request {
   const method = request.method === "HEAD" ? "GET" : request.method;
-  return new Request(ORIGIN + target, { method, headers: request.headers });
+  const body = method === "GET" ? null : request.body;
+  return new Request(ORIGIN + target, { method, headers: request.headers, body });
 }
 
 const JSON_TYPE = "application/json; charset=utf-8";
@@ -57,6 +58,12 @@ const ANY_ORIGIN = {
     UNKNOWN_PARAMETERS,
   ].join(", "),
 };
+
+/** Takes back that web pages of any origin may read a response. */
+export function withoutOrigins(response: Response): Response {
+  for (const name of Object.keys(ANY_ORIGIN)) response.headers.delete(name);
+  return response;
+}
 
 /** For responses that no cache may store, errors above all. */
 export const NO_STORE = "no-store";

@@ -23,6 +23,7 @@ import {
   toApiError,
   whileLogAnswers,
   withoutBody,
+  withoutOrigins,
 } from "./answers.ts";
 import {
   HEADERS,
@@ -43,8 +44,9 @@ import {
   type NftRouteDeps,
   type PriceRouteDeps,
 } from "./operations.ts";
+import { addOperatorRoutes, assertOperator, isOperatorPath, type OperatorDeps } from "./operator-routes.ts";
 import {
-  type KeyRing,
+  assertMetricsKey,
   NFT_PARAMETERS,
   PRICE_PARAMETERS,
   type RateLimiter,
@@ -79,15 +81,12 @@ function patternOf(path: string): RegExp {
   return new RegExp(`^${segments.join("/")}/?$`);
 }
 
-interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps {
-  readonly keys: KeyRing;
+interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, OperatorDeps {
   readonly limiter: RateLimiter;
-  /** If present, `/metrics` requires one of these keys. */
-  readonly metricsKeys: KeyRing | undefined;
+  /** SHA-256 of the key that `/metrics` requires, if there is one. */
+  readonly metricsKeyHash: Uint8Array | undefined;
   readonly metrics: Metrics;
   readonly logger: Logger;
-  /** False while the event log does not answer. */
-  readonly isLogAnswering: () => boolean;
   /** True once the service has begun to stop. */
   readonly isStopping: () => boolean;
 }
@@ -123,6 +122,10 @@ export function createApp(deps: AppDeps): App {
       ready.put(target, answered);
       return ready.respond(target, answered.answer, original, id);
     }
+    if (isOperatorPath(pathOf(target))) {
+      response.headers.set("x-request-id", id);
+      return response;
+    }
     if (!response.headers.has("cache-control")) {
       // The document changes only with the program, so a client may cache it and revalidate.
       response.headers.set("cache-control", pathOf(target) === DOCUMENT ? "no-cache" : NO_STORE);
@@ -154,7 +157,7 @@ export function createApp(deps: AppDeps): App {
       const id = crypto.randomUUID();
       const done = (response: Response): Response => {
         metrics.requestSeconds.observe(routeLabel(path), response.status, (performance.now() - started) / 1_000);
-        return response;
+        return isOperatorPath(path) ? withoutOrigins(response) : response;
       };
       const failed = (error: unknown): Response => {
         const response = failure(error, id, logger);
@@ -203,13 +206,17 @@ function failure(error: unknown, id: string, logger: Logger): Response {
   return errorResponse(error);
 }
 
-/** Checks URL length, key and rate. @throws ApiError 400, 401, 429 */
-function checkRequest(request: Request, target: string, path: string, { keys, limiter }: AppDeps): void {
+/** Checks URL length, key, rate and scope. @throws ApiError 400, 401, 403, 429, 503 */
+function checkRequest(request: Request, target: string, path: string, deps: AppDeps): void {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
-  if (isApiPath(path)) limiter.take(keys.check(request.headers.get("x-api-key")));
+  const isForOperators = isOperatorPath(path);
+  if (!isForOperators && !isApiPath(path)) return;
+  const key = deps.keys.check(request.headers.get("x-api-key"));
+  deps.limiter.take(key);
+  if (isForOperators) assertOperator(key, deps);
 }
 
 const isApiPath = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
@@ -229,6 +236,7 @@ function longestParameter(target: string): string {
 function routeLabel(path: string): string {
   if (path.startsWith(`${API_PREFIX}/nft/`)) return "nft";
   if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
+  if (isOperatorPath(path)) return "operators";
   if (path.startsWith("/health/")) return "health";
   if (path === "/metrics") return "metrics";
   if (path.startsWith("/media/")) return "media";
@@ -266,6 +274,7 @@ function createRoutes(deps: AppDeps): Elysia {
       detail: nftDetail(deps.maxPageSize, deps.wireTypes),
     })
     .get(`${API_PREFIX}/erc20/:address/price`, respondTo(deps, price, PRICE_PARAMETERS), { detail: priceDetail() });
+  addOperatorRoutes(app as unknown as Elysia, deps);
   // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({
@@ -278,6 +287,7 @@ function createRoutes(deps: AppDeps): Elysia {
           { name: "NFT", description: "Collections" },
           { name: "Token", description: "ERC-20 prices" },
           { name: "Push", description: "WebSocket" },
+          { name: "Operators", description: "Status, collections and keys; needs a key of scope operate" },
           { name: "Service", description: "Health and metrics" },
         ],
         components: {
@@ -300,9 +310,9 @@ function readiness({ isStale, isStopping }: AppDeps): Response {
 }
 
 async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
-  if (deps.metricsKeys !== undefined) {
+  if (deps.metricsKeyHash !== undefined) {
     const bearer = /^Bearer (.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    deps.metricsKeys.check(bearer ?? request.headers.get("x-api-key"));
+    assertMetricsKey(deps.metricsKeyHash, bearer ?? request.headers.get("x-api-key"));
   }
   const { metrics } = deps;
   return new Response(await metrics.text(), { headers: { "content-type": metrics.registry.contentType } });

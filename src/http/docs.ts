@@ -39,7 +39,7 @@ export const HEADERS = {
   Upgrade: header("The protocol of this path", "websocket"),
 } as const;
 
-const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =>
+export const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =>
   Object.fromEntries(
     Object.entries(names).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   );
@@ -56,15 +56,16 @@ const ANSWERED = {
   "x-finality": "Finality",
   "x-chain-status": "ChainStatus",
 } as const;
-const REFUSED = { "x-request-id": "RequestId", "cache-control": "NoStore" } as const;
+export const REFUSED = { "x-request-id": "RequestId", "cache-control": "NoStore" } as const;
 
-const content = (schema: SchemaName, example: unknown) => ({
+export const content = (schema: SchemaName, example: unknown) => ({
   "application/json": { schema: { $ref: `#/components/schemas/${schema}` }, example },
 });
 
 const ERRORS = {
   400: "Invalid parameter: the message names it and the allowed values; or the chain is not enabled",
   401: "No API key, or a wrong one",
+  403: "The key's scope does not allow it",
   404: "Not found, or no price; code and details give the reason",
   409: "as_of_block is above the indexed blocks while the backfill runs",
   410: "The cursor's block left the canonical chain",
@@ -83,7 +84,7 @@ const MORE_HEADERS: Partial<Record<ErrorStatus, Readonly<Record<string, keyof ty
 };
 
 /** @param unread statuses that are returned before the query is parsed, so without the header of unknown parameters */
-function errorResponses(
+export function errorResponses(
   statuses: readonly ErrorStatus[],
   examples: Partial<Record<ErrorStatus, ErrorModel>> = {},
   unread: readonly ErrorStatus[] = statuses,
@@ -107,7 +108,7 @@ interface ParameterSchema {
 }
 
 /** Makes optional query parameters with their examples. */
-function queries<Examples extends Readonly<Record<string, unknown>>>(
+export function queries<Examples extends Readonly<Record<string, unknown>>>(
   examples: Examples,
   parameters: readonly [keyof Examples & string, ParameterSchema, string, object?][],
 ): object[] {

@@ -5,7 +5,7 @@
 import type { ErrorCode } from "../core/errors.ts";
 import type { ErrorModel, NftPageModel, TokenPriceModel, WireTypes } from "./models.ts";
 
-const NFT_ADDRESS = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
+export const NFT_ADDRESS = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
 const TOKEN_ADDRESS = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
 const PICTURE = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234";
 const PREVIEW = "c0ffee0000000000000000000000000000000000000000000000000000000001";
@@ -159,6 +159,7 @@ const error = (code: ErrorCode, message: string, details?: ErrorModel["details"]
 export const ERROR_EXAMPLES = {
   400: error("invalid_parameter", "limit: must be a whole number from 1 to 500", { parameter: "limit" }),
   401: error("missing_api_key", "API KEY missing from x-api-key header"),
+  403: error("forbidden", "the key shop is of scope read; this route needs scope operate"),
   404: error("not_found", "no such path; see /swagger"),
   409: error("not_indexed_yet", "as_of_block: the collection is indexed up to block 20999999; ask again later"),
   410: error("cursor_reorged", "cursor: its block left the canonical chain; start again without it"),

@@ -6,28 +6,23 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { MediaStatus } from "../metadata/media/media.ts";
+import { OPERATOR_SCHEMAS } from "./operator-models.ts";
+import {
+  address,
+  blockHash,
+  decimal,
+  digits,
+  int32,
+  int64,
+  named,
+  nullableText,
+  nullableTime,
+  oneOf,
+  text,
+} from "./schema-parts.ts";
 
 /** The types of counts and flags: strings (`seed`), or numbers and booleans (`native`). */
 export type WireTypes = "seed" | "native";
-
-const text = (description: string, more: object = {}) => Type.String({ description, ...more });
-const nullableText = (description: string, more: object = {}) =>
-  Type.Unsafe<string | null>({ type: "string", nullable: true, description, ...more });
-const nullableTime = (description: string) => nullableText(description, { format: "date-time" });
-const int32 = (description: string) => Type.Integer({ format: "int32", minimum: 0, description });
-const int64 = (description: string) => Type.Integer({ format: "int64", minimum: 0, description });
-const address = (description: string) => text(description, { pattern: "^0x[0-9a-f]{40}$" });
-const digits = (description: string) => text(description, { pattern: "^[0-9]+$" });
-const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });
-const blockHash = (description: string) => text(description, { pattern: "^0x[0-9a-f]{64}$" });
-
-/** One of several words. TypeBox's own union makes `anyOf` with constants, which OpenAPI 3.0 does not know. */
-const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
-  Type.Unsafe<T[number]>({ type: "string", enum: [...words], description });
-
-/** References a schema by its name in the document. */
-const named = <T extends TSchema>(name: string, _schema: T) =>
-  Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${name}` });
 
 /** The object, or "" unless a parameter requests it: the seed API leaves a field out in this way. */
 const orEmpty = <T extends TSchema>(name: string, schema: T, description: string) =>
@@ -244,7 +239,7 @@ export function schemasOf(wire: WireTypes) {
   const NftPage = nftPage(wire, NftRecord);
   const listing = { NftPage, NftRecord, NormalizedMetadata, Attribute, Media, Preview };
   const price = { TokenPrice, Provenance, PoolState, DisputedStablecoin };
-  return { ...listing, ...price, ErrorBody, ErrorCode, ErrorDetails, SkippedPool, Health };
+  return { ...listing, ...price, ErrorBody, ErrorCode, ErrorDetails, SkippedPool, Health, ...OPERATOR_SCHEMAS };
 }
 
 export type SchemaName = keyof ReturnType<typeof schemasOf>;

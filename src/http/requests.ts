@@ -1,6 +1,5 @@
 /**
- * What a request says: its key and rate, and its parameters from raw text to typed values. A 400 names the parameter
- * and the allowed values. Only SHA-256 hashes of keys are kept, and comparing takes the same time for every key.
+ * A request's rate and its parameters, from raw text to typed values. A 400 names the parameter and the allowed values.
  */
 import { timingSafeEqual } from "node:crypto";
 import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
@@ -10,47 +9,31 @@ import { ApiError, invalidParameter } from "../core/errors.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import type { FirstPage } from "../listings/walk.ts";
 import type { PageFactsOptions } from "../metadata/page.ts";
+import type { ApiKey } from "../operators/keys.ts";
 
-export class KeyRing {
-  readonly #hashes: readonly Buffer[];
-
-  /** @param hashes SHA-256 of the keys, hex */
-  constructor(hashes: readonly string[]) {
-    this.#hashes = hashes.map((hash) => Buffer.from(hash, "hex"));
-  }
-
-  /** Returns the index of the key. @throws ApiError 401 */
-  check(key: string | null | undefined): number {
-    if (key === null || key === undefined || key === "") {
-      throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
-    }
-    const hash = Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array;
-    let found = -1;
-    // Compare every hash, so that the time reveals nothing.
-    for (const [index, known] of this.#hashes.entries()) if (timingSafeEqual(known, hash)) found = index;
-    if (found < 0) throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
-    return found;
-  }
+/** Checks the key of the metrics. @param expected SHA-256 of the key. @throws ApiError 401 */
+export function assertMetricsKey(expected: Uint8Array, key: string | null | undefined): void {
+  if (!key) throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+  if (timingSafeEqual(expected, Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array)) return;
+  throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
 }
 
 /** Limits the rate of each key by a token bucket. */
 export class RateLimiter {
-  readonly #perMinute: number;
   readonly #clock: Clock;
-  readonly #buckets = new Map<number, { readonly tokens: number; readonly at: number }>();
+  readonly #buckets = new Map<string, { readonly tokens: number; readonly at: number }>();
 
-  constructor(perMinute: number, clock: Clock) {
-    this.#perMinute = perMinute;
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** Takes one token from the key's bucket, which holds one minute's worth. @throws ApiError 429 with Retry-After */
-  take(key: number): void {
+  take({ name, requestsPerMinute }: Pick<ApiKey, "name" | "requestsPerMinute">): void {
     const now = this.#clock.monotonic();
-    const perMs = this.#perMinute / 60_000;
-    const before = this.#buckets.get(key) ?? { tokens: this.#perMinute, at: now };
-    const tokens = Math.min(this.#perMinute, before.tokens + (now - before.at) * perMs);
-    this.#buckets.set(key, { tokens: tokens < 1 ? tokens : tokens - 1, at: now });
+    const perMs = requestsPerMinute / 60_000;
+    const before = this.#buckets.get(name) ?? { tokens: requestsPerMinute, at: now };
+    const tokens = Math.min(requestsPerMinute, before.tokens + (now - before.at) * perMs);
+    this.#buckets.set(name, { tokens: tokens < 1 ? tokens : tokens - 1, at: now });
     if (tokens >= 1) return;
     const seconds = Math.max(1, Math.ceil((1 - tokens) / perMs / 1_000));
     throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
@@ -91,7 +74,7 @@ function shown(name: string): string {
 }
 
 /** A parsed query string. A repeated parameter is a list. */
-type RawQuery = Readonly<Record<string, string | readonly string[]>>;
+export type RawQuery = Readonly<Record<string, string | readonly string[]>>;
 
 /** Parses a query string. Keeps repetitions, so that they can be refused by name. */
 export function parseQueryString(search: string): RawQuery {
@@ -106,7 +89,7 @@ export function parseQueryString(search: string): RawQuery {
 }
 
 /** Returns a parameter's only value; undefined when absent. @throws ApiError 400 when it is repeated */
-function single(query: RawQuery, name: string): string | undefined {
+export function single(query: RawQuery, name: string): string | undefined {
   const value = query[name];
   if (value === undefined || typeof value === "string") return value;
   throw invalidParameter(name, "must be given at most once");
@@ -123,7 +106,8 @@ export function chainOf(query: RawQuery): Chain {
   return chain;
 }
 
-export function addressOf(text: string): Address {
+/** @param name of the parameter, for the error. @throws ApiError 400 */
+export function addressOf(text: string, name = "address"): Address {
   let decoded = text;
   try {
     decoded = decodeURIComponent(text);
@@ -132,12 +116,12 @@ export function addressOf(text: string): Address {
   }
   const address = parseAddress(decoded);
   if (address === undefined) {
-    throw invalidParameter("address", "must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum");
+    throw invalidParameter(name, "must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum");
   }
   return address;
 }
 
-function integer(query: RawQuery, name: string, min: number, max: number): number | undefined {
+export function integer(query: RawQuery, name: string, min: number, max: number): number | undefined {
   const text = single(query, name);
   if (text === undefined) return undefined;
   // Accepts ASCII digits only: no sign, no exponent.

@@ -8,18 +8,19 @@ import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { ApiKeys } from "../operators/keys.ts";
 import type { Channel } from "../push/channel.ts";
 import { encodeMessage, type ServerMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";
 import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
-import type { KeyRing, RateLimiter } from "./requests.ts";
+import type { RateLimiter } from "./requests.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {
   readonly app: App;
   readonly channel: Channel;
-  readonly keys: KeyRing;
+  readonly keys: ApiKeys;
   readonly limiter: RateLimiter;
   readonly metrics: Metrics;
 }
@@ -33,6 +34,8 @@ interface ServerOptions {
 }
 
 interface SocketData {
+  /** Hash of the key's text. */
+  readonly keyHash: Buffer;
   peer: SocketPeer | undefined;
 }
 
@@ -53,6 +56,11 @@ class SocketPeer implements Peer {
   #windowStart: number;
   #inWindow = 0;
   #closing = false;
+
+  /** Hash of the text of the key that opened the socket. */
+  get keyHash(): Buffer {
+    return this.#socket.data.keyHash;
+  }
 
   constructor(socket: ServerWebSocket<SocketData>, clock: Clock, metrics: Metrics) {
     this.#socket = socket;
@@ -95,6 +103,8 @@ export interface RunningServer {
   readonly port: number;
   /** Closes all sockets, because the log went back. Their clients should connect again. */
   disconnect(): void;
+  /** Closes the sockets whose key is no longer valid. */
+  dropKeys(keys: Pick<ApiKeys, "isValid">): void;
   stop(): Promise<void>;
 }
 
@@ -159,6 +169,11 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     disconnect: () => {
       for (const peer of peers) peer.close(SERVICE_RESTART, "the event log went back: connect and subscribe again");
     },
+    dropKeys: (keys) => {
+      for (const peer of peers) {
+        if (!keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, "the API key is no longer valid");
+      }
+    },
     stop: async () => {
       for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
       // Lets requests in flight finish, up to the grace period, then cuts all connections.
@@ -196,7 +211,8 @@ function upgrade(
       .map((protocol) => protocol.trim())
       .filter((protocol) => protocol !== "");
     const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
-    limiter.take(keys.check(request.headers.get("x-api-key") ?? inProtocol));
+    const key = keys.check(request.headers.get("x-api-key") ?? inProtocol);
+    limiter.take(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
       throw new ApiError(400, "invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
@@ -205,7 +221,7 @@ function upgrade(
       throw new ApiError(503, "rate_limited", "too many connections", { headers: { "retry-after": "10" } });
     }
     const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
-    if (server.upgrade(request, { data: { peer: undefined }, headers })) return undefined;
+    if (server.upgrade(request, { data: { peer: undefined, keyHash: key.hash }, headers })) return undefined;
     throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
     return withRequestId(errorResponse(error), id);

@@ -27,8 +27,8 @@ const PAGE = `<!DOCTYPE html>
  * descriptions.
  */
 const START = `const api = await (await fetch("/swagger/json")).json();
-for (const { get } of Object.values(api.paths)) {
-  for (const parameter of get.parameters ?? []) {
+for (const operation of Object.values(api.paths).flatMap((path) => Object.values(path))) {
+  for (const parameter of operation.parameters ?? []) {
     if (parameter.required) continue;
     parameter.description += ". Example: " + parameter.example;
     delete parameter.example;

@@ -193,6 +193,7 @@ export interface Measured {
   readonly nfts: number;
   readonly name: string | null;
   readonly symbol: string | null;
+  readonly standard: string | null;
   /** Head at the identification. */
   readonly target: number | null;
 }

@@ -145,6 +145,9 @@ export interface EventLog {
 
   status(): Promise<LogStatus>;
 
+  /** A value stored with the log; undefined if none was stored. */
+  findSetting(name: string): Promise<string | undefined>;
+
   /** A value stored with the log. The first writer wins, and every process reads the winner's value. */
   setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }>;
 

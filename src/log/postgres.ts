@@ -488,9 +488,13 @@ class PostgresLog implements EventLog {
     };
   }
 
+  async findSetting(name: string): Promise<string | undefined> {
+    return (await this.#read<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]))[0]?.value;
+  }
+
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    const found = await this.#read<{ value: string }>("SELECT value FROM settings WHERE name = $1", [name]);
-    if (found[0] !== undefined) return { value: found[0].value, created: false };
+    const found = await this.findSetting(name);
+    if (found !== undefined) return { value: found, created: false };
     const inserted = await this.#query<{ value: string }>(
       "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING value",
       [name, initial()],

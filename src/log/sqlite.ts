@@ -349,9 +349,14 @@ class SqliteLog implements EventLog {
     };
   }
 
+  async findSetting(name: string): Promise<string | undefined> {
+    const query = this.#reader.query<{ value: string }, [string]>("SELECT value FROM settings WHERE name = ?");
+    return query.get(name)?.value;
+  }
+
   async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    const row = this.#reader.query<{ value: string }, [string]>("SELECT value FROM settings WHERE name = ?").get(name);
-    if (row !== null) return { value: row.value, created: false };
+    const found = await this.findSetting(name);
+    if (found !== undefined) return { value: found, created: false };
     const written = await this.#writer.call({ op: "setting", name, value: initial() });
     return written as { value: string; created: boolean };
   }

@@ -5,7 +5,7 @@
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
-import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import type { EndpointPool, EndpointStatus } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import {
   benchLaggards,
@@ -144,6 +144,11 @@ export class RpcChainReader implements ChainReader {
 
   failureWithin(ms: number): string | undefined {
     return this.#pool.failureWithin(ms);
+  }
+
+  /** The chain's endpoints as operators see them. */
+  endpoints(): readonly EndpointStatus[] {
+    return this.#pool.status();
   }
 
   /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */

@@ -344,6 +344,11 @@ describe("the service in general", () => {
     expect(document.openapi).toStartWith("3.");
     expect(document.info.version).toBe("2.0");
     expect(Object.keys(document.paths).sort()).toEqual([
+      "/api/collections",
+      "/api/keys",
+      "/api/keys/{name}",
+      "/api/keys/{name}/rotate",
+      "/api/status",
       "/api/v2/erc20/{address}/price",
       "/api/v2/nft/{address}",
       "/api/v2/ws",

@@ -97,15 +97,21 @@ for (const wire of ["seed", "native"] as const) {
         validate(example);
         return validate.errors ?? [];
       };
-      let [parameters, answers] = [0, 0];
-      for (const [path, item] of Object.entries<Json>(document.paths)) {
-        const { get } = item;
-        for (const { name, schema, example, description } of get.parameters ?? []) {
+      let [parameters, bodies, answers] = [0, 0, 0];
+      const operations = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+        Object.entries<Json>(item).map(([method, operation]) => [`${method} ${path}`, operation] as const),
+      );
+      for (const [path, operation] of operations) {
+        for (const { name, schema, example, description } of operation.parameters ?? []) {
           expect([path, name, example === undefined, faults(schema, example)]).toEqual([path, name, false, []]);
           expect([path, name, typeof description]).toEqual([path, name, "string"]);
           parameters++;
         }
-        for (const [status, { content = {}, headers }] of Object.entries<Json>(get.responses)) {
+        for (const { schema, example } of Object.values<Json>(operation.requestBody?.content ?? {})) {
+          expect([path, example === undefined, faults(schema, example)]).toEqual([path, false, []]);
+          bodies++;
+        }
+        for (const [status, { content = {}, headers }] of Object.entries<Json>(operation.responses)) {
           expect([path, status, headers["x-request-id"]]).toEqual([
             path,
             status,
@@ -121,7 +127,7 @@ for (const wire of ["seed", "native"] as const) {
       for (const [name, { schema, example }] of Object.entries<Json>(document.components.headers)) {
         expect([name, example === undefined, faults(schema, example)]).toEqual([name, false, []]);
       }
-      expect([parameters, answers]).toEqual([21, 27]);
+      expect([parameters, bodies, answers]).toEqual([28, 3, 78]);
     });
 
     test("describes the headers of all answers, including refusals", async () => {

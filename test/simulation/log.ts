@@ -325,9 +325,13 @@ export class SimLog implements EventLog {
     return true;
   }
 
-  async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+  async findSetting(name: string): Promise<string | undefined> {
     await this.#reading();
-    const value = this.#disk.settings.get(name);
+    return this.#disk.settings.get(name);
+  }
+
+  async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+    const value = await this.findSetting(name);
     if (value !== undefined) return { value, created: false };
     const made = initial();
     this.#disk.settings.set(name, made);

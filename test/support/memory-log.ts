@@ -118,6 +118,8 @@ export class MemoryLog implements EventLog {
     return true;
   }
 
+  async findSetting(): Promise<undefined> {}
+
   async setting(_name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
     return { value: initial(), created: true };
   }

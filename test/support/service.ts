@@ -42,6 +42,7 @@ export interface TestServiceOptions {
   /** Minimum time between polls of a chain, in ms. Default: 50. */
   readonly minPollMs?: number;
   readonly openLog?: typeof openLog;
+  readonly onKeyMade?: (key: string) => void;
 }
 
 /** Makes a fresh folder, removed when the process ends, and returns the URL of a SQLite log in it. */

@@ -9,6 +9,7 @@ import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
+import type { Usage } from "./usage.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
@@ -43,6 +44,7 @@ export interface EndpointStatus {
   readonly reason: string | null;
   /** Ms until other endpoints are no longer preferred; 0 if it does not rest. */
   readonly restsMs: number;
+  readonly usage: Usage | undefined;
 }
 
 /** Fewer failures in a row are retried without a word. */
@@ -105,21 +107,20 @@ export class EndpointPool {
   }
 
   #statusOf(endpoint: Endpoint): EndpointStatus {
-    const { label, otherChainId } = endpoint;
+    const { label, otherChainId, usage } = endpoint;
     const now = this.#clock.monotonic();
     const health = this.#selection.healthOf(endpoint);
     const availability = health.availability(now);
     const restsMs = Math.max(0, Math.round(health.availableFrom - now));
+    const rest = { label, restsMs, usage };
     if (otherChainId !== undefined) {
-      return { label, state: "wrong_chain", reason: `it is of chain ${otherChainId}`, restsMs };
+      return { ...rest, state: "wrong_chain", reason: `it is of chain ${otherChainId}` };
     }
     const isFailing = health.failures >= FAILURES_TO_TELL;
-    if (isFailing && availability.kind === "available")
-      return { label, state: "failed", reason: health.fault, restsMs };
-    if (availability.kind === "available" || (availability.reason === "failed" && !isFailing)) {
-      return { label, state: health.hasAnswered ? "available" : "unused", reason: null, restsMs };
-    }
-    return { label, state: availability.reason, reason: health.fault, restsMs };
+    const isResting = availability.kind === "resting" && (availability.reason !== "failed" || isFailing);
+    if (isResting) return { ...rest, state: availability.reason, reason: health.fault };
+    if (isFailing) return { ...rest, state: "failed", reason: health.fault };
+    return { ...rest, state: health.hasAnswered ? "available" : "unused", reason: null };
   }
 
   /** Reports the endpoint's state if it has changed. */

@@ -1,0 +1,193 @@
+/** The operations for operators in the OpenAPI document. */
+import { CHAINS } from "../chains/chains.ts";
+import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
+import { content, errorResponses, headers, queries, REFUSED } from "./docs.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
+import type { SchemaName } from "./models.ts";
+
+interface Documented {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly answer: SchemaName;
+  readonly example: unknown;
+  readonly body?: { readonly schema: SchemaName; readonly example: unknown };
+  readonly parameters?: readonly object[];
+  /** Statuses of errors in addition to 401, 403, 429, 500 and 503. */
+  readonly errors: readonly (400 | 404 | 409)[];
+}
+
+const TIME = HEADER_EXAMPLES.time;
+const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
+const COLLECTION = {
+  chain: "eth",
+  address: NFT_ADDRESS,
+  name: "BoredApeYachtClub",
+  symbol: "BAYC",
+  type: "ERC721",
+  status: "indexing",
+  percent: 42,
+  transfers: 61_000,
+  nfts: null,
+  transfersPerSecond: 21_000,
+  secondsLeft: 4,
+  requestedAt: TIME,
+  finishedAt: null,
+  attempts: 0,
+  lastError: null,
+  nextTry: null,
+  calls: 120,
+  bytes: 2_400_000,
+};
+const COUNTS = Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, status === "indexing" ? 1 : 0]));
+const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
+const STATUS = {
+  instance: ID,
+  version: "1.0.0",
+  startedAt: TIME,
+  log: {
+    engine: "sqlite",
+    bytes: 4_096,
+    freeBytes: 10_000_000,
+    writable: true,
+    lastAppendAt: TIME,
+    behindSeconds: 0.4,
+  },
+  memory: { rss: 200_000_000, heap: 40_000_000, collections: 1_000_000, metadata: 0 },
+  leases: [{ what: "follow/1", holder: ID }],
+  chains: [
+    {
+      name: "eth",
+      chainId: 1,
+      head: { number: 21_000_000, hash: HEADER_EXAMPLES.hash, time: TIME },
+      finalized: 20_999_936,
+      state: "following",
+      since: TIME,
+      endpoints: [
+        {
+          label: "eth#1",
+          state: "available",
+          reason: null,
+          restsUntil: null,
+          latencyMs: { p50: 42.1, p99: 310.5 },
+          calls: BILL,
+          units: { hour: 7_200, day: 144_000 },
+          bytes: { hour: 60_000, day: 1_200_000 },
+        },
+      ],
+    },
+  ],
+  collections: COUNTS,
+  queue: 1,
+};
+const KEY = {
+  name: "shop",
+  scope: "read",
+  source: "log",
+  requestsPerMinute: 6_000,
+  createdAt: TIME,
+  lastUse: TIME,
+  requestsToday: 12,
+};
+const TEXT = { name: "shop", key: "Zk3vYlq0N1x8mC5oT7rW2sB9uD4eF6gH0iJkLmNoPqR" };
+const NAME = {
+  name: "name",
+  in: "path",
+  required: true,
+  schema: { type: "string" },
+  description: "Name of the key",
+  example: "shop",
+};
+
+const LIST_PARAMETERS = queries(
+  {
+    chain: "eth",
+    status: "indexing",
+    text: "ape",
+    limit: 100,
+    cursor: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMyZTExOGExOGE5MzZmMTNk",
+  },
+  [
+    ["chain", { type: "string", enum: CHAINS.flatMap(({ name, code }) => [name, code]) }, "Only this chain"],
+    ["status", { type: "string", enum: [...COLLECTION_STATUSES] }, "Only this status"],
+    ["text", { type: "string", maxLength: 100 }, "Part of the address, the name or the symbol, in any case"],
+    ["limit", { type: "integer", format: "int32", minimum: 1, maximum: 500, default: 100 }, "Page size"],
+    ["cursor", { type: "string" }, "Cursor of the previous page"],
+  ],
+);
+
+const OPERATIONS: Readonly<Record<string, Documented>> = {
+  "GET /api/status": {
+    operationId: "getStatus",
+    summary: "State of the service: log, leases, chains with their endpoints, collections by status",
+    answer: "ServiceStatus",
+    example: STATUS,
+    errors: [],
+  },
+  "GET /api/collections": {
+    operationId: "listCollections",
+    summary: "All collections with their progress, by chain and address",
+    answer: "CollectionList",
+    example: { cursor: null, result: [COLLECTION] },
+    parameters: LIST_PARAMETERS,
+    errors: [400],
+  },
+  "POST /api/collections": {
+    operationId: "requestCollections",
+    summary: "Requests the indexing of up to 500 contracts",
+    answer: "IndexAnswer",
+    example: { items: [{ chain: "eth", address: NFT_ADDRESS, before: null }] },
+    body: { schema: "IndexRequest", example: { items: [{ chain: "eth", address: NFT_ADDRESS }] } },
+    errors: [400],
+  },
+  "GET /api/keys": {
+    operationId: "listKeys",
+    summary: "The API keys, without their texts",
+    answer: "KeyList",
+    example: { result: [KEY] },
+    errors: [],
+  },
+  "POST /api/keys": {
+    operationId: "addKey",
+    summary: "Adds an API key and shows its text once",
+    answer: "KeyText",
+    example: TEXT,
+    body: { schema: "KeyRequest", example: { name: "shop", scope: "read", requestsPerMinute: 600 } },
+    errors: [400, 409],
+  },
+  "POST /api/keys/:name/rotate": {
+    operationId: "rotateKey",
+    summary: "Gives a key a new text; the former one stays valid for a while",
+    answer: "KeyText",
+    example: TEXT,
+    body: { schema: "RotateRequest", example: { graceSeconds: 86_400 } },
+    parameters: [NAME],
+    errors: [400, 404, 409],
+  },
+  "DELETE /api/keys/:name": {
+    operationId: "revokeKey",
+    summary: "Revokes a key on all replicas and closes its sockets. Answers with the keys that are left",
+    answer: "KeyList",
+    example: { result: [] },
+    parameters: [NAME],
+    errors: [404, 409],
+  },
+};
+
+/** Describes a route. @throws TypeError for a route without a description */
+export function operatorDetail({ method, path }: { readonly method: string; readonly path: string }): object {
+  const documented = OPERATIONS[`${method} ${path}`];
+  if (documented === undefined) throw new TypeError(`${method} ${path} is not documented`);
+  const { operationId, summary, answer, example, body, parameters, errors } = documented;
+  return {
+    operationId,
+    summary,
+    tags: ["Operators"],
+    security: [{ ApiKeyAuth: [] }],
+    ...(parameters === undefined ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: content(body.schema, body.example) } }),
+    responses: {
+      200: { description: "OK", headers: headers(REFUSED), content: content(answer, example) },
+      ...errorResponses([...errors, 401, 403, 429, 500, 503].sort((a, b) => a - b) as never, {}, undefined),
+    },
+  };
+}

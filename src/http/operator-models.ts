@@ -1,0 +1,181 @@
+/** TypeBox schemas of the bodies under `/api` for operators. Same rules as in `models.ts`. */
+import { type Static, Type } from "@sinclair/typebox";
+import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
+import { CHAIN_STATES, ENDPOINT_STATES } from "../operators/status.ts";
+import { address, int32, int64, named, nullableText, nullableTime, oneOf, text } from "./schema-parts.ts";
+
+const count = int64;
+const nullableCount = (description: string) =>
+  Type.Unsafe<number | null>({ type: "integer", format: "int64", minimum: 0, nullable: true, description });
+const number = (description: string) => Type.Number({ format: "double", description });
+const time = (description: string) => text(description, { format: "date-time" });
+
+const Latency = Type.Object({ p50: number("Median in ms"), p99: number("99th percentile in ms") });
+
+const MethodCounts = Type.Unsafe<Record<string, number>>({
+  type: "object",
+  additionalProperties: { type: "integer", format: "int64", minimum: 0 },
+  description: "Calls by method",
+});
+const calls = named("MethodCounts", MethodCounts);
+const CallCounts = Type.Object(
+  { hour: calls, day: calls },
+  { description: "Calls by method in the last 60 minutes and in the last 24 hours; each call of a batch counts" },
+);
+const HourAndDay = Type.Object({ hour: count("Last 60 minutes"), day: count("Last 24 hours") });
+
+const EndpointState = Type.Object({
+  label: text("Stands for the endpoint's URL in logs and metrics"),
+  state: oneOf(ENDPOINT_STATES, "available, or the reason that other endpoints are preferred"),
+  reason: nullableText("The fault in words"),
+  restsUntil: nullableTime("Until then other endpoints are preferred"),
+  latencyMs: Type.Unsafe<Static<typeof Latency> | null>({ ...Latency, nullable: true }),
+  calls: named("CallCounts", CallCounts),
+  units: named("HourAndDay", HourAndDay),
+  bytes: named("HourAndDay", HourAndDay),
+});
+
+const ChainHead = Type.Object({
+  number: int64("Block"),
+  hash: text("Its hash"),
+  time: time("Its time"),
+});
+
+const ChainStatus = Type.Object({
+  name: text("Name of the chain"),
+  chainId: int64("Id of the chain"),
+  head: Type.Unsafe<Static<typeof ChainHead> | null>({ ...ChainHead, nullable: true }),
+  finalized: nullableCount("Newest final block"),
+  state: oneOf(CHAIN_STATES, "idle: nothing was ever followed; the rest as the word says"),
+  since: time("When this process noticed the state"),
+  endpoints: Type.Array(named("EndpointState", EndpointState)),
+});
+
+const LogState = Type.Object({
+  engine: text("sqlite or postgres"),
+  bytes: count("On disk"),
+  freeBytes: nullableCount("Left on the disk; null if the engine doesn't tell"),
+  writable: Type.Boolean({ description: "False if the log takes no appends" }),
+  lastAppendAt: nullableTime("Time of the newest event"),
+  behindSeconds: number("How far this process is behind the log"),
+});
+
+const MemoryState = Type.Object({
+  rss: count("Resident bytes of the process"),
+  heap: count("Bytes of JavaScript objects"),
+  collections: count("Bytes of collections in memory"),
+  metadata: count("Bytes of metadata in memory"),
+});
+
+const LeaseState = Type.Object({
+  what: text("follow/<chain id>, metadata/<chain id> or index/<stream>"),
+  holder: text("Id of the process"),
+});
+
+const CollectionCounts = Type.Object(
+  Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, count("Collections")])),
+);
+
+const ServiceStatus = Type.Object({
+  instance: text("Id of this process"),
+  version: text("Version of the program"),
+  startedAt: time("Start of this process"),
+  log: named("LogState", LogState),
+  memory: named("MemoryState", MemoryState),
+  leases: Type.Array(named("LeaseState", LeaseState)),
+  chains: Type.Array(named("ChainStatus", ChainStatus)),
+  collections: named("CollectionCounts", CollectionCounts),
+  queue: count("Collections that wait for work or have some"),
+});
+
+const ListedCollection = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The contract"),
+  name: nullableText("Name; null if the log doesn't tell yet"),
+  symbol: nullableText("Symbol"),
+  type: nullableText("ERC721, ERC1155, CRYPTOPUNKS or MOONCATS"),
+  status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
+  percent: nullableCount("From 0 to 100; 100 only when complete"),
+  transfers: nullableCount("Transfers in the log"),
+  nfts: nullableCount("Tokens, as they were last counted"),
+  transfersPerSecond: nullableCount("Since the start of the attempt; null while nothing is read"),
+  secondsLeft: nullableCount("Estimate"),
+  requestedAt: nullableTime("First request"),
+  finishedAt: nullableTime("Last completion"),
+  attempts: int32("Failed attempts in a row"),
+  lastError: nullableText("The last failure in words"),
+  nextTry: nullableTime("Time of the next attempt"),
+  calls: nullableCount("Calls to endpoints that indexing took"),
+  bytes: nullableCount("Bytes of its events"),
+});
+
+const CollectionList = Type.Object({
+  cursor: nullableText("Cursor of the next page; null on the last page"),
+  result: Type.Array(named("ListedCollection", ListedCollection)),
+});
+
+const MAX_REQUESTED = 500;
+
+const RequestedItem = Type.Object({
+  chain: Type.Optional(text("Name or code of the chain; eth by default")),
+  address: text("20-byte hex"),
+});
+
+const IndexRequest = Type.Object({
+  items: Type.Array(named("RequestedItem", RequestedItem), {
+    minItems: 1,
+    maxItems: MAX_REQUESTED,
+    description: "The contracts to index",
+  }),
+});
+
+const IndexAnswerItem = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The contract"),
+  before: nullableText("Status before this request; null if it was unknown"),
+});
+
+const IndexAnswer = Type.Object({ items: Type.Array(named("IndexAnswerItem", IndexAnswerItem)) });
+
+const SCOPES = ["read", "operate"] as const;
+
+const Key = Type.Object({
+  name: text("Name of the key"),
+  scope: oneOf(SCOPES, "read: the two operations; operate: everything"),
+  source: oneOf(["environment", "log"] as const, "Keys of the environment can't be changed here"),
+  requestsPerMinute: int64("Per replica"),
+  createdAt: nullableTime("Null for keys of the environment and the first one"),
+  lastUse: nullableTime("In this process, to the minute"),
+  requestsToday: int64("In this process, since midnight UTC"),
+});
+
+const KeyList = Type.Object({ result: Type.Array(named("Key", Key)) });
+
+const KeyRequest = Type.Object({
+  name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores"),
+  scope: Type.Optional(oneOf(SCOPES, "read by default")),
+  requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
+});
+
+const RotateRequest = Type.Object({
+  graceSeconds: Type.Optional(int64("How long the former text stays valid; a day by default")),
+});
+
+const KeyText = Type.Object({
+  name: text("Name of the key"),
+  key: text("The key's text. It is shown once and kept only as a hash"),
+});
+
+export const OPERATOR_SCHEMAS = {
+  ...{ ServiceStatus, LogState, MemoryState, LeaseState, ChainStatus, EndpointState, CallCounts, MethodCounts },
+  ...{ HourAndDay, CollectionCounts, CollectionList, ListedCollection, IndexRequest, RequestedItem },
+  ...{ IndexAnswer, IndexAnswerItem, KeyList, Key, KeyRequest, RotateRequest, KeyText },
+};
+
+/** Schemas of request bodies without references, for validation. */
+const scope = Type.Optional(Type.Union([Type.Literal("read"), Type.Literal("operate")]));
+export const BODIES = {
+  index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }),
+  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }),
+  rotate: RotateRequest,
+};

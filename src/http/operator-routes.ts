@@ -1,0 +1,181 @@
+/**
+ * The routes under `/api` for operators: status, collections, keys. A table of routes, from which the router, the
+ * scopes and the OpenAPI document are made. The command line and the console use these routes and nothing else.
+ */
+import type { Static, TSchema } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import type { Elysia } from "elysia";
+import { parseChain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { KeyScope, StreamName } from "../events/types.ts";
+import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
+import type { ApiKeys } from "../operators/keys.ts";
+import type { ServiceStatus } from "../operators/status.ts";
+import { whileLogAnswers } from "./answers.ts";
+import { operatorDetail } from "./operator-docs.ts";
+import { BODIES } from "./operator-models.ts";
+import { addressOf, chainOf, integer, parseQueryString, single } from "./requests.ts";
+
+export interface OperatorDeps {
+  readonly clock: Clock;
+  readonly keys: ApiKeys;
+  readonly catalogue: Catalogue;
+  readonly status: ServiceStatus;
+  readonly isLogAnswering: () => boolean;
+  /** Ms that this process is behind the log. */
+  readonly behindMs: () => number;
+  /** True if the chain is enabled. */
+  readonly isEnabled: (chainId: number) => boolean;
+  requestIndexing(chainId: number, address: Address): Promise<void>;
+}
+
+interface Asked {
+  readonly search: string;
+  readonly params: Readonly<Record<string, string>>;
+  /** Returns the body. @throws ApiError 400 that names the field */
+  body<T extends TSchema>(schema: T): Promise<Static<T>>;
+}
+
+export interface OperatorRoute {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly path: string;
+  readonly scope: KeyScope;
+  readonly answer: (asked: Asked, deps: OperatorDeps) => Promise<object>;
+}
+
+/** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
+const CUT_OFF_MS = 10_000;
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 500;
+const DEFAULT_GRACE_SECONDS = 86_400;
+
+export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
+  { method: "GET", path: "/api/status", scope: "operate", answer: (_asked, { status }) => status.report() },
+  { method: "GET", path: "/api/collections", scope: "operate", answer: listCollections },
+  { method: "POST", path: "/api/collections", scope: "operate", answer: requestCollections },
+  {
+    method: "GET",
+    path: "/api/keys",
+    scope: "operate",
+    answer: async (_asked, { keys }) => ({ result: keys.list() }),
+  },
+  { method: "POST", path: "/api/keys", scope: "operate", answer: addKey },
+  { method: "POST", path: "/api/keys/:name/rotate", scope: "operate", answer: rotateKey },
+  { method: "DELETE", path: "/api/keys/:name", scope: "operate", answer: revokeKey },
+];
+
+export const isOperatorPath = (path: string): boolean => path.startsWith("/api/") && !/^\/api\/v2(?:\/|$)/.test(path);
+
+/**
+ * Checks that the key may use the routes of operators, and that this process knows the log well enough to answer.
+ * @throws ApiError 403, 503
+ */
+export function assertOperator(
+  { name, scope }: { readonly name: string; readonly scope: KeyScope },
+  deps: OperatorDeps,
+) {
+  if (scope !== "operate") {
+    const text = `the key ${name} is of scope read; this route needs scope operate: a key of OPERATOR_KEYS, or one added with that scope`;
+    throw new ApiError(403, "forbidden", text);
+  }
+  if (deps.behindMs() <= CUT_OFF_MS) return;
+  throw new ApiError(503, "log_unavailable", "this process has lost the event log; ask another one, or try again", {
+    headers: { "retry-after": "1" },
+  });
+}
+
+/** Adds the routes to the application. */
+export function addOperatorRoutes(app: Elysia, deps: OperatorDeps): Elysia {
+  for (const route of OPERATOR_ROUTES) {
+    const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
+      const asked: Asked = {
+        search: new URL(request.url).search.slice(1),
+        params,
+        body: (schema) => bodyOf(request, schema),
+      };
+      const answer = await whileLogAnswers(deps.isLogAnswering, deps.clock, route.answer(asked, deps));
+      return Response.json(answer, { headers: { "cache-control": "no-store" } });
+    };
+    app.route(route.method, route.path, handler, { detail: operatorDetail(route) });
+  }
+  return app;
+}
+
+async function bodyOf<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
+  const text = await request.text();
+  let value: unknown;
+  try {
+    value = text === "" ? {} : JSON.parse(text);
+  } catch {
+    throw invalidParameter("body", "must be JSON");
+  }
+  const error = Value.Errors(schema, value).First();
+  if (error !== undefined) throw invalidParameter(error.path.slice(1).replaceAll("/", ".") || "body", error.message);
+  return value as Static<T>;
+}
+
+async function listCollections({ search }: Asked, { catalogue }: OperatorDeps): Promise<object> {
+  const query = parseQueryString(search);
+  const status = single(query, "status");
+  if (status !== undefined && !COLLECTION_STATUSES.some((one) => one === status)) {
+    throw invalidParameter("status", `must be one of ${COLLECTION_STATUSES.join(", ")}`);
+  }
+  const filter: CatalogueFilter = {
+    chain: single(query, "chain") === undefined ? undefined : chainOf(query),
+    status: status as CatalogueFilter["status"],
+    text: single(query, "text")?.trim().toLowerCase().slice(0, 100) || undefined,
+  };
+  const cursor = single(query, "cursor") || undefined;
+  const after = cursor === undefined ? undefined : (Buffer.from(cursor, "base64url").toString() as StreamName);
+  if (after !== undefined && !/^nft\/\d{1,16}\/0x[0-9a-f]{40}$/.test(after)) {
+    throw invalidParameter("cursor", "must be the cursor of an earlier answer, unchanged");
+  }
+  const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
+  const { entries, next } = await catalogue.page(filter, { after, limit });
+  return { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries };
+}
+
+async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<object> {
+  const { items } = await body(BODIES.index);
+  const contracts = items.map(({ chain: name = "eth", address: text }, index) => {
+    const chain = parseChain(name);
+    if (chain === undefined || !deps.isEnabled(chain.chainId)) {
+      throw invalidParameter(`items.${index}.chain`, "must be the name or the code of an enabled chain");
+    }
+    return { chain, address: addressOf(text, `items.${index}.address`) };
+  });
+  const answers = [];
+  for (const { chain, address } of contracts) {
+    const before = await deps.catalogue.find(chain.chainId, address);
+    if (before === undefined) await deps.requestIndexing(chain.chainId, address);
+    answers.push({ chain: chain.name, address, before: before?.status ?? null });
+  }
+  return { items: answers };
+}
+
+async function addKey({ body }: Asked, { keys }: OperatorDeps): Promise<object> {
+  const { name, scope = "read", requestsPerMinute } = await body(BODIES.key);
+  return { name, key: await keys.add(name, scope, requestsPerMinute) };
+}
+
+async function rotateKey({ body, params }: Asked, { keys }: OperatorDeps): Promise<object> {
+  const { graceSeconds = DEFAULT_GRACE_SECONDS } = await body(BODIES.rotate);
+  const name = nameOf(params);
+  return { name, key: await keys.rotate(name, graceSeconds * 1_000) };
+}
+
+async function revokeKey({ params }: Asked, { keys }: OperatorDeps): Promise<object> {
+  await keys.revoke(nameOf(params));
+  return { result: keys.list() };
+}
+
+/** The name in the path, decoded. Names of environment keys have a `#`. */
+function nameOf({ name = "" }: Readonly<Record<string, string>>): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}

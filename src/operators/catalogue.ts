@@ -1,0 +1,231 @@
+/**
+ * All collections of the log as operators list them, from the headlines of their streams. It hydrates nothing, reads
+ * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
+ */
+import { type Chain, chainById } from "../chains/chains.ts";
+import { fromHeadline, type IndexState } from "../collections/headline.ts";
+import { progressOf } from "../collections/progress.ts";
+import type { Address } from "../core/hex.ts";
+import { nftStream, parseStream, type StreamName } from "../events/types.ts";
+import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
+
+/** Status of a collection in words of the API. */
+export const COLLECTION_STATUSES = [
+  /** Requested, not identified yet. */
+  "requested",
+  /** Its history is being read. */
+  "indexing",
+  /** Its history is read up to a final block, and the newest blocks are being added. */
+  "joining",
+  "following",
+  /** The last attempt failed, and the next one waits. */
+  "failing",
+  "not_nft",
+  "not_a_contract",
+] as const;
+export type CollectionStatus = (typeof COLLECTION_STATUSES)[number];
+
+/** One collection. Null stands for a fact that the log doesn't tell, or not yet. */
+export interface CollectionEntry {
+  /** Name of the chain. */
+  readonly chain: string;
+  readonly address: Address;
+  readonly name: string | null;
+  readonly symbol: string | null;
+  readonly type: string | null;
+  readonly status: CollectionStatus;
+  readonly percent: number | null;
+  readonly transfers: number | null;
+  readonly nfts: number | null;
+  readonly transfersPerSecond: number | null;
+  readonly secondsLeft: number | null;
+  /** ISO times. */
+  readonly requestedAt: string | null;
+  readonly finishedAt: string | null;
+  /** Failed attempts in a row. */
+  readonly attempts: number;
+  readonly lastError: string | null;
+  readonly nextTry: string | null;
+  /** Calls to endpoints that indexing took. */
+  readonly calls: number | null;
+  readonly bytes: number | null;
+}
+
+export interface CatalogueFilter {
+  readonly chain?: Chain | undefined;
+  readonly status?: CollectionStatus | undefined;
+  /** Part of the address, the name or the symbol, in lower case. */
+  readonly text?: string | undefined;
+}
+
+interface Row {
+  readonly chain: Chain;
+  readonly address: Address;
+  readonly state: IndexState;
+}
+
+interface CatalogueOptions {
+  readonly log: Pick<EventLog, "streams" | "heads" | "subscribe">;
+  /** Number of tokens of a collection that is in memory. */
+  readonly nftsInMemory: (stream: StreamName) => number | undefined;
+}
+
+/** Heads per query. */
+const HEADS_AT_ONCE = 1_000;
+
+export class Catalogue {
+  readonly #options: CatalogueOptions;
+  readonly #rows = new Map<StreamName, Row>();
+  /** Names of `#rows` in order. */
+  #names: StreamName[] = [];
+  /** Streams that grew since their headline was read. */
+  #grown = new Set<StreamName>();
+  #isLoaded = false;
+  #reading: Promise<void> | undefined;
+  readonly #unsubscribe: () => void;
+
+  constructor(options: CatalogueOptions) {
+    this.#options = options;
+    this.#unsubscribe = options.log.subscribe((stream) => {
+      const isRead = this.#isLoaded || this.#reading !== undefined;
+      if (isRead && stream.startsWith("nft/")) this.#grown.add(stream);
+    });
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  /** Number of collections by status. */
+  async counts(): Promise<Record<CollectionStatus, number>> {
+    await this.#read();
+    const counts = Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, 0]));
+    for (const { state } of this.#rows.values()) {
+      const status = statusOf(state);
+      counts[status] = (counts[status] ?? 0) + 1;
+    }
+    return counts as Record<CollectionStatus, number>;
+  }
+
+  /**
+   * The collections that pass the filter, by chain id and address.
+   * @param after the last entry of the page before
+   */
+  async page(
+    filter: CatalogueFilter,
+    { after, limit }: { readonly after: StreamName | undefined; readonly limit: number },
+  ): Promise<{ readonly entries: readonly CollectionEntry[]; readonly next: StreamName | undefined }> {
+    await this.#read();
+    const entries: CollectionEntry[] = [];
+    let last: StreamName | undefined;
+    for (let at = after === undefined ? 0 : this.#placeAfter(after); at < this.#names.length; at++) {
+      const stream = this.#names[at] as StreamName;
+      const row = this.#rows.get(stream) as Row;
+      if (!passes(row, filter)) continue;
+      if (entries.length === limit) return { entries, next: last };
+      last = stream;
+      entries.push(this.#entryOf(stream, row));
+    }
+    return { entries, next: undefined };
+  }
+
+  /** One collection; undefined if it was never requested. */
+  async find(chainId: number, address: Address): Promise<CollectionEntry | undefined> {
+    await this.#read();
+    const stream = nftStream(chainId, address);
+    const row = this.#rows.get(stream);
+    return row && this.#entryOf(stream, row);
+  }
+
+  /** Index of the first name above `after`. */
+  #placeAfter(after: StreamName): number {
+    let [low, high] = [0, this.#names.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#names[middle] as StreamName) <= after) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #read(): Promise<void> {
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readNow(): Promise<void> {
+    const { log } = this.#options;
+    const known = this.#rows.size;
+    if (!this.#isLoaded) {
+      for await (const page of streamPages(log, "nft/")) for (const head of page) this.#add(head);
+      this.#isLoaded = true;
+    }
+    const grown = [...this.#grown];
+    this.#grown = new Set();
+    try {
+      for (let at = 0; at < grown.length; at += HEADS_AT_ONCE) {
+        for (const head of await log.heads(grown.slice(at, at + HEADS_AT_ONCE))) this.#add(head);
+      }
+    } catch (error) {
+      for (const stream of grown) this.#grown.add(stream);
+      throw error;
+    }
+    if (this.#rows.size > known) this.#names = [...this.#rows.keys()].sort();
+  }
+
+  #add({ stream, headline }: StreamHead): void {
+    const parsed = parseStream(stream);
+    const chain = chainById(parsed.chainId);
+    if (parsed.kind !== "nft" || chain === undefined) return;
+    this.#rows.set(stream, { chain, address: parsed.address, state: fromHeadline(headline) });
+  }
+
+  #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
+    const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
+    const status = statusOf(state);
+    return {
+      chain: chain.name,
+      address,
+      name,
+      symbol,
+      type: typeOf(state),
+      status,
+      ...progressOf(state),
+      transfers,
+      nfts: this.#options.nftsInMemory(stream) ?? nfts,
+      requestedAt: timeText(requestedAt),
+      finishedAt: timeText(finishedAt),
+      attempts: attempt,
+      lastError,
+      nextTry: status === "failing" ? timeText(retryAt) : null,
+      calls,
+      bytes,
+    };
+  }
+}
+
+function statusOf({ status, attempt }: IndexState): CollectionStatus {
+  const isOpen = status === "requested" || status === "backfilling" || status === "joining";
+  if (isOpen && attempt > 0) return "failing";
+  return status === "backfilling" ? "indexing" : status;
+}
+
+/** The standard of the collection's tokens; null before it is known. A contract may have the logs of several. */
+function typeOf({ forms, standard }: IndexState): string | null {
+  const family = forms.find((form) => form === "cryptopunks" || form === "mooncats");
+  if (family !== undefined) return family.toUpperCase();
+  if (forms.length === 0 || standard !== null) return standard;
+  if (!forms.includes("erc1155")) return "ERC721";
+  return forms.length === 1 ? "ERC1155" : null;
+}
+
+function passes({ chain, address, state }: Row, { chain: wanted, status, text }: CatalogueFilter): boolean {
+  if (wanted !== undefined && wanted.chainId !== chain.chainId) return false;
+  if (status !== undefined && statusOf(state) !== status) return false;
+  if (text === undefined) return true;
+  return [address, state.name, state.symbol].some((part) => part?.toLowerCase().includes(text));
+}
+
+const timeText = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

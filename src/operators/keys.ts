@@ -1,0 +1,315 @@
+/**
+ * The API keys: those of the environment, the one made at first start, and those that operators add. Added keys are
+ * events of the log, so all replicas know them. Only SHA-256 hashes are kept, and comparing takes the same time for
+ * every key.
+ */
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
+import { appendWithRetry, type EventLog } from "../log/event-log.ts";
+
+/** Setting of the log with the hash of the key made at first start. */
+export const FIRST_KEY_SETTING = "api-key-sha256";
+const FIRST_KEY = "first";
+/** Keys of the log. Each request compares its key with all of them: a tenth of a millisecond. */
+const MAX_KEYS = 1_000;
+const NAME_PATTERN = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+const MAX_GRACE_MS = 30 * 86_400_000;
+const MAX_PER_MINUTE = 10_000_000;
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+const ATTEMPTS = 8;
+
+/** A key that a request has shown. */
+export interface ApiKey {
+  readonly name: string;
+  readonly scope: KeyScope;
+  /** Per replica. */
+  readonly requestsPerMinute: number;
+}
+
+/** A text of a key, as its hash. After a rotation the former text is valid for a while. */
+interface KeyText {
+  readonly hash: Buffer;
+  /** ms since the epoch; infinite for the newest text. */
+  readonly until: number;
+}
+
+interface KnownKey extends ApiKey {
+  readonly source: "environment" | "log";
+  readonly createdAt: number | undefined;
+  readonly texts: readonly KeyText[];
+}
+
+/** Uses of a key in this process. */
+interface KeyUses {
+  day: number;
+  requests: number;
+  lastMs: number;
+}
+
+/** A key as operators list it. */
+export interface ListedKey {
+  readonly name: string;
+  readonly scope: KeyScope;
+  readonly source: "environment" | "log";
+  readonly requestsPerMinute: number;
+  readonly createdAt: string | null;
+  /** In this process, to the minute. */
+  readonly lastUse: string | null;
+  /** In this process, since midnight UTC. */
+  readonly requestsToday: number;
+}
+
+/** The hash of a key in the environment: SHA-256, hex. */
+export interface EnvironmentKey {
+  readonly hash: string;
+  readonly scope: KeyScope;
+  /** `API_KEYS#1`. */
+  readonly name: string;
+}
+
+interface KeysOptions {
+  readonly log: EventLog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly environment: readonly EnvironmentKey[];
+  /** Requests a minute of a key that has no limit of its own. */
+  readonly requestsPerMinute: number;
+  /** Called when a text of a key has become invalid. */
+  readonly onDropped?: () => void;
+}
+
+export const hashOfKey = (text: string): string => Bun.CryptoHasher.hash("sha256", text, "hex");
+
+/** A new key's text: 32 random bytes. */
+export const newKeyText = (): string => randomBytes(32).toString("base64url");
+
+export class ApiKeys {
+  readonly #options: KeysOptions;
+  readonly #keys = new Map<string, KnownKey>();
+  readonly #uses = new Map<string, KeyUses>();
+  /** All valid texts, of all keys. */
+  #texts: readonly (KeyText & { readonly key: KnownKey })[] = [];
+  #version = 0;
+  #reading: Promise<void> = Promise.resolve();
+  readonly #unsubscribe: () => void;
+  #cancelExpiry: () => void = () => undefined;
+
+  constructor(options: KeysOptions) {
+    this.#options = options;
+    const { environment, requestsPerMinute, logger } = options;
+    for (const { name, hash, scope } of environment) {
+      const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
+      this.#keys.set(name, { name, scope, requestsPerMinute, source: "environment", createdAt: undefined, texts });
+    }
+    this.#unsubscribe = options.log.subscribe((stream, version) => {
+      if (stream !== keysStream || version <= this.#version) return;
+      this.read().catch((error: unknown) => logger.error({ err: error }, "the keys of the log could not be read"));
+    });
+  }
+
+  /** Reads the first key. Call it once, before `read`. */
+  async begin(): Promise<void> {
+    const hash = await this.#options.log.findSetting(FIRST_KEY_SETTING);
+    if (hash === undefined) return;
+    const { requestsPerMinute } = this.#options;
+    const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
+    const first = { name: FIRST_KEY, scope: "operate", source: "log", createdAt: undefined } as const;
+    this.#keys.set(FIRST_KEY, { ...first, requestsPerMinute, texts });
+    this.#rebuild();
+  }
+
+  /** Reads what the log has in addition. @throws AppError if the log does not answer */
+  read(): Promise<void> {
+    this.#reading = this.#reading.catch(() => undefined).then(() => this.#readOn());
+    return this.#reading;
+  }
+
+  async #readOn(): Promise<void> {
+    for (;;) {
+      const events = (await this.#options.log.read(keysStream, { from: this.#version + 1 })) as Recorded<KeyEvent>[];
+      for (const recorded of events) this.#fold(recorded);
+      if (events.length === 0) break;
+    }
+    this.#rebuild();
+  }
+
+  close(): void {
+    this.#unsubscribe();
+    this.#cancelExpiry();
+  }
+
+  #fold({ event, version, time }: Recorded<KeyEvent>): void {
+    this.#version = version;
+    const { name } = event;
+    const known = this.#keys.get(name);
+    switch (event.type) {
+      case "KeyAdded": {
+        const { scope, hash } = event;
+        const requestsPerMinute = event.requestsPerMinute ?? this.#options.requestsPerMinute;
+        const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
+        this.#keys.set(name, { name, scope, requestsPerMinute, source: "log", createdAt: time, texts });
+        return;
+      }
+      case "KeyRotated": {
+        if (known === undefined) return;
+        const former = known.texts.map(({ hash, until }) => ({ hash, until: Math.min(until, event.graceUntil) }));
+        const newest = { hash: Buffer.from(event.hash, "hex"), until: Number.POSITIVE_INFINITY };
+        this.#keys.set(name, { ...known, texts: [newest, ...former] });
+        return;
+      }
+      case "KeyRevoked":
+        this.#keys.delete(name);
+        this.#uses.delete(name);
+        return;
+      default:
+        event satisfies never;
+    }
+  }
+
+  /** Collects the valid texts, and again when the next one expires. */
+  #rebuild(): void {
+    const { clock, onDropped } = this.#options;
+    const now = clock.now();
+    const before = this.#texts;
+    const valid = [...this.#keys.values()].flatMap((key) => key.texts.map((text) => ({ ...text, key })));
+    this.#texts = valid.filter(({ until }) => until > now);
+    const next = Math.min(...this.#texts.map(({ until }) => until));
+    this.#cancelExpiry();
+    // Timers can't wait longer than 24 days.
+    if (Number.isFinite(next)) {
+      this.#cancelExpiry = clock.after(Math.min(next - now, DAY_MS) + 1, () => this.#rebuild());
+    }
+    const hashes = new Set(this.#texts.map(({ hash }) => hash.toString("hex")));
+    if (before.some(({ hash }) => !hashes.has(hash.toString("hex")))) onDropped?.();
+  }
+
+  /** Returns the key of a text. @throws ApiError 401 */
+  check(text: string | null | undefined): ApiKey & { readonly hash: Buffer } {
+    if (text === null || text === undefined || text === "") {
+      throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+    }
+    const hash = Bun.SHA256.hash(text.slice(0, 256)) as Uint8Array;
+    let found: (KeyText & { readonly key: KnownKey }) | undefined;
+    // Compare every hash, so that the time reveals nothing.
+    for (const known of this.#texts) if (timingSafeEqual(known.hash, hash)) found = known;
+    if (found === undefined) {
+      throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
+    }
+    this.#count(found.key.name);
+    const { name, scope, requestsPerMinute } = found.key;
+    return { name, scope, requestsPerMinute, hash: found.hash };
+  }
+
+  #count(name: string): void {
+    const now = this.#options.clock.now();
+    const day = Math.floor(now / DAY_MS);
+    const uses = this.#uses.get(name);
+    if (uses === undefined || uses.day !== day) this.#uses.set(name, { day, requests: 1, lastMs: now });
+    else {
+      uses.requests++;
+      uses.lastMs = now;
+    }
+  }
+
+  /** True while the text with this hash is valid. */
+  isValid(hash: Uint8Array): boolean {
+    return this.#texts.some((text) => text.hash.equals(hash));
+  }
+
+  /** True if a valid key may operate. */
+  get hasOperator(): boolean {
+    return this.#texts.some(({ key }) => key.scope === "operate");
+  }
+
+  /** True if the log has no key, and never had one. */
+  get isFirstStart(): boolean {
+    return this.#version === 0 && this.#keys.size === 0;
+  }
+
+  list(): ListedKey[] {
+    const today = Math.floor(this.#options.clock.now() / DAY_MS);
+    const timeText = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
+    return [...this.#keys.values()].map(({ name, scope, source, requestsPerMinute, createdAt }) => {
+      const uses = this.#uses.get(name);
+      return {
+        name,
+        scope,
+        source,
+        requestsPerMinute,
+        createdAt: timeText(createdAt),
+        lastUse: timeText(uses && Math.floor(uses.lastMs / MINUTE_MS) * MINUTE_MS),
+        requestsToday: uses?.day === today ? uses.requests : 0,
+      };
+    });
+  }
+
+  /**
+   * Adds a key and returns its text, which is not kept.
+   * @param requestsPerMinute per replica; undefined for the server's limit
+   * @throws ApiError 400 for a bad name or limit, 409 if there is a key of this name, or too many keys
+   */
+  async add(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
+    if (!NAME_PATTERN.test(name)) {
+      throw invalidParameter("name", "must be 1 to 64 lower-case letters, digits, dots, hyphens or underscores");
+    }
+    const limit = requestsPerMinute ?? 1;
+    if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PER_MINUTE) {
+      throw invalidParameter("requestsPerMinute", `must be a whole number from 1 to ${MAX_PER_MINUTE}`);
+    }
+    const text = newKeyText();
+    await this.#append(() => {
+      if (this.#keys.has(name)) throw conflict(`there is a key of the name ${name} already`);
+      if (this.#keys.size >= MAX_KEYS) throw conflict(`there are ${MAX_KEYS} keys: revoke one first`);
+      return { type: "KeyAdded", name, scope, hash: hashOfKey(text), requestsPerMinute: requestsPerMinute ?? null };
+    });
+    return text;
+  }
+
+  /**
+   * Gives a key a new text and returns it.
+   * @param graceMs time that the former text stays valid
+   * @throws ApiError 400, 404, 409 for a key of the environment
+   */
+  async rotate(name: string, graceMs: number): Promise<string> {
+    if (!Number.isInteger(graceMs) || graceMs < 0 || graceMs > MAX_GRACE_MS) {
+      throw invalidParameter("graceSeconds", `must be a whole number from 0 to ${MAX_GRACE_MS / 1_000}`);
+    }
+    const text = newKeyText();
+    await this.#append(() => {
+      this.#assertChangeable(name);
+      return { type: "KeyRotated", name, hash: hashOfKey(text), graceUntil: this.#options.clock.now() + graceMs };
+    });
+    return text;
+  }
+
+  /** @throws ApiError 404, 409 for a key of the environment */
+  async revoke(name: string): Promise<void> {
+    await this.#append(() => {
+      this.#assertChangeable(name);
+      return { type: "KeyRevoked", name };
+    });
+  }
+
+  #assertChangeable(name: string): void {
+    const key = this.#keys.get(name);
+    if (key === undefined) throw new ApiError(404, "not_found", `there is no key of the name ${name.slice(0, 64)}`);
+    if (key.source === "environment") {
+      throw conflict(`${name} is set by the environment: change the variable and start the service again`);
+    }
+  }
+
+  /** Appends the event that `make` returns for the newest state, and folds it. */
+  async #append(make: () => KeyEvent): Promise<void> {
+    await appendWithRetry(this.#options.log, ATTEMPTS, async () => {
+      await this.read();
+      return { stream: keysStream, expectedVersion: this.#version, events: [make()] };
+    });
+    await this.read();
+  }
+}
+
+const conflict = (message: string): ApiError => new ApiError(409, "conflict", message);

@@ -1,0 +1,205 @@
+/**
+ * The state of the service for operators: the log, the leases, each chain with its endpoints, the collections by status.
+ * The command line, the console and `GET /api/status` show the same object. It names endpoints by label, never by URL.
+ */
+import type { Chain } from "../chains/chains.ts";
+import type { Clock } from "../core/clock.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
+import type { Bill } from "../rpc/endpoint/usage.ts";
+import type { Catalogue, CollectionStatus } from "./catalogue.ts";
+
+/** Counts of the last 60 minutes and of the last 24 hours. */
+interface HourAndDay<T> {
+  readonly hour: T;
+  readonly day: T;
+}
+
+interface EndpointReport {
+  readonly label: string;
+  readonly state: EndpointStatus["state"];
+  /** The fault in words, null while there is none. */
+  readonly reason: string | null;
+  readonly restsUntil: string | null;
+  readonly latencyMs: { readonly p50: number; readonly p99: number } | null;
+  readonly calls: HourAndDay<Bill["calls"]>;
+  readonly units: HourAndDay<number>;
+  readonly bytes: HourAndDay<number>;
+}
+
+export const CHAIN_STATES = ["following", "idle", "halted", "unreachable", "wrong_chain"] as const;
+type ChainState = (typeof CHAIN_STATES)[number];
+
+export const ENDPOINT_STATES = [
+  ...(["unused", "available", "wrong_chain", "lied", "behind", "paused", "failed"] as const),
+] satisfies EndpointStatus["state"][];
+
+interface ChainReport {
+  readonly name: string;
+  readonly chainId: number;
+  readonly head: { readonly number: number; readonly hash: string; readonly time: string } | null;
+  /** Number of the newest final block. */
+  readonly finalized: number | null;
+  readonly state: ChainState;
+  /** When this process noticed the state. */
+  readonly since: string;
+  readonly endpoints: readonly EndpointReport[];
+}
+
+export interface StatusReport {
+  /** Id of this process in `leases`. */
+  readonly instance: string;
+  readonly version: string;
+  readonly startedAt: string;
+  readonly log: {
+    readonly engine: string;
+    readonly bytes: number;
+    /** Null if the engine doesn't tell. */
+    readonly freeBytes: number | null;
+    readonly writable: boolean;
+    readonly lastAppendAt: string | null;
+    readonly behindSeconds: number;
+  };
+  readonly memory: {
+    readonly rss: number;
+    readonly heap: number;
+    readonly collections: number;
+    readonly metadata: number;
+  };
+  readonly leases: readonly { readonly what: string; readonly holder: string }[];
+  readonly chains: readonly ChainReport[];
+  /** Number of collections by status, and of those that wait for work or have some. */
+  readonly collections: Record<CollectionStatus, number>;
+  readonly queue: number;
+}
+
+/** One chain as the report reads it. */
+export interface ReportedChain {
+  readonly chain: Chain;
+  readonly head: () => HeaderRef | undefined;
+  readonly finalized: () => BlockRef | undefined;
+  readonly isHalted: () => boolean;
+  readonly endpoints: () => readonly EndpointStatus[];
+}
+
+interface StatusOptions {
+  readonly instance: string;
+  readonly version: string;
+  /** ms since the epoch. */
+  readonly startedAt: number;
+  readonly clock: Clock;
+  readonly log: Pick<EventLog, "engine" | "status" | "leases">;
+  readonly behindMs: () => number;
+  readonly memory: () => { readonly collections: number; readonly metadata: number };
+  readonly chains: readonly ReportedChain[];
+  readonly catalogue: Catalogue;
+}
+
+/** Interval at which states of chains are noticed. */
+const NOTICE_MS = 5_000;
+/** Leases for requests of work are marks of waiting processes, not work. */
+const isWork = ({ name }: { readonly name: string }): boolean => /^(?:follow|metadata|index)\//.test(name);
+
+export class ServiceStatus {
+  readonly #options: StatusOptions;
+  readonly #noticed = new Map<number, { readonly state: ChainState; readonly since: number }>();
+
+  constructor(options: StatusOptions) {
+    this.#options = options;
+    this.#notice();
+  }
+
+  /** Notices changes of the chains' states until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.#notice();
+      await this.#options.clock.sleep(NOTICE_MS, signal).catch(() => undefined);
+    }
+  }
+
+  #notice(): void {
+    const { chains, clock } = this.#options;
+    for (const chain of chains) {
+      const state = stateOf(chain);
+      const { chainId } = chain.chain;
+      if (this.#noticed.get(chainId)?.state !== state) this.#noticed.set(chainId, { state, since: clock.now() });
+    }
+  }
+
+  /** @throws AppError if the log does not answer */
+  async report(): Promise<StatusReport> {
+    const { instance, version, startedAt, log, behindMs, memory, chains, catalogue } = this.#options;
+    this.#notice();
+    const [disk, leases, collections] = await Promise.all([log.status(), log.leases(), catalogue.counts()]);
+    const { bytes, freeBytes = null, isWritable, lastAppendAt } = disk;
+    const { rss, heapUsed } = process.memoryUsage();
+    const { requested, indexing, joining, failing } = collections;
+    return {
+      instance,
+      version,
+      startedAt: new Date(startedAt).toISOString(),
+      log: {
+        engine: log.engine,
+        bytes,
+        freeBytes,
+        writable: isWritable,
+        lastAppendAt: lastAppendAt === undefined ? null : new Date(lastAppendAt).toISOString(),
+        behindSeconds: Math.round(behindMs() / 100) / 10,
+      },
+      memory: { rss, heap: heapUsed, ...memory() },
+      leases: leases.filter(isWork).map(({ name: what, holder }) => ({ what, holder })),
+      chains: chains.map((chain) => this.#chainReport(chain)),
+      collections,
+      queue: requested + indexing + joining + failing,
+    };
+  }
+
+  #chainReport(reported: ReportedChain): ChainReport {
+    const { chain, endpoints } = reported;
+    const head = reported.head();
+    const { state, since } = this.#noticed.get(chain.chainId) as { state: ChainState; since: number };
+    return {
+      name: chain.name,
+      chainId: chain.chainId,
+      head: head === undefined ? null : { number: head.number, hash: head.hash, time: timeOf(head) },
+      finalized: reported.finalized()?.number ?? null,
+      state,
+      since: new Date(since).toISOString(),
+      endpoints: endpoints().map((status) => this.#endpointReport(status)),
+    };
+  }
+
+  #endpointReport({ label, state, reason, restsMs, usage }: EndpointStatus): EndpointReport {
+    const nothing: Bill = { calls: {}, units: 0, bytes: 0 };
+    const { hour, day } = usage?.bill() ?? { hour: nothing, day: nothing };
+    return {
+      label,
+      state,
+      reason,
+      restsUntil: restsMs === 0 ? null : new Date(this.#options.clock.now() + restsMs).toISOString(),
+      latencyMs: usage?.latencyMs() ?? null,
+      calls: { hour: hour.calls, day: day.calls },
+      units: { hour: hour.units, day: day.units },
+      bytes: { hour: hour.bytes, day: day.bytes },
+    };
+  }
+}
+
+const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000).toISOString();
+
+/**
+ * 1. The chain's followers have halted it.
+ * 2. All endpoints of this process are of other chains.
+ * 3. All endpoints of this process fail or rest.
+ * 4. No head was ever followed.
+ */
+function stateOf({ isHalted, endpoints, head }: ReportedChain): ChainState {
+  if (isHalted()) return "halted";
+  const states = endpoints().map(({ state }) => state);
+  if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
+  const isUsable = (state: EndpointStatus["state"]) =>
+    state === "unused" || state === "available" || state === "behind";
+  if (!states.some(isUsable)) return "unreachable";
+  return head() === undefined ? "idle" : "following";
+}

@@ -1,0 +1,134 @@
+/** API keys over two replicas: scopes, rotation, revocation, limits, and the way back after a lost first key. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import WebSocket from "ws";
+import { sharedPostgres } from "../support/postgres.ts";
+import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(30_000);
+
+const OPERATOR = "operator-key-0123456789";
+const RPC = "http://127.0.0.1:9/";
+const ADDRESS = `0x${"ab".repeat(20)}`;
+
+const as = (key: string) => ({ "x-api-key": key });
+
+/** Sends JSON with the operator's key. */
+async function send(service: TestService, method: string, path: string, body?: unknown, key = OPERATOR) {
+  const init = { method, headers: as(key), ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  const response = await service.fetch(path, init);
+  // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of bodies
+  const answer: any = await response.json();
+  return { status: response.status, headers: response.headers, body: answer };
+}
+
+const statusFor = async (service: TestService, key: string): Promise<number> =>
+  (await service.fetch(`/api/v2/nft/${ADDRESS}`, { headers: as(key) })).status;
+
+describe("keys on two replicas", () => {
+  let replicas: [TestService, TestService];
+
+  beforeAll(async () => {
+    const logUrl = await (await sharedPostgres()).createDatabase();
+    const start = () => startTestService({ rpcUrl: RPC, logUrl, env: { OPERATOR_KEYS: OPERATOR } });
+    replicas = [await start(), await start()];
+  });
+  afterAll(async () => {
+    for (const replica of replicas) await replica.stop();
+  });
+
+  test("refuses a revoked key on the other replica within a second, and closes its socket with 1008", async () => {
+    const [first, second] = replicas;
+    const { status, body } = await send(first, "POST", "/api/keys", { name: "shop" });
+    expect([status, body.name, body.key.length]).toEqual([200, "shop", 43]);
+    await eventually(
+      "the other replica knows the key",
+      async () => (await statusFor(second, body.key)) === 200 || undefined,
+    );
+    const socket = new WebSocket(second.socketUrl, { headers: as(body.key) });
+    await new Promise((resolve) => socket.on("open", resolve));
+    const closed = new Promise<number>((resolve) => socket.on("close", resolve));
+    const began = performance.now();
+    const left = await send(first, "DELETE", "/api/keys/shop");
+    expect(left.body.result.map((key: { name: string }) => key.name)).not.toContain("shop");
+    await eventually("the key is refused", async () => (await statusFor(second, body.key)) === 401 || undefined);
+    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(await closed).toBe(1_008);
+    expect(await statusFor(first, body.key)).toBe(401);
+  });
+
+  test("lets a rotated key's former text live for the grace period only", async () => {
+    const [first, second] = replicas;
+    const before = (await send(first, "POST", "/api/keys", { name: "bot", scope: "operate" })).body.key;
+    const after = (await send(first, "POST", "/api/keys/bot/rotate", { graceSeconds: 2 })).body.key;
+    expect(await statusFor(first, before)).toBe(200);
+    await eventually("the new text is valid", async () => (await statusFor(second, after)) === 200 || undefined);
+    await eventually("the former text is refused", async () => (await statusFor(second, before)) === 401 || undefined);
+    expect(await statusFor(second, after)).toBe(200);
+    const atOnce = (await send(second, "POST", "/api/keys/bot/rotate", { graceSeconds: 0 }, after)).body.key;
+    expect([await statusFor(second, after), await statusFor(second, atOnce)]).toEqual([401, 200]);
+  });
+
+  test("gives each key its scope and its own rate", async () => {
+    const [first] = replicas;
+    const { body } = await send(first, "POST", "/api/keys", { name: "slow", requestsPerMinute: 2 });
+    const refused = await send(first, "GET", "/api/status", undefined, body.key);
+    expect([refused.status, refused.body.code]).toEqual([403, "forbidden"]);
+    expect(refused.body.message).toContain("scope operate");
+    expect([await statusFor(first, body.key), await statusFor(first, body.key)]).toEqual([200, 429]);
+    expect(await statusFor(first, OPERATOR)).toBe(200);
+    const listed = (await send(first, "GET", "/api/keys")).body.result;
+    const slow = listed.find((key: { name: string }) => key.name === "slow");
+    expect(slow).toMatchObject({ scope: "read", source: "log", requestsPerMinute: 2, requestsToday: 3 });
+    expect(Date.now() - Date.parse(slow.lastUse)).toBeLessThan(120_000);
+    expect(JSON.stringify(listed)).not.toContain(body.key);
+  });
+
+  test("names what is wrong with a change", async () => {
+    const [first] = replicas;
+    await send(first, "POST", "/api/keys", { name: "twice" });
+    const codes = async (method: string, path: string, body?: unknown) => {
+      const answer = await send(first, method, path, body);
+      return [answer.status, answer.body.code, answer.body.message.split(":")[0]];
+    };
+    expect(await codes("POST", "/api/keys", { name: "twice" })).toEqual([409, "conflict", expect.any(String)]);
+    expect(await codes("POST", "/api/keys", { name: "No Spaces" })).toEqual([400, "invalid_parameter", "name"]);
+    expect(await codes("POST", "/api/keys", { name: "x", scope: "root" })).toEqual([400, "invalid_parameter", "scope"]);
+    expect(await codes("POST", "/api/keys", { name: "x", requestsPerMinute: 0 })).toEqual([
+      ...[400, "invalid_parameter", "requestsPerMinute"],
+    ]);
+    expect(await codes("POST", "/api/keys", "x")).toEqual([400, "invalid_parameter", "body"]);
+    expect(await codes("DELETE", "/api/keys/OPERATOR_KEYS%231")).toEqual([409, "conflict", expect.any(String)]);
+    expect(await codes("DELETE", "/api/keys/unknown")).toEqual([404, "not_found", expect.any(String)]);
+    expect(await codes("PUT", "/api/keys")).toEqual([405, "method_not_allowed", expect.any(String)]);
+  });
+
+  test("shows no page of another origin what operators read", async () => {
+    const [first] = replicas;
+    for (const key of [OPERATOR, "wrong-key-0123"]) {
+      const { headers } = await send(first, "GET", "/api/status", undefined, key);
+      expect([headers.get("access-control-allow-origin"), headers.get("cache-control")]).toEqual([null, "no-store"]);
+    }
+    const preflight = await first.fetch("/api/status", { method: "OPTIONS", headers: as(OPERATOR) });
+    expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([405, null]);
+  });
+});
+
+test("makes a key that may operate at the first start, and accepts keys of the environment beside it", async () => {
+  const logUrl = temporaryLogUrl();
+  const made: string[] = [];
+  const onKeyMade = (key: string) => made.push(key);
+  const first = await startTestService({ rpcUrl: RPC, logUrl, env: { API_KEYS: "" }, onKeyMade });
+  const [key] = made as [string];
+  const added = (await send(first, "POST", "/api/keys", { name: "mine", scope: "operate" }, key)).body.key;
+  await first.stop();
+  const second = await startTestService({ rpcUrl: RPC, logUrl, env: { OPERATOR_KEYS: OPERATOR }, onKeyMade });
+  try {
+    expect(made).toHaveLength(1);
+    for (const valid of [key, added, OPERATOR]) expect(await statusFor(second, valid)).toBe(200);
+    expect((await send(second, "DELETE", "/api/keys/first", undefined, added)).status).toBe(200);
+    expect(await statusFor(second, key)).toBe(401);
+  } finally {
+    await second.stop();
+  }
+});

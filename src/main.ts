@@ -1,6 +1,8 @@
 /**
- * The edge of the process: environment, first key, signals, exit code. `service.ts` builds everything else.
+ * The edge of the process: environment, first key, signals, exit code. `service.ts` builds everything else. With a
+ * command as argument, `cli/run.ts` carries it out instead.
  */
+import packageFacts from "../package.json" with { type: "json" };
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
@@ -30,49 +32,68 @@ function refuse(error: unknown): never {
   process.exit(78);
 }
 
-const config = configure();
-const logger = createLogger(config.logLevel);
-try {
-  const service = await startService({
-    config,
-    logger,
-    onKeyMade: (key) => {
-      // Shown once, and not through the logger: logs are kept, and must not contain a key.
-      say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
-    },
+const [command, ...rest] = process.argv.slice(2);
+if (command === undefined || (command === "serve" && rest.length === 0)) await serve();
+else {
+  // Imported on demand: the service starts without it.
+  const { runCommand } = await import("./cli/run.ts");
+  const print = (line: string) => void process.stdout.write(`${line}\n`);
+  process.exitCode = await runCommand(process.argv.slice(2), {
+    environment: process.env,
+    print,
+    say,
+    version: packageFacts.version,
   });
-  say(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger`);
-  let stoppingSince: number | undefined;
-  const stop = async (signal: string) => {
-    const now = performance.now();
-    if (stoppingSince !== undefined) {
-      // With `bun run`, Ctrl-C arrives twice: from the terminal, and from the parent process, which forwards it.
-      if (now - stoppingSince < SAME_SIGNAL_MS) return;
-      say(`${signal} again: leaving at once`);
-      process.exit(130);
-    }
-    stoppingSince = now;
-    systemClock.after(STOP_MS, () => {
-      say(`not stopped within ${STOP_MS} ms: leaving`);
-      process.exit(1);
+  // A log's connections may keep the process alive for a moment.
+  process.exit();
+}
+
+async function serve(): Promise<void> {
+  const config = configure();
+  const logger = createLogger(config.logLevel);
+  try {
+    const service = await startService({
+      config,
+      logger,
+      onKeyMade: (key) => {
+        // Shown once, and not through the logger: logs are kept, and must not contain a key.
+        say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
+      },
     });
-    await service.stop();
-    process.exit(0);
-  };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.on(signal, () => {
-      stop(signal).catch((error: unknown) => {
-        say(messageOf(error));
+    say(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger`);
+    let stoppingSince: number | undefined;
+    const stop = async (signal: string) => {
+      const now = performance.now();
+      if (stoppingSince !== undefined) {
+        // With `bun run`, Ctrl-C arrives twice: from the terminal, and from the parent process, which forwards it.
+        if (now - stoppingSince < SAME_SIGNAL_MS) return;
+        say(`${signal} again: leaving at once`);
+        process.exit(130);
+      }
+      stoppingSince = now;
+      systemClock.after(STOP_MS, () => {
+        say(`not stopped within ${STOP_MS} ms: leaving`);
         process.exit(1);
       });
-    });
+      await service.stop();
+      process.exit(0);
+    };
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      process.on(signal, () => {
+        stop(signal).catch((error: unknown) => {
+          say(messageOf(error));
+          process.exit(1);
+        });
+      });
+    }
+  } catch (error) {
+    // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
+    if (error instanceof ConfigError) refuse(error);
+    // An AppError says what is wrong and what to do. Any other error needs its stack to be located.
+    if (error instanceof AppError)
+      logger.error({ code: error.code, ...error.meta }, `cannot start: ${messageOf(error)}`);
+    else logger.error({ err: error }, "the service did not start");
+    say(messageOf(error));
+    process.exit(1);
   }
-} catch (error) {
-  // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
-  if (error instanceof ConfigError) refuse(error);
-  // An AppError says what is wrong and what to do. Any other error needs its stack to be located.
-  if (error instanceof AppError) logger.error({ code: error.code, ...error.meta }, `cannot start: ${messageOf(error)}`);
-  else logger.error({ err: error }, "the service did not start");
-  say(messageOf(error));
-  process.exit(1);
 }

@@ -39,7 +39,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
     ...["operators", "prices", "metadata", "push", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
   ],
-  "main.ts": ["service.ts", "config.ts", "core"],
+  cli: ["core", "chains", "events", "log", "collections", "operators", "config.ts", "service.ts"],
+  "main.ts": ["service.ts", "config.ts", "core", "cli"],
 };
 
 /** Entry points: started as a process or as a worker. */
@@ -62,8 +63,9 @@ function filesBelow(folder: string): string[] {
 function importsOf(file: string): string[] {
   const text = readFileSync(file, "utf8");
   const imports = text.matchAll(/^(?:import|export)\s[^;]*?\sfrom\s+"(\.[^"]+)"/gms);
+  const lazy = text.matchAll(/await import\("(\.[^"]+)"\)/g);
   const workers = text.matchAll(/new URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g);
-  return [...imports, ...workers].map((match) => resolve(dirname(file), match[1] as string));
+  return [...imports, ...lazy, ...workers].map((match) => resolve(dirname(file), match[1] as string));
 }
 
 const sources = filesBelow(SRC).filter((file) => file.endsWith(".ts"));

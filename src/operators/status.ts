@@ -5,7 +5,7 @@
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { EventLog } from "../log/event-log.ts";
+import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
 import type { Bill } from "../rpc/endpoint/usage.ts";
 import type { Catalogue, CollectionStatus } from "./catalogue.ts";
@@ -97,7 +97,7 @@ interface StatusOptions {
 }
 
 /** Interval at which states of chains are noticed. */
-const NOTICE_MS = 5_000;
+const NOTICE_MS = 1_000;
 /** Leases for requests of work are marks of waiting processes, not work. */
 const isWork = ({ name }: { readonly name: string }): boolean => /^(?:follow|metadata|index)\//.test(name);
 
@@ -132,23 +132,15 @@ export class ServiceStatus {
     const { instance, version, startedAt, log, behindMs, memory, chains, catalogue } = this.#options;
     this.#notice();
     const [disk, leases, collections] = await Promise.all([log.status(), log.leases(), catalogue.counts()]);
-    const { bytes, freeBytes = null, isWritable, lastAppendAt } = disk;
     const { rss, heapUsed } = process.memoryUsage();
     const { requested, indexing, joining, failing } = collections;
     return {
       instance,
       version,
       startedAt: new Date(startedAt).toISOString(),
-      log: {
-        engine: log.engine,
-        bytes,
-        freeBytes,
-        writable: isWritable,
-        lastAppendAt: lastAppendAt === undefined ? null : new Date(lastAppendAt).toISOString(),
-        behindSeconds: Math.round(behindMs() / 100) / 10,
-      },
+      log: { ...logReport(log.engine, disk), behindSeconds: Math.round(behindMs() / 100) / 10 },
       memory: { rss, heap: heapUsed, ...memory() },
-      leases: leases.filter(isWork).map(({ name: what, holder }) => ({ what, holder })),
+      leases: leaseReports(leases),
       chains: chains.map((chain) => this.#chainReport(chain)),
       collections,
       queue: requested + indexing + joining + failing,
@@ -185,6 +177,15 @@ export class ServiceStatus {
     };
   }
 }
+
+/** The log's part of the report. */
+export function logReport(engine: string, { bytes, freeBytes, isWritable, lastAppendAt }: LogStatus) {
+  const last = lastAppendAt === undefined ? null : new Date(lastAppendAt).toISOString();
+  return { engine, bytes, freeBytes: freeBytes ?? null, writable: isWritable, lastAppendAt: last };
+}
+
+export const leaseReports = (leases: readonly HeldLease[]): StatusReport["leases"] =>
+  leases.filter(isWork).map(({ name: what, holder }) => ({ what, holder }));
 
 const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000).toISOString();
 

@@ -1,0 +1,237 @@
+/**
+ * The two ways of a command to the data: over HTTP to a running service, or by opening the log of the configuration.
+ * Without `--url`, a change is an event of the log, and a running service acts on it.
+ */
+import { parseChain } from "../chains/chains.ts";
+import { requestIndexing } from "../collections/headline.ts";
+import { type Config, LIMITS } from "../config.ts";
+import { systemClock } from "../core/clock.ts";
+import { ApiError, AppError, messageOf } from "../core/errors.ts";
+import { parseAddress } from "../core/hex.ts";
+import { silentLogger } from "../core/logger.ts";
+import type { KeyScope } from "../events/types.ts";
+import type { EventLog } from "../log/event-log.ts";
+import { openLog } from "../log/open.ts";
+import { Catalogue, type CollectionEntry } from "../operators/catalogue.ts";
+import { ApiKeys, type ListedKey } from "../operators/keys.ts";
+import { leaseReports, logReport, type StatusReport } from "../operators/status.ts";
+
+/** A command that can't be carried out; `exitCode` as in sysexits.h. */
+export class CommandError extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export const [FAILED, USAGE, UNAVAILABLE, NO_PERMISSION, BAD_CONFIG] = [1, 64, 69, 77, 78] as const;
+
+export interface Contract {
+  /** Name of the chain. */
+  readonly chain: string;
+  readonly address: string;
+}
+
+/** What a log alone tells about the state of the service. */
+export type LogReport = Pick<StatusReport, "leases" | "collections"> & {
+  readonly log: Omit<StatusReport["log"], "behindSeconds">;
+};
+
+/** What commands ask, over either way. */
+export interface Operator {
+  status(): Promise<StatusReport | LogReport>;
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
+  /** Requests indexing. Returns the status before, null for unknown contracts. */
+  index(contracts: readonly Contract[]): Promise<readonly (Contract & { readonly before: string | null })[]>;
+  keys(): Promise<readonly ListedKey[]>;
+  addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string>;
+  rotateKey(name: string, graceSeconds: number): Promise<string>;
+  revokeKey(name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Contracts per request. */
+const AT_ONCE = 500;
+const TIMEOUT_MS = 30_000;
+
+/** Talks to a running service. */
+export class HttpOperator implements Operator {
+  readonly #url: string;
+  readonly #key: string;
+
+  /** @param url base URL of the service */
+  constructor(url: string, key: string) {
+    this.#url = url.replace(/\/+$/, "");
+    this.#key = key;
+  }
+
+  /** @throws CommandError with the service's words */
+  async request<T>(method: string, path: string, body?: unknown): Promise<T> {
+    let response: Response;
+    try {
+      response = await fetch(`${this.#url}${path}`, {
+        method,
+        headers: { "x-api-key": this.#key },
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    } catch (error) {
+      throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
+    }
+    const answer = (await response.json().catch(() => ({}))) as T & { readonly message?: string };
+    if (response.ok) return answer;
+    const { message = `the service answered with status ${response.status}` } = answer;
+    const isRefused = response.status === 401 || response.status === 403;
+    throw new CommandError(message, isRefused ? NO_PERMISSION : response.status >= 500 ? UNAVAILABLE : FAILED);
+  }
+
+  status(): Promise<StatusReport> {
+    return this.request("GET", "/api/status");
+  }
+
+  async collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+    const found: CollectionEntry[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const query = new URLSearchParams({ limit: String(AT_ONCE), cursor, ...filter });
+      const page: { readonly cursor: string | null; readonly result: readonly CollectionEntry[] } = await this.request(
+        "GET",
+        `/api/collections?${query}`,
+      );
+      found.push(...page.result);
+      cursor = page.cursor;
+    }
+    return found;
+  }
+
+  async index(contracts: readonly Contract[]) {
+    const answers: (Contract & { readonly before: string | null })[] = [];
+    for (let at = 0; at < contracts.length; at += AT_ONCE) {
+      const items = contracts.slice(at, at + AT_ONCE);
+      const answer = await this.request<{ items: typeof answers }>("POST", "/api/collections", { items });
+      answers.push(...answer.items);
+    }
+    return answers;
+  }
+
+  async keys(): Promise<readonly ListedKey[]> {
+    return (await this.request<{ result: readonly ListedKey[] }>("GET", "/api/keys")).result;
+  }
+
+  async addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
+    return (await this.request<{ key: string }>("POST", "/api/keys", { name, scope, requestsPerMinute })).key;
+  }
+
+  async rotateKey(name: string, graceSeconds: number): Promise<string> {
+    const path = `/api/keys/${encodeURIComponent(name)}/rotate`;
+    return (await this.request<{ key: string }>("POST", path, { graceSeconds })).key;
+  }
+
+  async revokeKey(name: string): Promise<void> {
+    await this.request("DELETE", `/api/keys/${encodeURIComponent(name)}`);
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** Opens the log of the configuration. @throws CommandError */
+export async function openCommandLog(config: Config): Promise<EventLog> {
+  try {
+    return await openLog(config.eventLogUrl, systemClock, silentLogger, { connections: config.pgPool });
+  } catch (error) {
+    throw new CommandError(`EVENT_LOG_URL: ${messageOf(error)}`, UNAVAILABLE);
+  }
+}
+
+/** Reads and writes the log itself. */
+export class LogOperator implements Operator {
+  readonly log: EventLog;
+  readonly #keys: ApiKeys;
+  readonly #catalogue: Catalogue;
+  readonly #isEnabled: (chainId: number) => boolean;
+
+  private constructor(log: EventLog, keys: ApiKeys, config: Config) {
+    this.log = log;
+    this.#keys = keys;
+    this.#catalogue = new Catalogue({ log, nftsInMemory: () => undefined });
+    this.#isEnabled = (chainId) => config.chains.some(({ chain }) => chain.chainId === chainId);
+  }
+
+  /** @throws CommandError if the log can't be opened */
+  static async open(config: Config): Promise<LogOperator> {
+    const log = await openCommandLog(config);
+    const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
+    const keys = new ApiKeys({ log, clock: systemClock, logger: silentLogger, environment, requestsPerMinute });
+    await keys.begin();
+    await keys.read();
+    return new LogOperator(log, keys, config);
+  }
+
+  async status(): Promise<LogReport> {
+    const { log } = this;
+    const [disk, held, collections] = await Promise.all([log.status(), log.leases(), this.#catalogue.counts()]);
+    return { log: logReport(log.engine, disk), leases: leaseReports(held), collections };
+  }
+
+  async collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+    const { chain, status, text } = filter;
+    const wanted = {
+      chain: chain === undefined ? undefined : parseChain(chain),
+      status: status as CollectionEntry["status"] | undefined,
+      text: text?.toLowerCase(),
+    };
+    const page = { after: undefined, limit: Number.MAX_SAFE_INTEGER };
+    return (await this.#catalogue.page(wanted, page)).entries;
+  }
+
+  async index(contracts: readonly Contract[]) {
+    const answers: (Contract & { readonly before: string | null })[] = [];
+    for (const { chain: name, address: text } of contracts) {
+      const [chain, address] = [parseChain(name), parseAddress(text)];
+      if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
+        throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);
+      }
+      const before = await this.#catalogue.find(chain.chainId, address);
+      if (before === undefined) await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
+      answers.push({ chain: chain.name, address, before: before?.status ?? null });
+    }
+    return answers;
+  }
+
+  async keys(): Promise<readonly ListedKey[]> {
+    return this.#keys.list();
+  }
+
+  addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
+    return inWords(this.#keys.add(name, scope, requestsPerMinute));
+  }
+
+  rotateKey(name: string, graceSeconds: number): Promise<string> {
+    return inWords(this.#keys.rotate(name, graceSeconds * 1_000));
+  }
+
+  revokeKey(name: string): Promise<void> {
+    return inWords(this.#keys.revoke(name));
+  }
+
+  async close(): Promise<void> {
+    this.#keys.close();
+    this.#catalogue.close();
+    await this.log.close();
+  }
+}
+
+/** Turns the refusal of a change into the command's own. */
+async function inWords<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof ApiError) throw new CommandError(error.message, FAILED);
+    if (error instanceof AppError) throw new CommandError(messageOf(error), UNAVAILABLE);
+    throw error;
+  }
+}
+
+/** Bytes of a file with a list of contracts. */
+export const MAX_LIST_BYTES = LIMITS.maxListBytes;

@@ -1,0 +1,76 @@
+/** `keys`: adds, lists, rotates and revokes API keys. */
+import { CommandError, USAGE } from "./access.ts";
+import { type Command, type CommandRun, unknownWord } from "./command.ts";
+import { tableText } from "./text.ts";
+
+const ACTIONS = ["add", "list", "rotate", "revoke"] as const;
+const DAY_SECONDS = 86_400;
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: DAY_SECONDS };
+
+export const keysCommand: Command = {
+  name: "keys",
+  usage: "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name>",
+  summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
+  options: { scope: { type: "string" }, rpm: { type: "string" }, grace: { type: "string" } },
+  help: {
+    "--scope <scope>": "read (default): the two operations; operate: everything",
+    "--rpm <number>": "Requests a minute on each replica; RATE_LIMIT_PER_MINUTE by default",
+    "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
+  },
+  run: async (run) => {
+    const [action = "list", name, ...more] = run.words;
+    if (!ACTIONS.some((one) => one === action)) throw unknownWord("action", action, ACTIONS);
+    if (more.length > 0) throw new CommandError(`keys ${action} takes one name`, USAGE);
+    if (action === "list") return list(run);
+    if (name === undefined) throw new CommandError(`keys ${action} needs the name of a key`, USAGE);
+    return change(run, action, name);
+  },
+};
+
+async function list({ open, print, values }: CommandRun): Promise<number> {
+  const operator = await open();
+  try {
+    const keys = await operator.keys();
+    if (values["json"] === true) print(JSON.stringify(keys, null, 2));
+    else {
+      const rows = keys.map(({ name, scope, source, requestsPerMinute, createdAt, lastUse }) => {
+        return [name, scope, source, String(requestsPerMinute), createdAt ?? "–", lastUse ?? "–"];
+      });
+      print(tableText(["NAME", "SCOPE", "SOURCE", "PER MINUTE", "CREATED", "LAST USE"], rows));
+    }
+    return 0;
+  } finally {
+    await operator.close();
+  }
+}
+
+async function change({ open, print, values }: CommandRun, action: string, name: string): Promise<number> {
+  const { scope = "read", rpm, grace = "24h" } = values as Readonly<Record<string, string | undefined>>;
+  if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
+  const requestsPerMinute = rpm === undefined ? undefined : Number(rpm);
+  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm)) throw new CommandError("--rpm: must be a whole number", USAGE);
+  const graceSeconds = secondsOf(grace);
+  const operator = await open();
+  try {
+    if (action === "revoke") {
+      await operator.revokeKey(name);
+      print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
+      return 0;
+    }
+    const key = await (action === "add"
+      ? operator.addKey(name, scope, requestsPerMinute)
+      : operator.rotateKey(name, graceSeconds));
+    if (values["json"] === true) print(JSON.stringify({ name, key }));
+    else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
+    return 0;
+  } finally {
+    await operator.close();
+  }
+}
+
+function secondsOf(text: string): number {
+  const [, count = "", unit = ""] = /^(\d{1,7})([smhd])$/.exec(text) ?? [];
+  const seconds = UNIT_SECONDS[unit];
+  if (seconds === undefined) throw new CommandError("--grace: must be a time such as 30m, 24h or 7d", USAGE);
+  return Number(count) * seconds;
+}

@@ -1,0 +1,206 @@
+/** `status`, `collections` and `inspect`: commands that only read. */
+import { parseChain } from "../chains/chains.ts";
+import { systemClock } from "../core/clock.ts";
+import { bytesText, countText, durationText, wholeText } from "../core/format.ts";
+import { parseAddress } from "../core/hex.ts";
+import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
+import { COLLECTION_STATUSES, type CollectionEntry } from "../operators/catalogue.ts";
+import type { StatusReport } from "../operators/status.ts";
+import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
+import { type Command, type CommandRun, unknownWord } from "./command.ts";
+import { barText, printable, tableText } from "./text.ts";
+
+const WATCH_MS = 1_000;
+
+export const statusCommand: Command = {
+  name: "status",
+  usage: "status [--watch]",
+  summary: "Shows the log, the leases, the chains with their endpoints, and collections by status",
+  options: { watch: { type: "boolean" } },
+  help: { "--watch": "Shows it again each second, in a terminal" },
+  run: async (run) => {
+    const operator = await run.open();
+    try {
+      for (;;) {
+        const lines = await statusLines(run, operator);
+        if (run.values["watch"] !== true || !process.stderr.isTTY) {
+          for (const line of lines) run.print(line);
+          return 0;
+        }
+        run.redraw(lines);
+        await systemClock.sleep(WATCH_MS);
+      }
+    } finally {
+      await operator.close();
+    }
+  },
+};
+
+async function statusLines({ values }: CommandRun, operator: Operator): Promise<string[]> {
+  const report = await operator.status();
+  if (values["json"] === true) return [JSON.stringify(report, null, 2)];
+  const { log, collections, leases } = report;
+  const behind = "behindSeconds" in log ? ` · ${log.behindSeconds} s behind` : "";
+  const free = log.freeBytes === null ? "" : ` · ${bytesText(log.freeBytes)} free`;
+  return [
+    ...("version" in report ? [`version ${report.version} · since ${report.startedAt} · ${report.instance}`] : []),
+    `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "NOT WRITABLE"}${behind}`,
+    ...("chains" in report ? chainLines(report.chains) : []),
+    `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
+    `collections ${COLLECTION_STATUSES.map((status) => `${wholeText(collections[status])} ${status}`).join(" · ")}`,
+  ];
+}
+
+function chainLines(chains: StatusReport["chains"]): string[] {
+  return chains.flatMap(({ name, state, head, endpoints }) => {
+    const where = head === null ? "" : ` · head ${wholeText(head.number)} of ${head.time}`;
+    const lines = endpoints.map((endpoint) => {
+      const { label, latencyMs, calls, units, bytes, reason } = endpoint;
+      const count = Object.values(calls.hour).reduce((sum, one) => sum + one, 0);
+      const latency = latencyMs === null ? "" : ` · ${latencyMs.p50} ms`;
+      const cost = `${wholeText(count)} calls, ${wholeText(units.hour)} units, ${bytesText(bytes.hour)} in an hour`;
+      return `  ${label} ${endpoint.state}${reason === null ? "" : `: ${reason}`}${latency} · ${cost}`;
+    });
+    return [`${name} ${state}${where}`, ...lines];
+  });
+}
+
+export const collectionsCommand: Command = {
+  name: "collections",
+  usage: "collections [--chain eth] [--status failing] [--text ape]",
+  summary: "Lists the collections with their progress and their last error",
+  options: { chain: { type: "string" }, status: { type: "string" }, text: { type: "string" } },
+  help: {
+    "--chain <name>": "Only this chain",
+    "--status <status>": `Only this status: ${COLLECTION_STATUSES.join(", ")}`,
+    "--text <text>": "Part of the address, the name or the symbol",
+  },
+  run: async ({ open, print, values }) => {
+    const { chain, status, text } = values as Readonly<Record<string, string | undefined>>;
+    if (chain !== undefined && parseChain(chain) === undefined)
+      throw new CommandError(`--chain: no chain ${chain}`, USAGE);
+    if (status !== undefined && !COLLECTION_STATUSES.some((one) => one === status)) {
+      throw unknownWord("status", status, COLLECTION_STATUSES);
+    }
+    const filter = Object.fromEntries(
+      Object.entries({ chain, status, text }).filter(([, value]) => value !== undefined),
+    );
+    const operator = await open();
+    try {
+      const found = await operator.collections(filter as Record<string, string>);
+      if (values["json"] === true) print(JSON.stringify(found, null, 2));
+      else print(tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "LEFT"], found.map(rowOf)));
+      return 0;
+    } finally {
+      await operator.close();
+    }
+  },
+};
+
+function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: CollectionEntry) {
+  const progress = status === "indexing" ? barText(percent ?? 0) : status;
+  return [
+    ...[chain, address, printable((name ?? "").slice(0, 30))],
+    lastError === null ? progress : `${progress}: ${printable(lastError).slice(0, 80)}`,
+    ...[nfts, transfers].map((count) => (count === null ? "–" : countText(count))),
+    secondsLeft === null ? "–" : durationText(secondsLeft * 1_000),
+  ];
+}
+
+export const inspectCommand: Command = {
+  name: "inspect",
+  usage: "inspect <address> [--chain eth]",
+  summary: "Tells what the log has of a collection, event by event, in words. Reads the log itself",
+  options: { chain: { type: "string" } },
+  help: { "--chain <name>": "eth by default" },
+  run: async ({ words, values, config, print }) => {
+    const [chain, address] = [parseChain(String(values["chain"] ?? "eth")), parseAddress(words[0] ?? "")];
+    if (chain === undefined || address === undefined)
+      throw new CommandError("inspect needs an address and a chain", USAGE);
+    if (values["url"] !== undefined) throw new CommandError("inspect reads the log: leave --url out", USAGE);
+    const log = await openCommandLog(config());
+    try {
+      const stream = nftStream(chain.chainId, address);
+      const head = await log.head(stream);
+      if (head.version === 0) {
+        print(values["json"] === true ? "[]" : "the log has nothing of this contract: it was never requested");
+        return FAILED;
+      }
+      const told: Told[] = [];
+      for (let from = 1; from <= head.version; ) {
+        const events = (await log.read(stream, { from, isReadingOn: true })) as Recorded<NftEvent>[];
+        for (const recorded of events) tell(told, recorded);
+        from += events.length;
+      }
+      if (values["json"] === true) print(JSON.stringify(told, null, 2));
+      else for (const { versions, time, text } of told) print(`${versions.padEnd(14)} ${time}  ${printable(text)}`);
+      return 0;
+    } finally {
+      await log.close();
+    }
+  },
+};
+
+/** One event in words, or several ranges of blocks in a row. */
+interface Told {
+  versions: string;
+  time: string;
+  text: string;
+  ranges?: { readonly first: number; readonly fromBlock: number; count: number; transfers: number };
+}
+
+/** Adds an event. A range of blocks joins the ranges right before it. */
+function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void {
+  const when = new Date(time).toISOString();
+  if (event.type !== "TransfersCommitted") {
+    told.push({ versions: `v${version}`, time: when, text: textOf(event) });
+    return;
+  }
+  let last = told.at(-1);
+  if (last?.ranges === undefined) {
+    last = {
+      versions: "",
+      time: when,
+      text: "",
+      ranges: { first: version, fromBlock: event.fromBlock, count: 0, transfers: 0 },
+    };
+    told.push(last);
+  }
+  const ranges = last.ranges as NonNullable<Told["ranges"]>;
+  ranges.count++;
+  ranges.transfers += event.count;
+  last.time = when;
+  last.versions = ranges.count === 1 ? `v${version}` : `v${ranges.first}–v${version}`;
+  const blocks = `blocks ${wholeText(ranges.fromBlock)} to ${wholeText(event.toBlock)}`;
+  last.text = `${wholeText(ranges.transfers)} transfers of ${blocks}, in ${wholeText(ranges.count)} ranges`;
+}
+
+function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {
+  switch (event.type) {
+    case "IndexingRequested":
+      return "requested";
+    case "ContractIdentified": {
+      const found = `at block ${wholeText(event.block)}`;
+      if (event.kind === "not_nft") return `identified ${found}: has code, and is no NFT contract`;
+      if (event.kind === "not_a_contract") return `identified ${found}: there is no contract`;
+      const from = `from block ${wholeText(event.startBlock)} on`;
+      return `identified ${found}: ${JSON.stringify(event.name)} (${event.symbol}), ${event.forms.join(", ")}, ${from}`;
+    }
+    case "IndexingCompleted":
+      return `complete at block ${wholeText(event.block)} ${event.hash}`;
+    case "IndexingFailed":
+      return `attempt ${event.attempt} failed: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
+    case "IndexingStalled":
+      return `no progress: ${event.reason}`;
+    case "BlocksReverted":
+      return `reverted to block ${wholeText(event.ancestor.number)}${event.rejoins ? ", to read again from there" : ""}`;
+    case "FlagsChanged": {
+      const flags = [event.possibleSpam ? "possible spam" : "", event.verifiedCollection ? "verified" : ""].filter(
+        Boolean,
+      );
+      return flags.length === 0 ? "flags lifted" : `flagged as ${flags.join(" and ")} by ${event.rule}`;
+    }
+    default:
+      return event satisfies never;
+  }
+}

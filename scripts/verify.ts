@@ -44,10 +44,10 @@ interface Folding {
   end(): string;
 }
 
-function folding(log: EventLog, { stream, headline }: StreamHead): Folding {
+function folding(log: EventLog, { stream, headline }: StreamHead, base: number): Folding {
   const kind = stream.slice(0, stream.indexOf("/"));
   if (kind === "nft") {
-    const state = initialState();
+    const state = initialState(base);
     return {
       fold: ({ event, version, time }) => evolve(state, event as NftEvent, version, time),
       end: () => {
@@ -200,11 +200,24 @@ async function assertEnd(log: EventLog, stream: StreamName, read: number): Promi
   if (last > version) throw new Error(`it goes on to version ${last} or beyond, its row says ${version}`);
 }
 
+/** Events from before a collection was indexed anew needn't be readable. Damage among them is told, and is no fault. */
 async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
+  const base = head.stream.startsWith("nft/") ? fromHeadline(head.headline).base : 0;
+  try {
+    return await verifyFrom(log, head, 0);
+  } catch (error) {
+    if (base === 0) throw error;
+    const line = await verifyFrom(log, head, base);
+    return `${line} damaged before version ${base}, where it was indexed anew: ${messageOf(error)}`;
+  }
+}
+
+/** @param base first version to verify; 0 for all */
+async function verifyFrom(log: EventLog, head: StreamHead, base: number): Promise<string> {
   const { stream, version } = head;
-  const { fold, end } = folding(log, head);
+  const { fold, end } = folding(log, head, base);
   const hasher = sha256();
-  let at = 0;
+  let at = Math.max(0, base - 1);
   while (at < version) {
     const page = await log.read(stream, { from: at + 1, limit: PAGE });
     if (page.length === 0) throw new Error(`it ends at version ${at}, its row says ${version}`);

@@ -8,7 +8,7 @@ import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/price-list.ts";
-import { requestIdentification, requestIndexing } from "./collections/headline.ts";
+import { beginAnew, requestIdentification, requestIndexing } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
@@ -20,7 +20,7 @@ import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
-import { parseStream, type StreamName } from "./events/types.ts";
+import { nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
@@ -29,6 +29,7 @@ import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
+import { requestRefresh } from "./metadata/refresh.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, metadataObserver, observe } from "./observers.ts";
 import { Catalogue } from "./operators/catalogue.ts";
@@ -214,6 +215,15 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
   }
   const requests = {
     requestIndexing: (chainId: number, address: Address) => requestIndexing(parts, chainId, address),
+    beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
+      const before = await beginAnew(parts, { chainId, address }, type);
+      await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
+      return before;
+    },
+    refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
+      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
+      return requestRefresh(log, { chainId, address }, { ids, block });
+    },
     requestIdentification: (chainId: number, address: Address, version: number) => {
       lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
     },

@@ -186,6 +186,10 @@ function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }
       const from = `from block ${wholeText(event.startBlock)} on`;
       return `identified ${found}: ${JSON.stringify(event.name)} (${event.symbol}), ${event.forms.join(", ")}, ${from}`;
     }
+    case "ReindexRequested":
+      return "to be indexed anew: what was recorded before counts no longer";
+    case "CollectionRemoved":
+      return "removed, until a client requests it again";
     case "IndexingCompleted":
       return `complete at block ${wholeText(event.block)} ${event.hash}`;
     case "IndexingFailed":

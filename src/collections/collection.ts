@@ -19,6 +19,10 @@ type CollectionStatus =
 
 export interface Collection {
   version: number;
+  /** Version of the event since which the collection is indexed anew; 0 if it never was. Earlier events don't count. */
+  base: number;
+  /** True if it is not indexed any more, until a client requests it again. */
+  isRemoved: boolean;
   /** Checksum of the event of that version; 0 before the first. */
   checksum: number;
   status: CollectionStatus;
@@ -45,12 +49,15 @@ export interface Collection {
   verifiedCollection: boolean;
   /** Ids of the rules behind the flags, "" for none. */
   flagRule: string;
-  readonly ledger: Ledger;
+  ledger: Ledger;
 }
 
-export function initialState(): Collection {
+/** @param base version of the event since which the collection is indexed anew. The fold starts there */
+export function initialState(base = 0): Collection {
   return {
-    version: 0,
+    version: Math.max(0, base - 1),
+    base,
+    isRemoved: false,
     checksum: 0,
     status: "syncing",
     identified: undefined,
@@ -152,6 +159,13 @@ function change(
       return;
     case "IndexingStalled":
       return;
+    case "ReindexRequested":
+    case "CollectionRemoved": {
+      const { chainVersion } = state;
+      const isRemoved = event.type === "CollectionRemoved";
+      Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });
+      return;
+    }
     case "FlagsChanged":
       state.possibleSpam = event.possibleSpam;
       state.verifiedCollection = event.verifiedCollection;

@@ -6,7 +6,7 @@ import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { type IndexingFailed, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
-import { appendUnlessMoved, type EventLog, type Headline } from "../log/event-log.ts";
+import { appendUnlessMoved, appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
 import type { Collection } from "./collection.ts";
 
 type IndexStatus =
@@ -18,7 +18,9 @@ type IndexStatus =
   | "joining"
   | "following"
   | "not_nft"
-  | "not_a_contract";
+  | "not_a_contract"
+  /** Not indexed any more, until a client requests it again. */
+  | "removed";
 
 /**
  * The facts of a collection that operators see. Times are in ms since the epoch. A fact is null as long as it is not
@@ -53,6 +55,8 @@ interface Summary {
 
 export interface IndexState extends Summary {
   readonly status: IndexStatus;
+  /** Version of the event since which the collection is indexed anew; 0 if it never was. */
+  readonly base: number;
   readonly forms: readonly TransferForm[];
   readonly startBlock: number;
   /** Newest block that is stored, -1 for none. */
@@ -74,6 +78,7 @@ export interface IndexState extends Summary {
 
 export const REQUESTED: IndexState = {
   status: "requested",
+  base: 0,
   forms: [],
   startBlock: 0,
   end: -1,
@@ -136,6 +141,8 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
       return { lastError: event.reason };
     case "BlocksReverted":
     case "FlagsChanged":
+    case "ReindexRequested":
+    case "CollectionRemoved":
       return {};
     default:
       return event satisfies never;
@@ -172,11 +179,41 @@ interface Requesting {
   readonly clock: Pick<Clock, "now">;
 }
 
-/** Requests the indexing of a contract. Does nothing if its stream exists already. */
+/** Requests the indexing of a contract. Does nothing if it was requested already and not removed since. */
 export async function requestIndexing({ log, clock }: Requesting, chainId: number, address: Address): Promise<void> {
   const stream = nftStream(chainId, address);
   const headline = toHeadline(firstRequest(clock.now()));
-  await appendUnlessMoved(log, { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0, headline });
+  const append = { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0, headline } as const;
+  if (await appendUnlessMoved(log, append)) return;
+  const { status } = fromHeadline((await log.head(stream)).headline);
+  if (status === "removed") await beginAnew({ log, clock }, { chainId, address }, "ReindexRequested");
+}
+
+/** Attempts to append while a job or the follower writes the stream. */
+const ATTEMPTS = 16;
+
+/**
+ * Requests that a collection is indexed anew, or no longer. Its versions go on counting.
+ * @returns the status before; undefined, without an append, for a contract that was never requested
+ */
+export async function beginAnew(
+  { log, clock }: Requesting,
+  { chainId, address }: { readonly chainId: number; readonly address: Address },
+  type: "ReindexRequested" | "CollectionRemoved",
+): Promise<IndexStatus | undefined> {
+  const stream = nftStream(chainId, address);
+  let before: IndexStatus | undefined;
+  await appendWithRetry(log, ATTEMPTS, async () => {
+    const { version, headline } = await log.head(stream);
+    if (version === 0) return undefined;
+    const { status, name, symbol } = fromHeadline(headline);
+    before = status;
+    if (type === "CollectionRemoved" && status === "removed") return undefined;
+    const anew = { ...firstRequest(clock.now()), name, symbol, base: version + 1 };
+    const state: IndexState = { ...anew, status: type === "CollectionRemoved" ? "removed" : "requested" };
+    return { stream, events: [{ type }], expectedVersion: version, headline: toHeadline(state) };
+  });
+  return before;
 }
 
 /**

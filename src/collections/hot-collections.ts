@@ -10,6 +10,7 @@ import { type BlockRef, type NftEvent, nftStream, type Recorded, type StreamName
 import type { EventLog } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
+import { fromHeadline } from "./headline.ts";
 import type { Snapshots } from "./snapshots.ts";
 
 /** Called after each folded event. */
@@ -69,7 +70,11 @@ export class HotCollections {
       kind: "nft",
       keepsEmpty: false,
       projection: {
-        load: async (stream) => (await snapshots?.load(stream)) ?? initialState(),
+        load: async (stream) => {
+          const { base } = fromHeadline((await log.head(stream)).headline);
+          const saved = await snapshots?.load(stream);
+          return saved === undefined || saved.base < base ? initialState(base) : saved;
+        },
         evolve: (stream, collection, recorded, slice) => this.#evolve(stream, collection, recorded, slice),
         weight: transfersOf,
         attachedBytes: (event) => (event.type === "TransfersCommitted" ? event.transfers.length : 0),
@@ -212,6 +217,7 @@ export interface ShownChain extends PageChain {
 
 /** The snapshot of a walk in progress. */
 interface WalkSnapshot {
+  readonly base: number;
   readonly block: number;
   readonly chainVersion: number;
   readonly chainChecksum: number | undefined;
@@ -234,7 +240,8 @@ export async function currentCollection(
   if (walk !== undefined) await assertSameChain(chain, walk);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const collection = await projections.get(chainId, address);
-    const isStale = walk !== undefined && attempt === 1 && isBehind(collection, walk.block);
+    const isStale =
+      walk !== undefined && attempt === 1 && (collection.base < walk.base || isBehind(collection, walk.block));
     if (isStale) await projections.newest(chainId, address);
     else if (chain.version >= collection.chainVersion) return collection;
     else await chain.catchUp(collection.chainVersion);

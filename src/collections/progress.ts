@@ -24,7 +24,8 @@ export function progressOf(state: IndexState): Progress {
   const { target, startBlock, status, runAt, runBlock, runTransfers, transfers, movedAt } = state;
   if (isComplete(state)) return { percent: 100, transfersPerSecond: null, secondsLeft: null };
   const unknown = { percent: status === "requested" ? 0 : null, transfersPerSecond: null, secondsLeft: null };
-  if (target === null || status === "requested" || status === "not_a_contract") return unknown;
+  const isUnread = status === "requested" || status === "not_a_contract" || status === "removed";
+  if (target === null || isUnread) return unknown;
   const [next, blocks] = [nextBlock(state), Math.max(1, target - startBlock + 1)];
   const left = Math.max(0, target - next + 1);
   const percent = Math.max(0, Math.min(99, Math.floor(((blocks - left) * 100) / blocks)));

@@ -33,6 +33,8 @@ const SCHEMAS = {
   ChainHalted: 1,
   FollowingBegan: 1,
   ChainCheckpointed: 1,
+  ReindexRequested: 1,
+  CollectionRemoved: 1,
   KeyAdded: 1,
   KeyRotated: 1,
   KeyRevoked: 1,

@@ -117,8 +117,23 @@ export interface FlagsChanged {
   readonly rule: string;
 }
 
+/**
+ * The collection is indexed anew. What was recorded before counts no longer, and needn't be readable. Versions go on
+ * counting.
+ */
+interface ReindexRequested {
+  readonly type: "ReindexRequested";
+}
+
+/** The collection is not indexed any more, until a client requests it again. What was recorded before counts no longer. */
+interface CollectionRemoved {
+  readonly type: "CollectionRemoved";
+}
+
 export type NftEvent =
   | IndexingRequested
+  | ReindexRequested
+  | CollectionRemoved
   | ContractIdentified
   | TransfersCommitted
   | BlocksReverted
@@ -229,8 +244,8 @@ export interface MetadataOutdated {
   readonly type: "MetadataOutdated";
   readonly fromId: string;
   readonly toId: string;
-  /** Announced by the contract's log, found by sampling, or in doubt because a block was reverted. */
-  readonly cause: "announced" | "sampled" | "reverted";
+  /** Announced by the contract's log, found by sampling, in doubt after a reverted block, or requested by an operator. */
+  readonly cause: "announced" | "sampled" | "reverted" | "requested";
   readonly block: number;
 }
 

@@ -129,7 +129,7 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
       { chainId, address },
       "cursor" in from ? from.cursor : undefined,
     );
-    if (collection.version === 0) await deps.requestIndexing(chainId, address);
+    if (collection.version === 0 || collection.isRemoved) await deps.requestIndexing(chainId, address);
     if (isReidentificationDue(collection, clock.now(), LIMITS.reidentifyMs)) {
       deps.requestIdentification(chainId, address, collection.version);
     }

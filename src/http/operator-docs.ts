@@ -98,6 +98,25 @@ const NAME = {
   example: "shop",
 };
 
+const ONE = [
+  {
+    name: "chain",
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+    description: "Name or code of the chain",
+    example: "eth",
+  },
+  {
+    name: "address",
+    in: "path",
+    required: true,
+    schema: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" },
+    description: "The contract",
+    example: NFT_ADDRESS,
+  },
+];
+
 const LIST_PARAMETERS = queries(
   {
     chain: "eth",
@@ -138,6 +157,31 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     example: { items: [{ chain: "eth", address: NFT_ADDRESS, before: null }] },
     body: { schema: "IndexRequest", example: { items: [{ chain: "eth", address: NFT_ADDRESS }] } },
     errors: [400],
+  },
+  "POST /api/collections/:chain/:address/reindex": {
+    operationId: "reindexCollection",
+    summary: "Indexes a collection anew. Its versions go on counting; cursors from before are 410",
+    answer: "IndexAnswerItem",
+    example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
+    parameters: ONE,
+    errors: [400, 404],
+  },
+  "POST /api/collections/:chain/:address/refresh": {
+    operationId: "refreshMetadata",
+    summary: "Fetches the metadata of all tokens, or of some, again",
+    answer: "IndexAnswerItem",
+    example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
+    body: { schema: "RefreshRequest", example: { tokenIds: ["1", "2"] } },
+    parameters: ONE,
+    errors: [400, 404, 409],
+  },
+  "DELETE /api/collections/:chain/:address": {
+    operationId: "removeCollection",
+    summary: "Stops following a collection and frees its memory. A later request indexes it again",
+    answer: "IndexAnswerItem",
+    example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
+    parameters: ONE,
+    errors: [400, 404],
   },
   "GET /api/keys": {
     operationId: "listKeys",

@@ -137,6 +137,12 @@ const IndexAnswerItem = Type.Object({
 
 const IndexAnswer = Type.Object({ items: Type.Array(named("IndexAnswerItem", IndexAnswerItem)) });
 
+const RefreshRequest = Type.Object({
+  tokenIds: Type.Optional(
+    Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
+  ),
+});
+
 const SCOPES = ["read", "operate"] as const;
 
 const Key = Type.Object({
@@ -169,7 +175,7 @@ const KeyText = Type.Object({
 export const OPERATOR_SCHEMAS = {
   ...{ ServiceStatus, LogState, MemoryState, LeaseState, ChainStatus, EndpointState, CallCounts, MethodCounts },
   ...{ HourAndDay, CollectionCounts, CollectionList, ListedCollection, IndexRequest, RequestedItem },
-  ...{ IndexAnswer, IndexAnswerItem, KeyList, Key, KeyRequest, RotateRequest, KeyText },
+  ...{ IndexAnswer, IndexAnswerItem, RefreshRequest, KeyList, Key, KeyRequest, RotateRequest, KeyText },
 };
 
 /** Schemas of request bodies without references, for validation. */
@@ -178,4 +184,5 @@ export const BODIES = {
   index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }),
   key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }),
   rotate: RotateRequest,
+  refresh: RefreshRequest,
 };

@@ -29,6 +29,10 @@ export interface OperatorDeps {
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
   requestIndexing(chainId: number, address: Address): Promise<void>;
+  /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
+  beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
+  /** Has metadata fetched again. Returns false if none was fetched yet. */
+  refreshMetadata(chainId: number, address: Address, ids: readonly bigint[] | undefined): Promise<boolean>;
 }
 
 interface Asked {
@@ -51,10 +55,16 @@ const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 500;
 const DEFAULT_GRACE_SECONDS = 86_400;
 
+/** One collection. */
+const ONE = "/api/collections/:chain/:address";
+
 export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "GET", path: "/api/status", scope: "operate", answer: (_asked, { status }) => status.report() },
   { method: "GET", path: "/api/collections", scope: "operate", answer: listCollections },
   { method: "POST", path: "/api/collections", scope: "operate", answer: requestCollections },
+  { method: "POST", path: `${ONE}/reindex`, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, true) },
+  { method: "POST", path: `${ONE}/refresh`, scope: "operate", answer: refresh },
+  { method: "DELETE", path: ONE, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, false) },
   {
     method: "GET",
     path: "/api/keys",
@@ -155,6 +165,42 @@ async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<
   return { items: answers };
 }
 
+/** The collection of the path. @throws ApiError 400, 404 if it was never requested */
+async function collectionOf({ params }: Asked, { catalogue, isEnabled }: OperatorDeps) {
+  const chain = parseChain(decoded(params["chain"]));
+  if (chain === undefined || !isEnabled(chain.chainId)) {
+    throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  }
+  const address = addressOf(params["address"] ?? "");
+  const before = await catalogue.find(chain.chainId, address);
+  if (before !== undefined) return { chain, address, before: before.status };
+  throw new ApiError(404, "not_found", `the collection ${address} on ${chain.name} was never requested`);
+}
+
+async function beginAnew(asked: Asked, deps: OperatorDeps, isIndexedAgain: boolean): Promise<object> {
+  const { chain, address, before } = await collectionOf(asked, deps);
+  await deps.beginAnew(chain.chainId, address, isIndexedAgain ? "ReindexRequested" : "CollectionRemoved");
+  return { chain: chain.name, address, before };
+}
+
+const MAX_ID = (1n << 256n) - 1n;
+
+async function refresh(asked: Asked, deps: OperatorDeps): Promise<object> {
+  const { chain, address, before } = await collectionOf(asked, deps);
+  const { tokenIds } = await asked.body(BODIES.refresh);
+  const ids = tokenIds?.map((text, index) => {
+    const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
+    if (id > MAX_ID) throw invalidParameter(`tokenIds.${index}`, "must be a decimal token id");
+    return id;
+  });
+  if (await deps.refreshMetadata(chain.chainId, address, ids)) return { chain: chain.name, address, before };
+  throw new ApiError(
+    409,
+    "conflict",
+    "no metadata of this collection was fetched yet; it is fetched as soon as it can be",
+  );
+}
+
 async function addKey({ body }: Asked, { keys }: OperatorDeps): Promise<object> {
   const { name, scope = "read", requestsPerMinute } = await body(BODIES.key);
   return { name, key: await keys.add(name, scope, requestsPerMinute) };
@@ -171,11 +217,13 @@ async function revokeKey({ params }: Asked, { keys }: OperatorDeps): Promise<obj
   return { result: keys.list() };
 }
 
-/** The name in the path, decoded. Names of environment keys have a `#`. */
-function nameOf({ name = "" }: Readonly<Record<string, string>>): string {
+const nameOf = ({ name }: Readonly<Record<string, string>>): string => decoded(name);
+
+/** A part of the path. Names of environment keys have a `#`, and names of chains a space. */
+function decoded(text = ""): string {
   try {
-    return decodeURIComponent(name);
+    return decodeURIComponent(text);
   } catch {
-    return name;
+    return text;
   }
 }

@@ -260,16 +260,16 @@ export class CollectionFlags {
 
   /** Like `due`, for a collection whose name was judged by other rules than today's. Reads the name from the log. */
   async rejudged(address: Address, state: IndexState): Promise<FlagChange> {
-    const identified = await this.#identification(address);
+    const identified = await this.#identification(address, state.base);
     if (identified === undefined) return { events: [], state: { rulesVersion: RULES_VERSION } };
     const shape = this.#shapes.get(address);
     return this.identified(address, shape === undefined ? state : { ...state, shapeRule: shape }, identified);
   }
 
   /** Finds the stream's identification as an NFT, among the first events. Reads one by one: later events are large. */
-  async #identification(address: Address): Promise<ContractIdentified | undefined> {
+  async #identification(address: Address, base: number): Promise<ContractIdentified | undefined> {
     const stream = nftStream(this.#options.chainId, address);
-    for (let from = 1; ; from++) {
+    for (let from = Math.max(1, base); ; from++) {
       const [recorded] = await this.#options.log.read(stream, { from, limit: 1 });
       const event = recorded?.event as NftEvent | undefined;
       if (event === undefined || event.type === "TransfersCommitted") return undefined;

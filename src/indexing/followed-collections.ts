@@ -89,17 +89,24 @@ export class FollowedCollections implements ChainConsumer {
     }
   }
 
-  /** True if this process followed the stream when it last followed the chain. */
-  isFollowed(stream: StreamName): boolean {
+  /**
+   * Version of a stream that this process follows, or followed when it last followed the chain. Undefined for another
+   * stream.
+   */
+  versionOf(stream: StreamName): number | undefined {
     const parsed = parseStream(stream);
-    return parsed.kind === "nft" && this.#followed.has(parsed.address);
+    return parsed.kind === "nft" ? this.#followed.get(parsed.address)?.version : undefined;
   }
 
   /** Accepts a stream if its headline says that it is followed or ready to join. */
   offer(head: StreamHead): void {
     const parsed = parseStream(head.stream);
-    if (parsed.kind !== "nft" || this.#followed.has(parsed.address)) return;
+    if (parsed.kind !== "nft") return;
     const state = fromHeadline(head.headline);
+    const known = this.#followed.get(parsed.address);
+    if (known !== undefined && (state.status === "following" || head.version <= known.version)) return;
+    // An operator had it indexed anew, or removed.
+    if (known !== undefined) this.#followed.delete(parsed.address);
     const followed = { address: parsed.address, version: head.version, state };
     if (state.status === "joining") this.#joining.offer(followed);
     else if (state.status === "following") {

@@ -109,15 +109,26 @@ export class ChainIndexing {
   /**
    * 1. A version that was read here is no news: the server repeats the wake-ups of this process's own appends.
    * 2. A job of this process works on the stream. It reads the stream again if another process may have written it.
-   * 3. This process follows the chain: all collections that it doesn't follow may be work.
+   * 3. This process follows the chain: all collections that it doesn't follow may be work, and so are those that it
+   *    follows and another process wrote: an operator had them indexed anew or removed.
    * 4. Another process does. It keeps its followed collections to itself, and the log has what they became: the next
    *    follower reads all streams when it begins.
    */
   #mayBeWork(stream: StreamName, version: number, isOwn: boolean): boolean {
     if ((this.#read.get(stream) ?? 0) >= version) return false;
     if (this.#jobs.grew(stream) && isOwn) return false;
-    if (this.#options.leases.holds(this.#follower.lease)) return !this.#collections.isFollowed(stream);
+    if (this.#options.leases.holds(this.#follower.lease)) {
+      const followed = this.#collections.versionOf(stream);
+      return followed === undefined || (!isOwn && followed < version);
+    }
     return !this.#jobs.isDone(stream);
+  }
+
+  /** Reads a stream that this process wrote outside of indexing: the collection is indexed anew, or removed. */
+  async changed(stream: StreamName): Promise<void> {
+    const { version } = await this.#options.log.head(stream);
+    await this.#offer(stream, version);
+    this.follow();
   }
 
   async #offer(stream: StreamName, version: number): Promise<void> {

@@ -16,6 +16,8 @@ import { type Position, START } from "../ledger/rows.ts";
 export interface Walk {
   readonly chainId: number;
   readonly address: Address;
+  /** `base` of the collection: a walk ends when the collection is indexed anew. */
+  readonly base: number;
   /** Block of the snapshot; undefined if there is nothing to list, now or ever. */
   readonly block: number | undefined;
   /** Hash of the snapshot's block; "" if the block was final and its hash was not known. */
@@ -102,10 +104,10 @@ export function resolveWalk(
 export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
   Math.floor((range * count) / totalRanges);
 
-function begin({ ledger }: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
+function begin({ ledger, base }: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
   const seen = { time: undefined, chainVersion, chainChecksum };
-  const common = { hash: at?.hash ?? ("" as const), ...seen, page: 0, limit, hex, holders };
+  const common = { base, hash: at?.hash ?? ("" as const), ...seen, page: 0, limit, hex, holders };
   if (at === undefined) {
     const nothing = { block: undefined, position: undefined, left: undefined };
     return { ...common, ...nothing, total: withTotal ? 0 : undefined };
@@ -123,6 +125,10 @@ function begin({ ledger }: Collection, { block: at, chainVersion, chainChecksum 
 function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
   const { block, hash } = cursor;
   if (block === undefined) return cursor;
+  if (cursor.base !== collection.base) {
+    const text = "cursor: the collection was indexed anew since; start again without it";
+    throw new ApiError(410, "cursor_reorged", text, { details: { block } });
+  }
   if (hasLeft(collection, chain, { number: block, hash })) {
     throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
@@ -192,6 +198,7 @@ export function signCursor(walk: Walk, secret: string): string {
     left ?? null,
     time ?? null,
     walk.chainChecksum ?? null,
+    walk.base,
   ];
   const payload = Buffer.from(JSON.stringify(fields), "utf8");
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
@@ -220,9 +227,10 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     number | null,
     number | null | undefined,
     number | null | undefined,
+    number | undefined,
   ];
   const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags] = fields;
-  const [total, left, time, chainChecksum] = fields.slice(10) as (number | null | undefined)[];
+  const [total, left, time, chainChecksum, base] = fields.slice(10) as (number | null | undefined)[];
   if (format !== FORMAT) return undefined;
   return {
     chainId,
@@ -237,7 +245,8 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     holders: (flags & 2) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
-    // Cursors of older releases have neither.
+    // Cursors of older releases have none of these.
+    base: base ?? 0,
     time: time ?? undefined,
     chainChecksum: chainChecksum ?? undefined,
   };

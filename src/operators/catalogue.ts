@@ -22,6 +22,8 @@ export const COLLECTION_STATUSES = [
   "failing",
   "not_nft",
   "not_a_contract",
+  /** Not indexed any more, until a client requests it again. */
+  "removed",
 ] as const;
 export type CollectionStatus = (typeof COLLECTION_STATUSES)[number];
 
@@ -131,9 +133,10 @@ export class Catalogue {
 
   /** One collection; undefined if it was never requested. */
   async find(chainId: number, address: Address): Promise<CollectionEntry | undefined> {
-    await this.#read();
+    // Another process may have appended without a wake-up yet.
     const stream = nftStream(chainId, address);
-    const row = this.#rows.get(stream);
+    const [head] = await this.#options.log.heads([stream]);
+    const row = head && rowOf(head);
     return row && this.#entryOf(stream, row);
   }
 
@@ -175,11 +178,9 @@ export class Catalogue {
     if (this.#rows.size > known) this.#names = [...this.#rows.keys()].sort();
   }
 
-  #add({ stream, headline }: StreamHead): void {
-    const parsed = parseStream(stream);
-    const chain = chainById(parsed.chainId);
-    if (parsed.kind !== "nft" || chain === undefined) return;
-    this.#rows.set(stream, { chain, address: parsed.address, state: fromHeadline(headline) });
+  #add(head: StreamHead): void {
+    const row = rowOf(head);
+    if (row !== undefined) this.#rows.set(head.stream, row);
   }
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
@@ -204,6 +205,14 @@ export class Catalogue {
       bytes,
     };
   }
+}
+
+/** The row of a stream; undefined if it is not a collection of a known chain. */
+function rowOf({ stream, headline }: StreamHead): Row | undefined {
+  const parsed = parseStream(stream);
+  const chain = chainById(parsed.chainId);
+  if (parsed.kind !== "nft" || chain === undefined) return undefined;
+  return { chain, address: parsed.address, state: fromHeadline(headline) };
 }
 
 function statusOf({ status, attempt }: IndexState): CollectionStatus {

@@ -175,7 +175,7 @@ export class Channel {
   async #requestCollection(chainId: number, address: Address): Promise<Collection> {
     const { projections, clock, reidentifyMs, requestIndexing, requestIdentification } = this.#options;
     const collection = await projections.get(chainId, address);
-    if (collection.version === 0) {
+    if (collection.version === 0 || collection.isRemoved) {
       await requestIndexing(chainId, address);
       return projections.get(chainId, address);
     }
@@ -234,7 +234,8 @@ export class Channel {
     if (collection === undefined || collection.version < version) {
       collection = await projections.newest(chainId, address);
     }
-    if (collection.version < version) return false;
+    // Events from before the collection was indexed anew may not be readable.
+    if (collection.version < version || version < collection.base) return false;
     if (checksum === undefined || (collection.version === version && collection.checksum === checksum)) return true;
     return (await log.checksum(stream, version)) === checksum;
   }

@@ -38,6 +38,9 @@ export function messageOfEvent(
     case "IndexingRequested":
     case "FlagsChanged":
       return undefined;
+    case "ReindexRequested":
+    case "CollectionRemoved":
+      return statusMessage(stream, collection, { mark: recorded, block: undefined, gap: true });
     case "ContractIdentified":
       if (event.kind === "not_nft") return statusMessage(stream, collection, { mark: recorded, block: collection.end });
       return event.kind === "not_a_contract" ? notAContractMessage(stream, recorded) : undefined;

@@ -218,6 +218,8 @@ export class Subscription {
     else {
       // The chain reports a reorg before the stream goes on.
       if (this.#reorg?.source === "stream") this.#reorg = undefined;
+      // The collection is indexed anew, and will be complete once more.
+      if (message?.type === "status") this.connection.indexed.delete(this.stream);
       if (message?.type === "indexed") this.sendIndexed(message);
       else if (message !== undefined) this.peer.send(message);
     }

@@ -77,6 +77,8 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   ChainHalted: { type: "ChainHalted", finalized: block, found: block },
   FollowingBegan: { type: "FollowingBegan", holder: "a-process" },
   ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
+  ReindexRequested: { type: "ReindexRequested" },
+  CollectionRemoved: { type: "CollectionRemoved" },
   KeyAdded: { type: "KeyAdded", name: "shop", scope: "read", hash: "ab".repeat(32), requestsPerMinute: null },
   KeyRotated: { type: "KeyRotated", name: "shop", hash: "cd".repeat(32), graceUntil: 1_700_000_000_000 },
   KeyRevoked: { type: "KeyRevoked", name: "shop" },

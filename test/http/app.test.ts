@@ -345,6 +345,9 @@ describe("the service in general", () => {
     expect(document.info.version).toBe("2.0");
     expect(Object.keys(document.paths).sort()).toEqual([
       "/api/collections",
+      "/api/collections/{chain}/{address}",
+      "/api/collections/{chain}/{address}/refresh",
+      "/api/collections/{chain}/{address}/reindex",
       "/api/keys",
       "/api/keys/{name}",
       "/api/keys/{name}/rotate",

@@ -273,7 +273,7 @@ export class Channel {
   /** Holds an event until pages show it. */
   #hold(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     const { event, version } = recorded;
-    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number);
+    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number, version);
     const message = messageOfEvent(stream, collection, recorded);
     const messageUpTo =
       message?.type === "transfers"

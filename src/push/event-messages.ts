@@ -148,7 +148,7 @@ export function metadataMessage(
   stream: StreamName,
   collection: Collection,
   { resolved, failed, mark }: { readonly resolved: number; readonly failed: number; readonly mark: Mark },
-): ServerMessage {
+): MessageOf<"metadata"> {
   const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   const left = Math.max(0, total - resolved - failed);
   return { type: "metadata", ...envelope(stream, mark), resolved, failed, left };

@@ -59,12 +59,14 @@ export class HeldEvents {
   /**
    * Takes the orphaned blocks above the ancestor out of the held events, so that no message tells of them. The blocks
    * of one event may lie on both sides: the transfers up to the ancestor stay.
+   * @param version of the revert. Later events are of the new branch; they may be held already, because a subscription
+   *   that begins holds the newest events once more
    */
-  revert(stream: StreamName, ancestor: number): void {
+  revert(stream: StreamName, ancestor: number, version: number): void {
     const held = this.#byStream.get(stream);
     held?.forEach((event, at) => {
       const { place, messageUpTo } = event;
-      if (place === undefined || place.block <= ancestor) return;
+      if (event.version > version || place === undefined || place.block <= ancestor) return;
       const message = messageUpTo?.(ancestor);
       held[at] = { ...event, message, place: message && { ...place, block: ancestor } };
     });
@@ -120,7 +122,7 @@ export class Subscription {
   /** The chain's reverts that arrived during a replay, in order. */
   #heldReverts: MessageOf<"reorged">[] = [];
   /** The newest progress of the metadata that arrived during a replay. */
-  #heldMetadata: ServerMessage | undefined;
+  #heldMetadata: MessageOf<"metadata"> | undefined;
   /** Hashes of the common ancestors that the replay sent. */
   readonly #replayed = new Set<string>();
   /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
@@ -186,11 +188,18 @@ export class Subscription {
     this.#heldMetadata = undefined;
   }
 
-  /** Sends progress of the metadata. It carries a version, so it must not overtake the replay up to that version. */
-  onMetadata(message: ServerMessage): void {
+  /**
+   * Sends progress of the metadata. It carries a version, so it must not overtake the replay up to that version. One that
+   * was held meanwhile names no older record than the client has.
+   */
+  onMetadata(message: MessageOf<"metadata">): void {
     if (!this.isListening) return;
-    if (this.#isReplaying) this.#heldMetadata = message;
-    else this.peer.send(message);
+    if (this.#isReplaying) {
+      this.#heldMetadata = message;
+      return;
+    }
+    const { resume: _older, ...rest } = message;
+    this.peer.send(message.version < this.sentVersion ? { ...rest, version: this.sentVersion } : message);
   }
 
   /**

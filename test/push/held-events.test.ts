@@ -9,6 +9,7 @@ import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/messages.ts";
+import { type Connection, Subscription } from "../../src/push/subscription.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
 import { columnsOf } from "../ledger/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
@@ -198,4 +199,44 @@ test("does not let progress of the metadata overtake status and the replay", asy
   const kinds = () => messages.map(({ type }) => type);
   await eventually("the progress arrives", async () => (kinds().includes("metadata") ? true : undefined));
   expect(kinds()).toEqual(["status", "transfers", "metadata"]);
+});
+
+test("keeps the transfers of the new branch when another subscription begins while they are held", async () => {
+  const early = await subscribe();
+  await append(followed(10));
+  await append({ type: "BlocksReverted", ancestor: { number: 9, hash: hash(9) }, chainVersion: 2 });
+  await append(followed(10, 3));
+  const late = await subscribe(13);
+  show(10, 3);
+  for (const heard of [early, late]) {
+    expect(heard().slice(-2)).toEqual([
+      ["reorged", 15],
+      ["transfers", 16],
+    ]);
+  }
+});
+
+test("names no older record by progress of the metadata that waited for a replay", () => {
+  const messages: ServerMessage[] = [];
+  const stream = nftStream(1, address);
+  const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
+  const peer = { send: (message: ServerMessage) => void messages.push(message) };
+  const subscription = new Subscription(stream, { peer, connection, unpin: () => undefined });
+  connection.subscriptions.set(stream, subscription);
+  const envelope = { chain: "eth", address };
+  const metadata = {
+    type: "metadata",
+    ...envelope,
+    version: 13,
+    resume: "13.a",
+    resolved: 1,
+    failed: 0,
+    left: 0,
+  } as const;
+  subscription.startAfter(13);
+  subscription.onMetadata(metadata);
+  subscription.replay(14, { type: "transfers", ...envelope, version: 14, resume: "14.b", block: 10, tokenIds: [] });
+  subscription.goLive();
+  const { resume: _older, ...rest } = metadata;
+  expect(messages.at(-1)).toEqual({ ...rest, version: 14 });
 });

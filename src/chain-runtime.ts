@@ -11,6 +11,7 @@ import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import { type Clock, withTimeout } from "./core/clock.ts";
+import { wholeText } from "./core/format.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
@@ -47,6 +48,8 @@ export interface ChainRuntime {
   headerOf(block: number): Promise<HeaderRef | undefined>;
   isHalted(): boolean;
   endpoints(): readonly EndpointStatus[];
+  /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
+  probe(): Promise<readonly string[]>;
 }
 
 /** Parts that all chains of a service share. */
@@ -173,7 +176,15 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     headerOf: blockHeaders(parts, clock),
     isHalted: () => view.halted() !== undefined,
     endpoints: () => reader.endpoints(),
+    probe: () => probe(reader, chain),
   };
+}
+
+async function probe(reader: RpcChainReader, { chainId }: Chain): Promise<string[]> {
+  return (await reader.probe()).map(({ label, head, ms, fault }) => {
+    if (head === undefined) return `${label} ✗ ${fault ?? "does not answer"}`;
+    return `${label} ✓ chain ${chainId}, head ${wholeText(head)}, ${Math.round(ms)} ms`;
+  });
 }
 
 /** Headers of blocks that are not in memory: asks the node, with a short timeout. */

@@ -5,7 +5,7 @@
  */
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";
-import type { LogLevel } from "./core/logger.ts";
+import type { LogFormat, LogLevel } from "./core/logger.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
@@ -45,6 +45,8 @@ export const LIMITS = Object.freeze({
   metadataCachePart: 1 / 8,
   /** An operator's list: 300,000 lines with a chain and an address are 16 MB. */
   maxListBytes: 16 * 1024 * 1024,
+  /** Progress rows in a terminal. */
+  maxProgressRows: 6,
   /** Interval at which the lists' files are checked for changes. */
   listPollMs: 1_000,
   /** Time that requests in flight get when the service stops. */
@@ -96,6 +98,10 @@ export interface Config {
   /** A file with names for contracts that have none. */
   readonly nameList: string | undefined;
   readonly logLevel: LogLevel;
+  /** `auto`: `pretty` in a terminal, else `json`. */
+  readonly logFormat: "auto" | LogFormat;
+  /** Logs each request, without values of parameters. */
+  readonly logRequests: boolean;
   readonly metricsKey: string | undefined;
 }
 
@@ -289,6 +295,8 @@ export function readConfig(environment: Environment): Config {
     nameList: env.text("NAME_LIST"),
     priceList: env.text("PRICE_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
+    logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
+    logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey,
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);

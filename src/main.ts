@@ -3,11 +3,12 @@
  * command as argument, `cli/run.ts` carries it out instead.
  */
 import packageFacts from "../package.json" with { type: "json" };
+import { Terminal } from "./cli/terminal.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
-import { createLogger } from "./core/logger.ts";
-import { startService } from "./service.ts";
+import { createLogger, prettyLines } from "./core/logger.ts";
+import { type Service, startService } from "./service.ts";
 
 /** Signals closer together than this count as one. */
 const SAME_SIGNAL_MS = 1_000;
@@ -48,9 +49,21 @@ else {
   process.exit();
 }
 
+/** Says what runs here, and which endpoints answer. */
+function introduce(service: Service, { eventLogUrl }: Config, tell: (line: string) => void): void {
+  tell(`version ${packageFacts.version}, event log on ${eventLogUrl.split(":")[0]}`);
+  service.probe().then(
+    (lines) => lines.forEach(tell),
+    (error: unknown) => tell(`the endpoints could not be asked: ${messageOf(error)}`),
+  );
+}
+
 async function serve(): Promise<void> {
   const config = configure();
-  const logger = createLogger(config.logLevel);
+  const isPretty = config.logFormat === "pretty" || (config.logFormat === "auto" && process.stderr.isTTY === true);
+  const terminal = new Terminal((text) => void process.stderr.write(text));
+  const isColored = isPretty && process.stderr.isTTY === true;
+  const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
   try {
     const service = await startService({
       config,
@@ -60,7 +73,9 @@ async function serve(): Promise<void> {
         say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
       },
     });
-    say(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger`);
+    terminal.write(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger\n`);
+    introduce(service, config, isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line));
+    const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
     let stoppingSince: number | undefined;
     const stop = async (signal: string) => {
       const now = performance.now();
@@ -71,6 +86,7 @@ async function serve(): Promise<void> {
         process.exit(130);
       }
       stoppingSince = now;
+      endProgress();
       systemClock.after(STOP_MS, () => {
         say(`not stopped within ${STOP_MS} ms: leaving`);
         process.exit(1);

@@ -32,7 +32,7 @@ import { Metadata } from "./metadata/metadata.ts";
 import { requestRefresh } from "./metadata/refresh.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, metadataObserver, observe } from "./observers.ts";
-import { Catalogue } from "./operators/catalogue.ts";
+import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { Channel } from "./push/channel.ts";
@@ -62,6 +62,10 @@ export interface Service {
   /** `http://host:port`, as bound. */
   readonly url: string;
   readonly port: number;
+  /** Asks all endpoints for their newest block. Resolves with a sentence for each. */
+  probe(): Promise<readonly string[]>;
+  /** Collections whose history is being read. */
+  indexing(): Promise<readonly CollectionEntry[]>;
   stop(): Promise<void>;
 }
 
@@ -71,7 +75,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const clock = options.clock ?? systemClock;
   let [losses, isStopping] = [0, false];
   const [instance, startedAt] = [randomUUID(), clock.now()];
-  const generations = new Generations<Serving>({
+  const generations = new Generations<Parts>({
     clock,
     logger,
     make: (lifecycle, onWentBack) => {
@@ -96,6 +100,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   return {
     url: urlOf(config, server.port),
     port: server.port,
+    probe: async () => generations.current?.probe() ?? [],
+    indexing: async () => generations.current?.indexing() ?? [],
     stop: () => {
       isStopping = true;
       return stopService(server, generations, { clock, logger });
@@ -134,7 +140,7 @@ const CUTTING_MS = 1_000;
  */
 async function stopService(
   server: RunningServer,
-  generations: Generations<Serving>,
+  generations: Generations<Parts>,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ): Promise<void> {
   logger.info({}, "stopping");
@@ -195,7 +201,7 @@ async function openParts(
   return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, priceList };
 }
 
-async function assemble(options: ServiceOptions, ground: Ground): Promise<Serving> {
+async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts> {
   const { config, logger, minPollMs, auditMs } = options;
   const { clock, lifecycle, isStopping, instance, onKeysDropped } = ground;
   const runtimes = new Map<number, ChainRuntime>();
@@ -268,6 +274,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     cursorSecret,
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
+    logRequests: config.logRequests,
     metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
     ...operators,
     behindMs: () => freshness.behindMs,
@@ -279,7 +286,20 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Servin
     namesOf: (chainId, address) => lists.namesOf(chainId, address),
     ...requests,
   });
-  return { app, channel, keys, limiter, metrics };
+  return {
+    ...{ app, channel, keys, limiter, metrics },
+    probe: async () => (await Promise.all([...runtimes.values()].map((runtime) => runtime.probe()))).flat(),
+    indexing: async () => {
+      const page = { after: undefined, limit: LIMITS.maxProgressRows };
+      return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
+    },
+  };
+}
+
+/** The parts of a service that are made anew when the log went back. */
+interface Parts extends Serving {
+  probe(): Promise<readonly string[]>;
+  indexing(): Promise<readonly CollectionEntry[]>;
 }
 
 interface OperatorParts extends Pick<SharedParts, "clock" | "log" | "projections" | "metadata" | "lifecycle"> {

@@ -1,8 +1,9 @@
 /**
- * Structured logs by pino, JSON lines on standard error. The serializers and the message hook redact, so that no line
- * contains an endpoint URL or a key, whatever a caller passes.
+ * Structured logs by pino on standard error: JSON lines, or short lines for people in a terminal. The serializers and
+ * the message hook redact, so that no line contains an endpoint URL or a key, whatever a caller passes.
  */
 import pino from "pino";
+import pretty from "pino-pretty";
 import { AppError, redact } from "./errors.ts";
 
 export type LogLevel = "silent" | "error" | "warn" | "info" | "debug" | "trace";
@@ -26,8 +27,55 @@ function serializeError(error: unknown, depth = 0): unknown {
   };
 }
 
-/** Creates a logger to standard error, or to `destination` in tests. */
-export function createLogger(level: LogLevel, destination?: { write(line: string): void }): Logger {
+export type LogFormat = "json" | "pretty";
+
+interface Destination {
+  write(text: string): void;
+}
+
+/** Writes short lines for people: time, level if it matters, the message, and the fault. */
+export function prettyLines(destination: Destination, isColored: boolean): Destination {
+  const prettify = pretty.prettyFactory({
+    colorize: isColored,
+    translateTime: "SYS:HH:MM:ss",
+    ignore: "pid,hostname",
+    hideObject: true,
+    messageFormat: (line, key) => lineText(line, String(line[key] ?? "")),
+    customPrettifiers: { level: (_level, _key, _line, { labelColorized }) => labelColorized.padEnd(5) },
+  });
+  return {
+    write: (json) => {
+      // The type of the result of pino-pretty is a string, or undefined for a line of another level.
+      const text = prettify(JSON.parse(json)) as string | undefined;
+      if (text !== undefined) destination.write(text);
+    },
+  };
+}
+
+/** Fields that a line's message doesn't already say. */
+const SHOWN = [
+  "chain",
+  "endpoint",
+  "address",
+  "state",
+  "reason",
+  "attempt",
+  "method",
+  "path",
+  "parameters",
+  "status",
+  "ms",
+] as const;
+
+function lineText(line: Readonly<Record<string, unknown>>, message: string): string {
+  const fields = SHOWN.filter((name) => line[name] !== undefined && !message.includes(String(line[name])));
+  const fault = (line["err"] as { readonly message?: string } | undefined)?.message;
+  const rest = fields.map((name) => `${name}=${String(line[name])}`);
+  return [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest].join(" ");
+}
+
+/** Creates a logger of JSON lines to standard error, or to `destination`. */
+export function createLogger(level: LogLevel, destination?: Destination): Logger {
   const stream = destination ?? pino.destination({ fd: 2, sync: true });
   return pino(
     {

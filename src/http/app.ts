@@ -87,6 +87,7 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   readonly metricsKeyHash: Uint8Array | undefined;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  readonly logRequests: boolean;
   /** True once the service has begun to stop. */
   readonly isStopping: () => boolean;
 }
@@ -156,7 +157,9 @@ export function createApp(deps: AppDeps): App {
       const started = performance.now();
       const id = crypto.randomUUID();
       const done = (response: Response): Response => {
-        metrics.requestSeconds.observe(routeLabel(path), response.status, (performance.now() - started) / 1_000);
+        const ms = performance.now() - started;
+        metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
+        if (deps.logRequests) logRequest(logger, { method: request.method, target, path, id, ms }, response.status);
         return isOperatorPath(path) ? withoutOrigins(response) : response;
       };
       const failed = (error: unknown): Response => {
@@ -185,6 +188,24 @@ interface InProgress {
 }
 
 const inProgress = new WeakMap<Request, InProgress>();
+
+interface Logged {
+  readonly method: string;
+  readonly target: string;
+  readonly path: string;
+  readonly id: string;
+  readonly ms: number;
+}
+
+/** Logs a request with the names of its known parameters. Values, headers and other names may be secrets. */
+function logRequest(logger: Logger, { method, target, path, id, ms }: Logged, status: number): void {
+  const names = new Set(new URLSearchParams(searchOf(target)).keys());
+  const parameters = [...names].filter((name) => KNOWN_PARAMETERS.has(name)).join(",");
+  const shown = routeLabel(path) === "other" ? "/…" : path;
+  logger.info({ requestId: id, method, path: shown, parameters, status, ms: Math.round(ms * 10) / 10 }, "request");
+}
+
+const KNOWN_PARAMETERS = new Set([...NFT_PARAMETERS, ...PRICE_PARAMETERS, "status", "text"]);
 
 type Operation = (search: string, address: string) => Promise<RouteResponse>;
 

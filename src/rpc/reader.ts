@@ -151,6 +151,11 @@ export class RpcChainReader implements ChainReader {
     return this.#pool.status();
   }
 
+  /** Asks each endpoint for its newest block. */
+  async probe(): Promise<{ label: string; head: number | undefined; ms: number; fault?: string }[]> {
+    return (await this.#pool.probe(newestHeaderOf)).map(({ value, ...rest }) => ({ ...rest, head: value?.number }));
+  }
+
   /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
   silentMs(): number {
     return this.#pool.silentMs();

@@ -4,7 +4,7 @@
  * counts. One retry loop serves all requests; `Plan` says how they differ.
  */
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
-import { AppError, type ErrorMeta } from "../../core/errors.ts";
+import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
@@ -193,6 +193,22 @@ export class EndpointPool {
     const answers = await Promise.allSettled(reachable.map(ask));
     over.abort(new DOMException("the time for answers is over", "AbortError"));
     return answers.flatMap((one) => (one.status === "fulfilled" ? (one.value ?? []) : []));
+  }
+
+  /** Makes one request to each endpoint, also to those that rest. Returns the time, and the value or the fault. */
+  probe<T>(operation: Operation<T>): Promise<{ label: string; value?: T; ms: number; fault?: string }[]> {
+    const ask = async (endpoint: Endpoint) => {
+      const { label } = endpoint;
+      const started = this.#clock.monotonic();
+      const passed = () => this.#clock.monotonic() - started;
+      try {
+        const answer = await withTimeout(this.#clock, ALL_MS, this.#once(endpoint, operation, NEVER));
+        return answer === undefined ? { label, ms: passed() } : { label, value: answer.value, ms: passed() };
+      } catch (error) {
+        return { label, ms: passed(), fault: messageOf(error) };
+      }
+    };
+    return Promise.all(this.endpoints.map(ask));
   }
 
   /** Returns an available endpoint other than `than`; with `isRequired` a resting one if there is no other. */

@@ -1,0 +1,55 @@
+/** What `serve` shows in a terminal: a banner, short log lines, and bars of running backfills below them. */
+
+import type { Clock } from "../core/clock.ts";
+import { countText, durationText } from "../core/format.ts";
+import type { CollectionEntry } from "../operators/catalogue.ts";
+import { barText, printable } from "./text.ts";
+
+const REFRESH_MS = 500;
+
+/** A terminal whose last rows are drawn again below each new line. */
+export class Terminal {
+  readonly #write: (text: string) => void;
+  #rows: readonly string[] = [];
+
+  constructor(write: (text: string) => void) {
+    this.#write = write;
+  }
+
+  /** Writes whole lines above the rows. */
+  write(text: string): void {
+    const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
+    this.#write(`${erase}${text}${this.#rows.map((row) => `${row}\n`).join("")}`);
+  }
+
+  #draw(rows: readonly string[]): void {
+    if (rows.length === 0 && this.#rows.length === 0) return;
+    const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
+    this.#rows = rows;
+    this.#write(`${erase}${rows.map((row) => `${row}\n`).join("")}`);
+  }
+
+  /** Shows a bar for each collection that is indexed, until the returned function is called. */
+  follow(clock: Clock, indexing: () => Promise<readonly CollectionEntry[]>): () => void {
+    let cancel = (): void => undefined;
+    let isOver = false;
+    const refresh = async () => {
+      const entries = await indexing().catch(() => []);
+      if (isOver) return;
+      this.#draw(entries.map(rowOf));
+      cancel = clock.after(REFRESH_MS, () => void refresh());
+    };
+    void refresh();
+    return () => {
+      isOver = true;
+      cancel();
+      this.#draw([]);
+    };
+  }
+}
+
+function rowOf({ chain, address, name, percent, transfers, secondsLeft }: CollectionEntry): string {
+  const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
+  const left = secondsLeft === null ? "" : ` · ${durationText(secondsLeft * 1_000)} left`;
+  return `${barText(percent ?? 0)}  ${chain} ${address} ${printable((name ?? "").slice(0, 24))}${counts}${left}`;
+}

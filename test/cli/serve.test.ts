@@ -1,0 +1,67 @@
+/** What `serve` says: short lines and the probed chains in a terminal, JSON lines elsewhere, and no secrets. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(60_000);
+
+const ROOT = join(import.meta.dir, "../..");
+const CONTRACT = `0x${"12".repeat(20)}`;
+
+let anvil: Anvil;
+beforeAll(async () => {
+  anvil = await startAnvil();
+});
+afterAll(() => anvil?.stop());
+
+/** Runs the service until a request was logged, in a terminal or not, and returns its words. */
+async function words(isTerminal: boolean): Promise<string> {
+  let shown = "";
+  const hear = (bytes: Uint8Array): void => {
+    shown += Buffer.from(bytes).toString();
+  };
+  const env = {
+    ...{ PATH: process.env["PATH"] ?? "", TERM: "xterm", PORT: "0", API_KEYS: TEST_KEY, LOG_REQUESTS: "true" },
+    ...{ EVENT_LOG_URL: temporaryLogUrl(), RPC_URLS_ONLY: "true", RPC_URL_ETH: anvil.url, RPC_URL_POLYGON: anvil.url },
+    RPC_URL_BSC: "http://user:password-of-node@127.0.0.1:9/secret-path",
+  };
+  const command = [process.execPath, join(ROOT, "src/main.ts")];
+  const terminal = { cols: 160, rows: 40, data: (_terminal: unknown, bytes: Uint8Array) => hear(bytes) };
+  const child = isTerminal
+    ? Bun.spawn(command, { cwd: ROOT, env, terminal })
+    : Bun.spawn(command, { cwd: ROOT, env, stdin: "ignore", stdout: "ignore", stderr: "pipe" });
+  const reading = (async () => {
+    if (child.stderr instanceof ReadableStream) for await (const bytes of child.stderr) hear(bytes);
+  })();
+  const base = await eventually("it serves", async () => /serving (\S+)\/api\/v2/.exec(shown)?.[1]);
+  await eventually("the chains are probed", async () => (/bsc#1 ✗/.test(shown) ? true : undefined));
+  const path = `/api/v2/nft/${CONTRACT}?limit=3&my-secret=hidden-value`;
+  await fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } });
+  await eventually("the request is logged", async () => (shown.includes(CONTRACT) ? true : undefined));
+  child.kill("SIGINT");
+  expect(await child.exited).toBe(0);
+  await reading;
+  for (const secret of ["password-of-node", "secret-path", "hidden-value", "my-secret", TEST_KEY]) {
+    expect(shown).not.toContain(secret);
+  }
+  return shown;
+}
+
+test("shows a banner and short lines in a terminal", async () => {
+  const shown = await words(true);
+  expect(shown).toMatch(/eth#1 ✓ chain 1, head 0, \d+ ms/);
+  expect(shown).toContain("polygon#1 ✗ the endpoint is of chain 1, not of chain 137");
+  expect(shown).toMatch(/request method=GET path=\/api\/v2\/nft\/0x12\S* parameters=limit status=200 ms=/);
+  expect(shown).not.toContain('{"level"');
+});
+
+test("writes JSON lines elsewhere", async () => {
+  const lines = (await words(false)).split("\n").filter((line) => line.startsWith("{"));
+  const messages = lines.map((line) => JSON.parse(line) as { msg: string; [field: string]: unknown });
+  expect(messages.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/^eth#1 ✓ chain 1, head 0, \d+ ms$/));
+  const request = messages.find(({ msg }) => msg === "request");
+  expect(request).toMatchObject({ method: "GET", path: `/api/v2/nft/${CONTRACT}`, parameters: "limit", status: 200 });
+  expect(request?.["requestId"]).toMatch(/^[0-9a-f-]{36}$/);
+});

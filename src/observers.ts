@@ -7,7 +7,10 @@ import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import type { LogStatus } from "./log/event-log.ts";
 import type { MetadataObserver } from "./metadata/metadata.ts";
+import type { Catalogue } from "./operators/catalogue.ts";
+import type { ApiKeys } from "./operators/keys.ts";
 import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
 import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
 import type { LogReaderObserver } from "./rpc/logs.ts";
@@ -147,6 +150,34 @@ export function measureLog(
   metrics.logBehind.set(behindMs / 1_000);
   metrics.logLatency.set(tail.latencyMs / 1_000);
   metrics.logListening.set(tail.isListening ? 1 : 0);
+}
+
+interface OperatorFigures {
+  readonly catalogue: Pick<Catalogue, "counts">;
+  readonly keys: Pick<ApiKeys, "list">;
+  readonly status: () => Promise<LogStatus>;
+  /** True if the metrics may name the keys. */
+  readonly areKeysNamed: boolean;
+}
+
+/** Sets what the log has, and what is used: read at each scrape. */
+export function measureOperations(metrics: Metrics, { catalogue, keys, status, areKeysNamed }: OperatorFigures): void {
+  metrics.onScrape(async () => {
+    const counts = await catalogue.counts();
+    for (const [name, count] of Object.entries(counts)) metrics.collections.set({ status: name }, count);
+    metrics.indexingQueue.set(counts.requested + counts.indexing + counts.joining + counts.failing);
+  });
+  metrics.onScrape(async () => {
+    const { bytes, freeBytes, isWritable } = await status();
+    metrics.logBytes.set(bytes);
+    if (freeBytes !== undefined) metrics.logFreeBytes.set(freeBytes);
+    metrics.logWritable.set(isWritable ? 1 : 0);
+  });
+  if (!areKeysNamed) return;
+  metrics.onScrape(() => {
+    metrics.keyRequests.reset();
+    for (const { name, requestsToday } of keys.list()) metrics.keyRequests.set({ key: name }, requestsToday);
+  });
 }
 
 /** Metrics that are cheaper to read at a scrape than to keep current. */

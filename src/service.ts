@@ -31,7 +31,7 @@ import { openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { requestRefresh } from "./metadata/refresh.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
-import { leaseObserver, measureLog, metadataObserver, observe } from "./observers.ts";
+import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
@@ -261,6 +261,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
   const operators = openOperators({ ...parts, ...ground, freshness, runtimes });
+  const areKeysNamed = config.metricsKey !== undefined;
+  measureOperations(metrics, { ...operators, keys, status: () => log.status(), areKeysNamed });
+  metrics.buildInfo.set({ version: VERSION }, 1);
   const app = createApp({
     keys,
     limiter,

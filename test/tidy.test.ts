@@ -30,7 +30,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "config.ts",
   ],
   "config.ts": ["core", "chains"],
-  "observers.ts": ["core", "chains", "chain", "collections", "indexing", "metadata", "rpc"],
+  "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],
   "chain-runtime.ts": [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
     ...["prices", "metadata", "config.ts", "observers.ts"],

@@ -1,5 +1,13 @@
 /** All metrics of the service, in one registry. Served at `/metrics` in Prometheus' text format. */
-import { Counter, Gauge, Histogram, type Metric, type MetricValueWithName, Registry } from "prom-client";
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  type Metric,
+  type MetricValueWithName,
+  Registry,
+} from "prom-client";
 
 // A histogram of durations for a path that runs a hundred thousand times per second. prom-client checks each label and
 // walks all buckets per observation, which costs more than many answers do. This one counts in plain arrays; the
@@ -251,9 +259,26 @@ export class Metrics {
   );
   readonly metadataCacheBytes = this.#gauge("metadata_cache_bytes", "Bytes of metadata references in memory");
   readonly answerCacheBytes = this.#gauge("answer_cache_bytes", "Bytes of cached answers that are ready to send");
-  readonly residentBytes = this.#gauge("process_resident_memory_bytes", "Resident memory of the process");
+  readonly collections = this.#gauge("collections", "Collections in the event log, by status", "status");
+  readonly indexingQueue = this.#gauge(
+    "indexing_queue",
+    "Collections in the event log that wait for indexing or are being indexed",
+  );
+  readonly logBytes = this.#gauge("log_bytes", "Bytes of the event log on disk");
+  readonly logFreeBytes = this.#gauge("log_free_bytes", "Bytes left on the disk of the event log, where it tells");
+  readonly logWritable = this.#gauge("log_writable", "1 while the event log takes appends");
+  readonly keyRequests = this.#gauge(
+    "api_key_requests_today",
+    "Requests with each API key to this process since midnight UTC; empty unless METRICS_KEY is set",
+    "key",
+  );
+  readonly buildInfo = this.#gauge("build_info", "1, with the version of the program", "version");
 
-  readonly #measures: (() => void)[] = [];
+  readonly #measures: (() => void | Promise<void>)[] = [];
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry });
+  }
 
   #counter<L extends string>(name: string, help: string, ...labelNames: L[]): Counter<L> {
     return new Counter({ name, help, labelNames, registers: [this.registry] });
@@ -264,14 +289,14 @@ export class Metrics {
   }
 
   /** Calls `measure` before each scrape, for gauges that are cheaper to read than to maintain. */
-  onScrape(measure: () => void): void {
+  onScrape(measure: () => void | Promise<void>): void {
     this.#measures.push(measure);
   }
 
   /** Returns the text of a scrape. */
   async text(): Promise<string> {
-    this.residentBytes.set(process.memoryUsage.rss());
-    for (const measure of this.#measures) measure();
+    // A figure of a log that does not answer stays as it was.
+    await Promise.allSettled(this.#measures.map(async (measure) => measure()));
     return this.registry.metrics();
   }
 }

@@ -141,8 +141,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     observer: observerOf(metrics, chain, heads),
     lists: () => shared.lists,
     isHeard: () => shared.isHeard(chainId),
-    shapeOf: async (address) => {
-      const { ledger, identified, version } = await projections.newest(chainId, address);
+    shapeOf: async (address, isApart) => {
+      const { ledger, identified, version } = await projections[isApart ? "apart" : "newest"](chainId, address);
       const { name = null, symbol = null, block: target = null } = identified ?? {};
       const transfers = ledger.owners.count + ledger.balances.count;
       const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);

@@ -8,6 +8,7 @@ import { pageWhileCold } from "./rows/cold.ts";
 import { freshProcess } from "./rows/fresh.ts";
 import { hydrate } from "./rows/hydrate.ts";
 import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
+import { operators } from "./rows/operators.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
 import { sockets } from "./rows/sockets.ts";
 import { start } from "./rows/start.ts";
@@ -35,6 +36,7 @@ export const BENCHES: readonly Bench[] = [
   memoryServed,
   disk,
   start,
+  operators,
   freshProcess,
   sockets,
   announced,

@@ -112,6 +112,11 @@ export class HotCollections {
     return this.#hot.newest(nftStream(chainId, address));
   }
 
+  /** Like `newest`, but a collection that is not in memory is not kept there either. For work in the background. */
+  apart(chainId: number, address: Address): Promise<Collection> {
+    return this.#hot.apart(nftStream(chainId, address));
+  }
+
   /** Streams of a chain that have their collection in memory. */
   hotOf(chainId: number): StreamName[] {
     return this.#hot.names(`nft/${chainId}/`);

@@ -5,6 +5,7 @@
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";
 import { Semaphore, yieldToEventLoop } from "../core/background.ts";
+import type { Clock } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -173,7 +174,11 @@ export function judge({ chainId, address, wordRule, shapeRule }: FlagFacts, list
 /** The history's shape is judged again after this many transfers, and after a tenth of the previous count. */
 const RESHAPE_AFTER = 100;
 
+/** Wait before each collection of an older release is measured: 10,000 of them take an hour. */
+const PACE_MS = 300;
+
 interface FlagsOptions {
+  readonly clock: Clock;
   readonly chainId: number;
   readonly log: EventLog;
   readonly logger: Logger;
@@ -198,8 +203,14 @@ export interface Measured {
   readonly target: number | null;
 }
 
-/** Measures a collection. `airdrop` is true if its transfers have an airdrop's shape. */
-export type ShapeOf = (address: Address) => Promise<{ readonly airdrop: boolean; readonly measured: Measured }>;
+/**
+ * Measures a collection. `airdrop` is true if its transfers have an airdrop's shape.
+ * @param isApart true to leave a collection that is not in memory out of it
+ */
+export type ShapeOf = (
+  address: Address,
+  isApart: boolean,
+) => Promise<{ readonly airdrop: boolean; readonly measured: Measured }>;
 
 /** The part of the headline that is about flags. */
 type FlagState = Pick<IndexState, "rulesVersion" | "wordRule" | "shapeRule" | "spam" | "verified" | "flagRule">;
@@ -219,7 +230,7 @@ export class CollectionFlags {
   readonly #untilShape = new Map<Address, number>();
   /** Results of measuring that the follower has not written yet. */
   #measured = new Map<Address, Measured>();
-  /** Measures collections of older releases one after the other: each may evict others from memory. */
+  /** Measures collections of older releases one after the other. */
   readonly #catchingUp = new Semaphore(1);
 
   constructor(options: FlagsOptions) {
@@ -284,6 +295,14 @@ export class CollectionFlags {
     if (left <= 0) this.judgeShape(address);
   }
 
+  /** Does work in the background, at a pace that no client feels. */
+  #paced<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    return this.#catchingUp.run(async () => {
+      await this.#options.clock.sleep(PACE_MS, signal);
+      return work();
+    }, signal);
+  }
+
   /** Returns the collections that were measured since the last call. */
   takeMeasured(): ReadonlyMap<Address, Measured> {
     const measured = this.#measured;
@@ -293,18 +312,18 @@ export class CollectionFlags {
 
   /** Measures a followed collection whose headline lacks counts, in the background, unless that is under way. */
   catchUp(address: Address): void {
-    if (!this.#untilShape.has(address)) this.judgeShape(address, this.#catchingUp);
+    if (!this.#untilShape.has(address)) this.judgeShape(address, true);
   }
 
   /** Judges the shape of a completed collection's history and counts it, in the background. */
-  judgeShape(address: Address, queue?: Semaphore): void {
+  judgeShape(address: Address, isApart = false): void {
     const { lifecycle, shapeOf, logger, chainId, onFound } = this.#options;
     if (shapeOf === undefined) return;
     this.#untilShape.set(address, Number.POSITIVE_INFINITY);
     lifecycle.run(`shape of ${chainId}/${address}`, async (signal) => {
       try {
-        const judge = () => shapeOf(address);
-        const { airdrop, measured } = await (queue === undefined ? judge() : queue.run(judge, signal));
+        const judge = () => shapeOf(address, isApart);
+        const { airdrop, measured } = await (isApart ? this.#paced(judge, signal) : judge());
         this.#untilShape.set(address, Math.max(RESHAPE_AFTER, measured.transfers / 10));
         this.#measured.set(address, measured);
         const shape = airdrop ? AIRDROP_SHAPE : "";

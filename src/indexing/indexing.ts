@@ -32,6 +32,9 @@ interface IndexingOptions extends ChainWork {
   readonly minPollMs?: number | undefined;
 }
 
+/** Longer than the log takes to acknowledge an append. */
+const LOOK_MS = 1_000;
+
 export class ChainIndexing {
   readonly view: PublishedChain;
   readonly #options: IndexingOptions;
@@ -41,16 +44,19 @@ export class ChainIndexing {
   readonly #jobs: IndexingJobs;
   /** Versions up to which streams were read for work. */
   readonly #read = new LRUCache<StreamName, number>({ max: 10_000 });
+  /** Newest versions of followed streams that the log has told of, and that are compared a moment later. */
+  readonly #announced = new Map<StreamName, number>();
   #following = false;
 
   constructor(options: IndexingOptions) {
     this.#options = options;
-    const { log, logger, lifecycle } = options;
+    const { log, clock, logger, lifecycle } = options;
     const { chainId } = options.chain;
     this.view = new PublishedChain(log, chainId, options.settle);
     const flags = new CollectionFlags({
       chainId,
       log,
+      clock,
       logger,
       lifecycle,
       lists: options.lists ?? (() => NO_LISTS),
@@ -109,8 +115,8 @@ export class ChainIndexing {
   /**
    * 1. A version that was read here is no news: the server repeats the wake-ups of this process's own appends.
    * 2. A job of this process works on the stream. It reads the stream again if another process may have written it.
-   * 3. This process follows the chain: all collections that it doesn't follow may be work, and so are those that it
-   *    follows and another process wrote: an operator had them indexed anew or removed.
+   * 3. This process follows the chain: all collections that it doesn't follow may be work. One that it follows may have
+   *    been written by another process, for an operator; that is looked into a moment later.
    * 4. Another process does. It keeps its followed collections to itself, and the log has what they became: the next
    *    follower reads all streams when it begins.
    */
@@ -118,10 +124,29 @@ export class ChainIndexing {
     if ((this.#read.get(stream) ?? 0) >= version) return false;
     if (this.#jobs.grew(stream) && isOwn) return false;
     if (this.#options.leases.holds(this.#follower.lease)) {
-      const followed = this.#collections.versionOf(stream);
-      return followed === undefined || (!isOwn && followed < version);
+      if (this.#collections.versionOf(stream) === undefined) return true;
+      if (!isOwn) this.#lookLater(stream, version);
+      return false;
     }
     return !this.#jobs.isDone(stream);
+  }
+
+  /**
+   * Reads a followed stream if another process has written it: the collection is indexed anew, or removed. Waits first:
+   * the server may tell of an append before it is acknowledged to its writer, this process.
+   */
+  #lookLater(stream: StreamName, version: number): void {
+    const isWaiting = this.#announced.has(stream);
+    this.#announced.set(stream, version);
+    if (isWaiting) return;
+    const { clock, lifecycle, logger } = this.#options;
+    clock.after(LOOK_MS, () => {
+      const announced = this.#announced.get(stream) ?? 0;
+      this.#announced.delete(stream);
+      const known = this.#collections.versionOf(stream);
+      if (lifecycle.stopping || known === undefined || announced <= known) return;
+      this.changed(stream).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream could not be read"));
+    });
   }
 
   /** Reads a stream that this process wrote outside of indexing: the collection is indexed anew, or removed. */

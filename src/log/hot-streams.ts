@@ -114,6 +114,16 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     return this.#hot.peek(stream)?.state ?? state;
   }
 
+  /** The state as the log has it now. One that is not in memory is folded apart, and neither kept nor counted. */
+  async apart(stream: StreamName): Promise<S> {
+    if (this.#hot.has(stream)) return this.newest(stream);
+    const { projection } = this.#options;
+    const state = await projection.load(stream);
+    const appended = new AppendedEvents<E>((event) => projection.attachedBytes(event));
+    while ((await this.#readOn({ stream, state, appended }, SLICE, true)) > 0);
+    return state;
+  }
+
   /** The state if it is in memory. */
   peek(stream: StreamName): S | undefined {
     return this.#hot.get(stream)?.state;
@@ -244,7 +254,11 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   }
 
   /** Folds one page of the log in slices. Returns its number of events. */
-  async #readOn(hot: Hot<S, E>, slice: number, isReadingOn = false): Promise<number> {
+  async #readOn(
+    hot: Pick<Hot<S, E>, "stream" | "state" | "appended">,
+    slice: number,
+    isReadingOn = false,
+  ): Promise<number> {
     const { log, projection, onEvent, onPage } = this.#options;
     const { stream, state } = hot;
     const from = state.version + 1;

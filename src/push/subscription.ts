@@ -189,8 +189,8 @@ export class Subscription {
   }
 
   /**
-   * Sends progress of the metadata. It carries a version, so it must not overtake the replay up to that version. One that
-   * was held meanwhile names no older record than the client has.
+   * Sends progress of the metadata. It carries a version, so it must not overtake the replay up to that version. It names
+   * the record that the client has, and no other: an older one would be replayed twice, a later one never.
    */
   onMetadata(message: MessageOf<"metadata">): void {
     if (!this.isListening) return;
@@ -198,8 +198,8 @@ export class Subscription {
       this.#heldMetadata = message;
       return;
     }
-    const { resume: _older, ...rest } = message;
-    this.peer.send(message.version < this.sentVersion ? { ...rest, version: this.sentVersion } : message);
+    const { resume: _other, ...rest } = message;
+    this.peer.send(message.version === this.sentVersion ? message : { ...rest, version: this.sentVersion });
   }
 
   /**

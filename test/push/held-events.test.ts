@@ -216,7 +216,7 @@ test("keeps the transfers of the new branch when another subscription begins whi
   }
 });
 
-test("names no older record by progress of the metadata that waited for a replay", () => {
+test.each([13, 15])("names only the record that the client has by progress of the metadata: known at %d", (at) => {
   const messages: ServerMessage[] = [];
   const stream = nftStream(1, address);
   const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
@@ -227,8 +227,8 @@ test("names no older record by progress of the metadata that waited for a replay
   const metadata = {
     type: "metadata",
     ...envelope,
-    version: 13,
-    resume: "13.a",
+    version: at,
+    resume: `${at}.a`,
     resolved: 1,
     failed: 0,
     left: 0,
@@ -237,6 +237,6 @@ test("names no older record by progress of the metadata that waited for a replay
   subscription.onMetadata(metadata);
   subscription.replay(14, { type: "transfers", ...envelope, version: 14, resume: "14.b", block: 10, tokenIds: [] });
   subscription.goLive();
-  const { resume: _older, ...rest } = metadata;
+  const { resume: _other, ...rest } = metadata;
   expect(messages.at(-1)).toEqual({ ...rest, version: 14 });
 });

@@ -57,6 +57,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   } as unknown as RpcChainReader;
   const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
   const flags = new CollectionFlags({
+    clock: systemClock,
     chainId: 1,
     log,
     logger: silentLogger,

@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
     ...["operators", "prices", "metadata", "push", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
   ],
-  cli: ["core", "chains", "events", "log", "collections", "operators", "config.ts", "service.ts"],
+  cli: ["core", "chains", "events", "log", "rpc", "collections", "metadata", "operators", "config.ts", "service.ts"],
   "main.ts": ["service.ts", "config.ts", "core", "cli"],
 };
 

@@ -3,7 +3,7 @@
  * Without `--url`, a change is an event of the log, and a running service acts on it.
  */
 import { parseChain } from "../chains/chains.ts";
-import { requestIndexing } from "../collections/headline.ts";
+import { beginAnew, requestIndexing } from "../collections/headline.ts";
 import { type Config, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { ApiError, AppError, messageOf } from "../core/errors.ts";
@@ -12,6 +12,7 @@ import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
+import { requestRefresh } from "../metadata/refresh.ts";
 import { Catalogue, type CollectionEntry } from "../operators/catalogue.ts";
 import { ApiKeys, type ListedKey } from "../operators/keys.ts";
 import { leaseReports, logReport, type StatusReport } from "../operators/status.ts";
@@ -45,6 +46,10 @@ export interface Operator {
   collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
   /** Requests indexing. Returns the status before, null for unknown contracts. */
   index(contracts: readonly Contract[]): Promise<readonly (Contract & { readonly before: string | null })[]>;
+  /** Has a collection indexed anew, or removed. Returns its status before. */
+  beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string>;
+  /** Has metadata fetched again. @param ids decimal; undefined for all tokens */
+  refresh(contract: Contract, ids: readonly string[] | undefined): Promise<void>;
   keys(): Promise<readonly ListedKey[]>;
   addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string>;
   rotateKey(name: string, graceSeconds: number): Promise<string>;
@@ -113,6 +118,18 @@ export class HttpOperator implements Operator {
       answers.push(...answer.items);
     }
     return answers;
+  }
+
+  async beginAnew({ chain, address }: Contract, action: "reindex" | "remove"): Promise<string> {
+    const path = `/api/collections/${encodeURIComponent(chain)}/${address}`;
+    const isReindex = action === "reindex";
+    return (await this.request<{ before: string }>(isReindex ? "POST" : "DELETE", isReindex ? `${path}/reindex` : path))
+      .before;
+  }
+
+  async refresh({ chain, address }: Contract, tokenIds: readonly string[] | undefined): Promise<void> {
+    const path = `/api/collections/${encodeURIComponent(chain)}/${address}/refresh`;
+    await this.request("POST", path, { ...(tokenIds === undefined ? {} : { tokenIds }) });
   }
 
   async keys(): Promise<readonly ListedKey[]> {
@@ -187,16 +204,35 @@ export class LogOperator implements Operator {
 
   async index(contracts: readonly Contract[]) {
     const answers: (Contract & { readonly before: string | null })[] = [];
-    for (const { chain: name, address: text } of contracts) {
-      const [chain, address] = [parseChain(name), parseAddress(text)];
-      if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
-        throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);
-      }
+    for (const contract of contracts) {
+      const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
       if (before === undefined) await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
       answers.push({ chain: chain.name, address, before: before?.status ?? null });
     }
     return answers;
+  }
+
+  async beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string> {
+    const of = this.#place(contract);
+    const type = action === "reindex" ? "ReindexRequested" : "CollectionRemoved";
+    const before = await beginAnew({ log: this.log, clock: systemClock }, of, type);
+    if (before === undefined) throw new CommandError("the collection was never requested", FAILED);
+    return before;
+  }
+
+  async refresh(contract: Contract, ids: readonly string[] | undefined): Promise<void> {
+    const isDone = await requestRefresh(this.log, this.#place(contract), { ids: ids?.map(BigInt), block: 0 });
+    if (!isDone) throw new CommandError("no metadata of this collection was fetched yet", FAILED);
+  }
+
+  /** @throws CommandError unless it is a contract of an enabled chain */
+  #place({ chain: name, address: text }: Contract) {
+    const [chain, address] = [parseChain(name), parseAddress(text)];
+    if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
+      throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);
+    }
+    return { chainId: chain.chainId, address, chain };
   }
 
   async keys(): Promise<readonly ListedKey[]> {

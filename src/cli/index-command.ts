@@ -2,25 +2,14 @@
  * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
-import { randomBytes } from "node:crypto";
 import { CHAINS, parseChain } from "../chains/chains.ts";
-import type { Config } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
-import { createLogger } from "../core/logger.ts";
 import type { CollectionEntry } from "../operators/catalogue.ts";
-import {
-  CommandError,
-  type Contract,
-  FAILED,
-  HttpOperator,
-  LogOperator,
-  MAX_LIST_BYTES,
-  type Operator,
-  USAGE,
-} from "./access.ts";
+import { CommandError, type Contract, FAILED, LogOperator, MAX_LIST_BYTES, type Operator, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
+import { ownService, type Work } from "./own-service.ts";
 import { barText, printable, tableText } from "./text.ts";
 
 const POLL_MS = 400;
@@ -85,11 +74,6 @@ async function linesOf(path: string): Promise<string[]> {
     .filter((line) => line !== "");
 }
 
-interface Work {
-  readonly operator: Operator;
-  close(): Promise<void>;
-}
-
 /** Returns the way to a process that indexes: the given service, a running one over the log, or a service of its own. */
 async function worker(run: CommandRun): Promise<Work> {
   const operator = await run.open();
@@ -99,17 +83,6 @@ async function worker(run: CommandRun): Promise<Work> {
   if (isServed) return { operator, close: () => operator.close() };
   await operator.close();
   return ownService(run.config());
-}
-
-/** Starts the service in this process, on a port and with a key of its own. */
-async function ownService(config: Config): Promise<Work> {
-  const { startService } = await import("../service.ts");
-  const key = randomBytes(32).toString("base64url");
-  const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
-  const apiKeys = [{ name: "index", scope: "operate", hash } as const];
-  const own = { ...config, host: "127.0.0.1", port: 0, publicUrl: undefined, apiKeys };
-  const service = await startService({ config: own, logger: createLogger("error") });
-  return { operator: new HttpOperator(`http://127.0.0.1:${service.port}`, key), close: () => service.stop() };
 }
 
 async function waitFor(run: CommandRun, operator: Operator, contracts: readonly Contract[]): Promise<number> {

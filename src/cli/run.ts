@@ -7,12 +7,18 @@ import { parseArgs } from "node:util";
 import { type Config, ConfigError, readConfig } from "../config.ts";
 import { messageOf } from "../core/errors.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, type Operator, USAGE } from "./access.ts";
+import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
+import { doctorCommand } from "./doctor-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { keysCommand } from "./keys-command.ts";
+import { priceCommand } from "./price-command.ts";
 import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
-const COMMANDS: readonly Command[] = [statusCommand, collectionsCommand, indexCommand, inspectCommand, keysCommand];
+const COMMANDS: readonly Command[] = [
+  ...[statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
+  ...[inspectCommand, priceCommand, keysCommand, doctorCommand],
+];
 
 const COMMON: CommandOptions = {
   url: { type: "string" },

@@ -120,6 +120,21 @@ test("talks to a running service with a key, and names a key that is refused", a
       code: 0,
       out: `eth ${addresses[0]}  following\n`,
     });
+    const [collection = ""] = addresses;
+    expect(await over(["refresh", collection, "1", "x"])).toMatchObject({
+      code: 64,
+      err: expect.stringContaining("x"),
+    });
+    expect(await over(["reindex", collection])).toMatchObject({ code: 0, out: `eth ${collection}  is indexed anew\n` });
+    expect((await over(["remove", collection])).code).toBe(0);
+    expect((await over(["collections", "--status", "removed"])).out).toContain(collection);
+    // Without --url the change is written to the log, and the running service acts on it.
+    expect((await cli(["reindex", collection])).code).toBe(0);
+    await eventually("it is followed again", async () => {
+      const [listed] = JSON.parse((await over(["collections", "--text", collection, "--json"])).out);
+      return listed.status === "following" ? true : undefined;
+    });
+    expect(await cli(["reindex", `0x${"34".repeat(20)}`])).toMatchObject({ code: 1 });
     const { key } = JSON.parse((await over(["keys", "add", "shop", "--rpm", "60", "--json"])).out);
     expect((await service.fetch(`/api/v2/nft/${addresses[0]}`, { headers: { "x-api-key": key } })).status).toBe(200);
     expect(await over(["keys", "list"], key)).toMatchObject({
@@ -174,4 +189,25 @@ test("moves a bar in a terminal while a history is read, and leaves only the tab
   expect(new Set(percents).size).toBeGreaterThan(2);
   expect([...percents].sort((a, b) => a - b)).toEqual(percents);
   expect(shown.slice(shown.lastIndexOf("\x1b[J"))).toMatch(/"?Long"? +following +1 +1 /);
+});
+
+test("names the faults of endpoints and of the log, with the way out", async () => {
+  const wrong = { RPC_URL_POLYGON: anvil.url, RPC_URL_BSC: "http://127.0.0.1:9/secret-path" };
+  const { code, out, err } = await cli(["doctor"], wrong);
+  expect([code, err]).toEqual([1, ""]);
+  expect(out).toMatch(/✓ event log: sqlite, .* free, no service is running/);
+  expect(out).toMatch(
+    /✓ eth#1: head [\d,]+, \d+ ms\n[\s\S]*✓ eth#1: takes batches\n✓ eth#1: gives logs of 100,000 blocks/,
+  );
+  expect(out).toMatch(
+    /✗ polygon#1: the endpoint is of chain 1, not of chain 137\n {4}Check RPC_URL_POLYGON, entry 1\./,
+  );
+  expect(out).toMatch(/✗ bsc#1: .*connection refused\n {4}Check RPC_URL_BSC, entry 1\./);
+  expect(out).not.toContain("secret-path");
+  const noLog = await cli(["doctor", "--json"], { EVENT_LOG_URL: "sqlite:///proc/nope/e.db" });
+  const findings = JSON.parse(noLog.out) as { what: string; result: string; advice?: string }[];
+  expect(findings.find(({ what }) => what === "event log")).toMatchObject({
+    result: "fault",
+    advice: "Check EVENT_LOG_URL.",
+  });
 });

@@ -1,0 +1,74 @@
+/** `reindex`, `remove` and `refresh`: changes of one collection. */
+import { parseChain } from "../chains/chains.ts";
+import { parseAddress } from "../core/hex.ts";
+import { CommandError, type Contract, USAGE } from "./access.ts";
+import type { Command, CommandRun } from "./command.ts";
+
+const CHAIN = { chain: { type: "string" } } as const;
+const CHAIN_HELP = { "--chain <name>": "eth by default" };
+
+/** The collection that the words name. @throws CommandError */
+export function contractOf({ words, values }: CommandRun, command: string): Contract {
+  const [chain, address] = [parseChain(String(values["chain"] ?? "eth")), parseAddress(words[0] ?? "")];
+  if (chain === undefined) throw new CommandError(`--chain: no chain ${String(values["chain"])}`, USAGE);
+  if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);
+  return { chain: chain.name, address };
+}
+
+const change = (name: "reindex" | "remove", summary: string, done: string): Command => ({
+  name,
+  usage: `${name} <address> [--chain eth]`,
+  summary,
+  options: CHAIN,
+  help: CHAIN_HELP,
+  run: async (run) => {
+    const contract = contractOf(run, name);
+    const operator = await run.open();
+    try {
+      const before = await operator.beginAnew(contract, name);
+      const answer = { ...contract, before };
+      run.print(
+        run.values["json"] === true ? JSON.stringify(answer) : `${contract.chain} ${contract.address}  ${done}`,
+      );
+      return 0;
+    } finally {
+      await operator.close();
+    }
+  },
+});
+
+export const reindexCommand = change(
+  "reindex",
+  "Indexes a collection anew. Repairs a damaged stream; metadata and prices stay",
+  "is indexed anew",
+);
+
+export const removeCommand = change(
+  "remove",
+  "Stops following a collection and frees its memory, until a client requests it again",
+  "is removed",
+);
+
+export const refreshCommand: Command = {
+  name: "refresh",
+  usage: "refresh <address> [<token id>…] [--chain eth]",
+  summary: "Fetches the metadata of all tokens, or of some, again",
+  options: CHAIN,
+  help: CHAIN_HELP,
+  run: async (run) => {
+    const contract = contractOf(run, "refresh");
+    const ids = run.words.slice(1);
+    const wrong = ids.find((id) => !/^\d{1,78}$/.test(id));
+    if (wrong !== undefined) throw new CommandError(`${wrong}: not a decimal token id`, USAGE);
+    const operator = await run.open();
+    try {
+      await operator.refresh(contract, ids.length === 0 ? undefined : ids);
+      const what = ids.length === 0 ? "all tokens" : `${ids.length} tokens`;
+      const text = `${contract.chain} ${contract.address}  metadata of ${what} is fetched again`;
+      run.print(run.values["json"] === true ? JSON.stringify({ ...contract, tokenIds: ids }) : text);
+      return 0;
+    } finally {
+      await operator.close();
+    }
+  },
+};

@@ -1,0 +1,47 @@
+/** `price` on the command line: against a real market, with a service of its own and with a running one. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { seedMarket } from "../../scripts/local-chain/market.ts";
+import { startTestService, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(90_000);
+
+const ROOT = join(import.meta.dir, "../..");
+
+test("shows a price with its pools, the same from a service of its own and from a running one", async () => {
+  const anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 8 * 3_600 });
+  await placeMainnet(anvil);
+  const { demo } = await seedMarket(anvil, { hours: 4 });
+  const logUrl = temporaryLogUrl();
+  const service = await startTestService({ rpcUrl: anvil.url, logUrl });
+  const price = async (...words: string[]) => {
+    const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "price", demo.address, ...words], {
+      cwd: ROOT,
+      env: {
+        ...{ PATH: process.env["PATH"] ?? "", RPC_URLS_ONLY: "true", RPC_URL_ETH: anvil.url },
+        ...{ EVENT_LOG_URL: temporaryLogUrl(), SERVICE_KEY: TEST_KEY },
+      },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+    return { code: await child.exited, out, err };
+  };
+  try {
+    const own = await price();
+    expect([own.code, own.err]).toEqual([0, ""]);
+    expect(own.out).toMatch(/^Demo Token \(DEMO\): \$\d+\.\d+ · 0\.\d+ ETH, at block \d+\ndepth \$/);
+    expect(own.out).toMatch(/\nEXCHANGE +POOL +FEE +STATE +BLOCK\nUniswap v\d +0x[0-9a-f]{40} +0\.3 % +\S/);
+    const block = /at block (\d+)/.exec(own.out)?.[1] as string;
+    const running = await price("--url", `http://127.0.0.1:${service.port}`, "--block", block);
+    expect(running.out.split("\n")[0]).toBe(own.out.split("\n")[0] as string);
+    expect((await price("--block", "x")).code).toBe(64);
+  } finally {
+    await service.stop();
+    await anvil.stop();
+  }
+});

@@ -21,8 +21,9 @@ import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
-import { type MediaDocument, Previews, previewSize } from "./media/media.ts";
+import { type MediaDocument, previewSize } from "./media/media.ts";
 import { MediaWorker } from "./media/media-worker.ts";
+import { Previews } from "./media/previews.ts";
 import { MIN_REFRESH_MS } from "./outcome.ts";
 import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
 import { Fetcher } from "./resolve/fetcher.ts";
@@ -64,6 +65,8 @@ interface MetadataOptions {
   readonly observer: MetadataObserver;
   /** First wait before a finished collection is sampled, in ms. */
   readonly sampleMs?: number;
+  /** Path of the preview process's entry point, for tests. */
+  readonly previewEntry?: string;
 }
 
 interface MetadataChainOptions {
@@ -113,7 +116,11 @@ export class Metadata {
     this.#parser = new Parser({ clock });
     this.#pageParser = new Parser({ clock });
     this.#texts = new TokenTexts(log, this.#pageParser, cacheBytes - cacheBytes * DOCUMENTS_PART);
-    this.#previews = new Previews(clock);
+    this.#previews = new Previews({
+      clock,
+      logger,
+      ...(options.previewEntry === undefined ? {} : { entry: options.previewEntry }),
+    });
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
     const slots = new Semaphore(SLOTS);

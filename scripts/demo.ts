@@ -136,7 +136,7 @@ async function main(): Promise<void> {
   const close = async () => {
     for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
   };
-  process.on("SIGINT", () => close().then(() => process.exit(130)));
+  process.on("SIGINT", () => close().then(() => process.exit(0)));
   process.on("SIGTERM", () => close().then(() => process.exit(143)));
   try {
     say("Starting a local EVM with chain id 1: Uniswap v2 and v3, WETH, USDC, USDT, DAI at their mainnet addresses …");

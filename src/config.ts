@@ -6,6 +6,7 @@
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
+import { nearestWord } from "./core/nearest.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
@@ -100,6 +101,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** `auto`: `pretty` in a terminal, else `json`. */
   readonly logFormat: "auto" | LogFormat;
+  /** Sentences about variables that are likely typing errors. */
+  readonly warnings: readonly string[];
   /** Logs each request, without values of parameters. */
   readonly logRequests: boolean;
   readonly metricsKey: string | undefined;
@@ -119,16 +122,33 @@ export class ConfigError extends AppError {
   }
 }
 
+/** Shorter names of the environment are not compared with ours. */
+const MIN_NEAR_LENGTH = 7;
+
 /** Reads variables and collects their problems. */
 class EnvironmentReader {
   readonly problems: string[] = [];
+  /** All variables that were asked for. */
+  readonly #known = new Set<string>();
   readonly #environment: Environment;
 
   constructor(environment: Environment) {
     this.#environment = environment;
   }
 
+  /** Says which variables are near ours, but unknown: likely typing errors. */
+  nearMisses(): string[] {
+    const known = [...this.#known];
+    return Object.keys(this.#environment).flatMap((key) => {
+      // Short names are near too many others, such as HOME.
+      if (this.#known.has(key) || key.length < MIN_NEAR_LENGTH) return [];
+      const nearest = nearestWord(key, known);
+      return nearest === undefined ? [] : [`${key} is no variable of this service: did you mean ${nearest}?`];
+    });
+  }
+
   text(key: string): string | undefined {
+    this.#known.add(key);
     const value = this.#environment[key]?.trim();
     return value === "" ? undefined : value;
   }
@@ -295,10 +315,11 @@ export function readConfig(environment: Environment): Config {
     nameList: env.text("NAME_LIST"),
     priceList: env.text("PRICE_LIST"),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
+    warnings: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey,
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
-  return Object.freeze(config);
+  return Object.freeze({ ...config, warnings: env.nearMisses() });
 }

@@ -64,6 +64,7 @@ async function serve(): Promise<void> {
   const terminal = new Terminal((text) => void process.stderr.write(text));
   const isColored = isPretty && process.stderr.isTTY === true;
   const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
+  for (const warning of config.warnings) logger.warn({}, warning);
   try {
     const service = await startService({
       config,
@@ -106,10 +107,10 @@ async function serve(): Promise<void> {
     // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
     if (error instanceof ConfigError) refuse(error);
     // An AppError says what is wrong and what to do. Any other error needs its stack to be located.
-    if (error instanceof AppError)
-      logger.error({ code: error.code, ...error.meta }, `cannot start: ${messageOf(error)}`);
-    else logger.error({ err: error }, "the service did not start");
-    say(messageOf(error));
+    const text = `cannot start: ${messageOf(error)}`;
+    if (config.logLevel === "silent") say(text);
+    else if (error instanceof AppError) logger.error({ code: error.code, ...error.meta }, text);
+    else logger.error({ err: error }, text);
     process.exit(1);
   }
 }

@@ -14,7 +14,7 @@ import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
-import { messageOf } from "./core/errors.ts";
+import { AppError, messageOf } from "./core/errors.ts";
 import { Generations } from "./core/generations.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
@@ -89,7 +89,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       server.disconnect();
     },
   });
-  const server = startServer({ host: config.host, port: config.port, clock, serving: () => generations.current });
+  const { host, port } = config;
+  const server = listen({ host, port, prefix: prefixOf(config), clock, serving: () => generations.current });
   try {
     await generations.start();
   } catch (error) {
@@ -109,11 +110,32 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   };
 }
 
+/** @throws AppError that names the variable */
+function listen(options: Parameters<typeof startServer>[0]): RunningServer {
+  try {
+    return startServer(options);
+  } catch (error) {
+    const { host, port } = options;
+    const isTaken = (error as { code?: unknown }).code === "EADDRINUSE";
+    const text = isTaken
+      ? `PORT: ${port} on ${host} is in use, or HOST is not an address of this machine`
+      : `HOST: can't listen on ${host}, port ${port}: ${messageOf(error)}`;
+    throw new AppError(text, { code: "configuration", cause: error });
+  }
+}
+
 /** The base URL that clients see. */
 function urlOf(config: Config, port: number): string {
-  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
-  return config.publicUrl ?? `http://${host}:${port}`;
+  // Every address of this machine: a client can't connect to 0.0.0.0.
+  const name = ANY_HOST.test(config.host) ? "localhost" : config.host;
+  return config.publicUrl ?? `http://${name.includes(":") ? `[${name}]` : name}:${port}`;
 }
+
+const ANY_HOST = /^(?:0\.0\.0\.0|::|0:0:0:0:0:0:0:0)$/;
+
+/** The path of PUBLIC_URL, such as `/evm`; "" without one. */
+const prefixOf = ({ publicUrl }: Config): string =>
+  publicUrl === undefined ? "" : new URL(publicUrl).pathname.replace(/\/+$/, "");
 
 /** Shared parts that the assembly starts from. */
 interface Ground {
@@ -278,6 +300,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
     logRequests: config.logRequests,
+    publicUrl: config.publicUrl,
+    prefix: prefixOf(config),
     metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
     ...operators,
     behindMs: () => freshness.behindMs,

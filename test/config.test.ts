@@ -2,7 +2,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
 import { ConfigError, readConfig } from "../src/config.ts";
-import { spawnService } from "./support/process.ts";
+import { spawnService, startServiceProcess } from "./support/process.ts";
+import { temporaryLogUrl } from "./support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -75,6 +76,19 @@ describe("the environment", () => {
     for (const gateways of [ipfsGateways, arweaveGateways]) expect(gateways.length).toBeGreaterThan(1);
   });
 
+  test("tells variables that are near ours, and no others", () => {
+    const { warnings } = readConfig({
+      ...{ API_KEY: "x", LOGLEVEL: "debug", METRICS_KEYS: "x", PG_POOLS: "3" },
+      ...{ HOME: "/root", HOSTNAME: "box", LANGUAGE: "en", LOGNAME: "me", npm_config_cache: "x", TERM_PROGRAM: "x" },
+    });
+    expect(warnings).toEqual([
+      "API_KEY is no variable of this service: did you mean API_KEYS?",
+      "LOGLEVEL is no variable of this service: did you mean LOG_LEVEL?",
+      "METRICS_KEYS is no variable of this service: did you mean METRICS_KEY?",
+      "PG_POOLS is no variable of this service: did you mean PG_POOL?",
+    ]);
+  });
+
   test("keeps API keys only as hashes", () => {
     const hash = new Bun.CryptoHasher("sha256").update("other-key-1").digest("hex");
     const config = readConfig({
@@ -136,14 +150,32 @@ describe("the environment", () => {
     for (const key of ["PORT", "CACHE_MB", "RPC_URL_ETH", "LOG_LEVEL"]) expect(stderr()).toContain(`${key}: `);
   });
 
-  test("stops the start with the reason if the port is taken or the log cannot be opened", async () => {
+  test("stops the start with one line that names the variable", async () => {
     const taken = Bun.serve({ port: 0, fetch: () => new Response() });
-    const env = { RPC_URL_ETH: "http://127.0.0.1:9", RPC_URLS_ONLY: "true" };
-    const first = spawnService({ ...env, PORT: String(taken.port), EVENT_LOG_URL: "sqlite:///tmp/never.db" });
-    expect(await first.exited).toBe(1);
+    const logUrl = temporaryLogUrl();
+    const env = { RPC_URL_ETH: "http://127.0.0.1:9", RPC_URLS_ONLY: "true", EVENT_LOG_URL: logUrl };
+    const cases = [
+      [{ PORT: String(taken.port) }, `PORT: ${taken.port} on 127.0.0.1 is in use`],
+      [{ HOST: "1.2.3.4" }, "HOST"],
+      [{ EVENT_LOG_URL: "sqlite:///proc/none/events.db" }, "EVENT_LOG_URL: /proc/none/events.db: "],
+      [{ EVENT_LOG_URL: "postgres://me:secret-word@127.0.0.1:9/db" }, "EVENT_LOG_URL: 127.0.0.1:9: "],
+    ] as const;
+    for (const [wrong, text] of cases) {
+      const service = spawnService({ ...env, ...wrong });
+      expect(await service.exited).toBe(1);
+      const lines = service.stderr().trim().split("\n");
+      expect([lines.length, lines[0]]).toEqual([1, expect.stringContaining(text)]);
+      expect(service.stderr()).not.toContain("secret-word");
+    }
     await taken.stop(true);
-    const second = spawnService({ ...env, EVENT_LOG_URL: "sqlite:///proc/none/events.db" });
-    expect(await second.exited).toBe(1);
-    expect(second.stderr()).toContain("did not start");
+  });
+
+  test("hands out an address that clients can connect to", async () => {
+    const env = { RPC_URL_ETH: "http://127.0.0.1:9", RPC_URLS_ONLY: "true", EVENT_LOG_URL: temporaryLogUrl() };
+    const service = await startServiceProcess({ ...env, HOST: "0.0.0.0" });
+    expect(service.base).toMatch(/^http:\/\/localhost:\d+$/);
+    expect((await service.get("/health/live")).status).toBe(200);
+    service.kill("SIGTERM");
+    await service.exited;
   });
 });

@@ -1,8 +1,8 @@
 /** What a command is, and what it gets to work with. */
 import type { ParseArgsConfig } from "node:util";
 import type { Config } from "../config.ts";
+import { nearestWord } from "../core/nearest.ts";
 import { CommandError, type Operator, USAGE } from "./access.ts";
-import { nearestWord } from "./text.ts";
 
 /** Options as `parseArgs` takes them. */
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;

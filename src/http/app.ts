@@ -88,6 +88,9 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly logRequests: boolean;
+  /** The configured public URL, and its path: "" for none. */
+  readonly publicUrl: string | undefined;
+  readonly prefix: string;
   /** True once the service has begun to stop. */
   readonly isStopping: () => boolean;
 }
@@ -274,10 +277,13 @@ function createRoutes(deps: AppDeps): Elysia {
       const known = code === "NOT_FOUND" ? noSuchPath() : error;
       return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
-    .use(swaggerPage())
+    .use(swaggerPage(deps.prefix))
     .get(
       "/",
-      () => new Response(null, { status: 302, headers: { location: "/swagger", "cache-control": "no-cache" } }),
+      () => {
+        const headers = { location: `${deps.prefix}/swagger`, "cache-control": "no-cache" };
+        return new Response(null, { status: 302, headers });
+      },
       hidden,
     )
     .get("/health/live", () => json('{"status":"live"}'), {
@@ -304,6 +310,7 @@ function createRoutes(deps: AppDeps): Elysia {
       exclude: [PLUGIN_PAGE, DOCUMENT],
       documentation: {
         info: INFO,
+        ...(deps.publicUrl === undefined ? {} : { servers: [{ url: deps.publicUrl }] }),
         tags: [
           { name: "NFT", description: "Collections" },
           { name: "Token", description: "ERC-20 prices" },

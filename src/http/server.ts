@@ -28,6 +28,8 @@ export interface Serving {
 interface ServerOptions {
   readonly host: string;
   readonly port: number;
+  /** Path of the public URL. A proxy may keep it or strip it. */
+  readonly prefix: string;
   readonly clock: Clock;
   /** Undefined while the log is not open or has gone back. Until then only `/health/live` returns 200. */
   readonly serving: () => Serving | undefined;
@@ -109,7 +111,7 @@ export interface RunningServer {
 }
 
 /** Starts to listen. Returns the bound port. @throws when the port is in use */
-export function startServer({ host, port, clock, serving }: ServerOptions): RunningServer {
+export function startServer({ host, port, prefix, clock, serving }: ServerOptions): RunningServer {
   const peers = new Set<SocketPeer>();
   let isStarted = false;
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
@@ -121,7 +123,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     maxRequestBodySize: 64 * 1024,
     fetch: (request, self) => {
       const ready = serving();
-      const target = targetOf(request.url);
+      const target = withoutPrefix(targetOf(request.url), prefix);
       const path = pathOf(target);
       if (ready === undefined) return unready(path, isStarted);
       isStarted = true;
@@ -181,6 +183,13 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
       await server.stop(true);
     },
   };
+}
+
+function withoutPrefix(target: string, prefix: string): string {
+  if (prefix === "" || !target.startsWith(prefix)) return target;
+  const rest = target.slice(prefix.length);
+  if (rest.startsWith("/")) return rest;
+  return rest === "" || rest.startsWith("?") ? `/${rest}` : target;
 }
 
 /** @param isStarted true if the log was open before, and went back */

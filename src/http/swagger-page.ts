@@ -4,19 +4,19 @@
  */
 import { Elysia } from "elysia";
 
-const PAGE = `<!DOCTYPE html>
+const page = (prefix: string) => `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>EVM data service · API</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/swagger/swagger-ui.css">
+<link rel="stylesheet" href="${prefix}/swagger/swagger-ui.css">
 </head>
 <body>
 <div id="swagger-ui"></div>
-<script src="/swagger/swagger-ui-bundle.js"></script>
-<script type="module" src="/swagger/start.js"></script>
+<script src="${prefix}/swagger/swagger-ui-bundle.js"></script>
+<script type="module" src="${prefix}/swagger/start.js"></script>
 </body>
 </html>
 `;
@@ -26,7 +26,9 @@ const PAGE = `<!DOCTYPE html>
  * of every parameter, such as an expired cursor, so this script moves the examples of optional parameters into their
  * descriptions.
  */
-const START = `const api = await (await fetch("/swagger/json")).json();
+const startScript = (
+  prefix: string,
+) => `const api = await (await fetch(${JSON.stringify(`${prefix}/swagger/json`)})).json();
 for (const operation of Object.values(api.paths).flatMap((path) => Object.values(path))) {
   for (const parameter of operation.parameters ?? []) {
     if (parameter.required) continue;
@@ -59,13 +61,14 @@ function asset(name: string, type: string): () => Response {
   return () => new Response(file, { headers: { "content-type": type, "cache-control": ONE_DAY } });
 }
 
-export const swaggerPage = () =>
+/** @param prefix path of the public URL */
+export const swaggerPage = (prefix: string) =>
   new Elysia()
-    .get("/swagger", () => new Response(PAGE, { headers: HTML }), HIDDEN)
+    .get("/swagger", () => new Response(page(prefix), { headers: HTML }), HIDDEN)
     .get("/swagger/swagger-ui.css", asset("swagger-ui.css", CSS), HIDDEN)
     .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", SCRIPT), HIDDEN)
     .get(
       "/swagger/start.js",
-      () => new Response(START, { headers: { "content-type": SCRIPT, "cache-control": ONE_DAY } }),
+      () => new Response(startScript(prefix), { headers: { "content-type": SCRIPT, "cache-control": ONE_DAY } }),
       HIDDEN,
     );

@@ -111,7 +111,7 @@ test("states for successful answers how they may be cached", async () => {
 });
 
 test("forbids storing answers given before the log is open", async () => {
-  const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
+  const server = startServer({ host: "127.0.0.1", port: 0, prefix: "", clock: systemClock, serving: () => undefined });
   for (const [path, status] of [
     ["/health/live", 200],
     ["/health/ready", 503],

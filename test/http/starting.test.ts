@@ -7,7 +7,7 @@ import { startServer } from "../../src/http/server.ts";
 setDefaultTimeout(30_000);
 
 test("answers 200 on /health/live and 503 on every other path while it starts", async () => {
-  const server = startServer({ host: "127.0.0.1", port: 0, clock: systemClock, serving: () => undefined });
+  const server = startServer({ host: "127.0.0.1", port: 0, prefix: "", clock: systemClock, serving: () => undefined });
   const status = async (path: string) => {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`);
     expect(response.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);

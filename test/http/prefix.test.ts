@@ -1,0 +1,45 @@
+/** A public URL with a path, behind a proxy that keeps it or strips it. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import WebSocket from "ws";
+import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(30_000);
+
+const PUBLIC_URL = "https://data.example/evm";
+const CONTRACT = `0x${"12".repeat(20)}`;
+
+let service: TestService;
+beforeAll(async () => {
+  const env = { PUBLIC_URL };
+  service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl(), env });
+});
+afterAll(() => service?.stop());
+
+test.each(["", "/evm"])("serves everything below the path, with %p before the request's", async (before) => {
+  const start = await service.fetch(`${before}/`, { redirect: "manual" });
+  expect([start.status, start.headers.get("location")]).toEqual([302, "/evm/swagger"]);
+  const page = await (await service.fetch(`${before}/swagger`)).text();
+  const assets = [...page.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map((match) => match[1] as string);
+  expect(assets).toHaveLength(3);
+  for (const asset of assets) {
+    expect(asset.startsWith("/evm/swagger/")).toBe(true);
+    expect((await service.fetch(asset.replace("/evm", before))).status).toBe(200);
+  }
+  expect(await (await service.fetch(`${before}/swagger/start.js`)).text()).toContain('"/evm/swagger/json"');
+  const document = (await service.get(`${before}/swagger/json`)).body;
+  expect(document.servers).toEqual([{ url: PUBLIC_URL }]);
+  expect((await service.get(`${before}/api/v2/nft/${CONTRACT}?limit=1`)).status).toBe(200);
+  expect((await fetch(new URL(`${before}/api/v2/nft/${CONTRACT}`, `http://127.0.0.1:${service.port}`))).status).toBe(
+    401,
+  );
+  const socket = new WebSocket(`ws://127.0.0.1:${service.port}${before}/api/v2/ws`, {
+    headers: { "x-api-key": TEST_KEY },
+  });
+  await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+  socket.close();
+});
+
+test("knows no other prefix", async () => {
+  for (const path of ["/evmx/health/live", "/other/health/live"]) expect((await service.fetch(path)).status).toBe(404);
+});

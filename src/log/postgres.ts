@@ -5,7 +5,7 @@
  */
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { ConcurrencyError, InvariantError, invariant } from "../core/errors.ts";
+import { ConcurrencyError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
@@ -22,8 +22,9 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { assertUnpooled, POSTGRES_MIGRATIONS, PostgresConnections } from "./postgres-connections.ts";
+import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
 import { PostgresListener } from "./postgres-listener.ts";
+import { appendStatement, migrate } from "./postgres-statements.ts";
 import {
   assertGapless,
   fromStored,
@@ -42,8 +43,6 @@ const POLL_MS = 1_000;
 /** Twenty replicas stay below the server's default of 100. */
 const CONNECTIONS = 4;
 const CHANNEL = "event_log";
-/** Key of the lock held while migrating, so that replicas that start together don't both create tables. */
-const MIGRATION_LOCK = 7_310_881;
 /**
  * How far the poll looks back. Sequence numbers are assigned before the commit, so a lower one may become visible after
  * a higher one. No pool of connections has more appends in flight than this.
@@ -130,7 +129,7 @@ class PostgresLog implements EventLog {
 
   async open(): Promise<void> {
     await assertUnpooled(this.#url);
-    await this.#migrate();
+    await migrate(this.#connections);
     const [row] = await this.#read<{ seq: string | null; canNotify: boolean | null }>(
       `SELECT max(seq) AS seq,
               has_function_privilege(to_regprocedure('pg_notify(text,text)'), 'EXECUTE') AS "canNotify" FROM streams`,
@@ -147,28 +146,6 @@ class PostgresLog implements EventLog {
   async #listen(): Promise<void> {
     await this.#listener.open();
     await this.#query("SELECT pg_notify($1, '')", [CHANNEL]);
-  }
-
-  #migrate(): Promise<void> {
-    return this.#connections.transaction(async (tx) => {
-      await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
-      await tx.unsafe(
-        "CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)",
-      );
-      const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
-      const applied = new Set(rows.map((row) => row.id));
-      const newest = Math.max(0, ...applied);
-      if (newest > POSTGRES_MIGRATIONS.length) {
-        throw new InvariantError(
-          `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
-        );
-      }
-      for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
-        if (applied.has(index + 1)) continue;
-        for (const statement of statements) await tx.unsafe(statement);
-        await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);
-      }
-    });
   }
 
   /** Like `query` of the connections. @throws AppError `log_unavailable`, also if the log went back */
@@ -244,45 +221,9 @@ class PostgresLog implements EventLog {
     const time = this.#clock.now();
     const stored = toStored(append, time);
     const version = expectedVersion + events.length;
-    const parameters: unknown[] = [stream, expectedVersion, version, stored.headline ?? null];
-    const values = stored.events.map((event) => {
-      const at = parameters.length;
-      parameters.push(event.version, event.type, event.time, event.crc, event.data);
-      return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
-    });
-    // After a log went back, another writer may have brought the stream to the same version with other records.
-    const isSeenLast = (of: StreamName, at: number): string => {
-      const seen = this.#seen.newest(of);
-      if (seen === undefined || seen.version !== at) return "";
-      return ` AND EXISTS (SELECT 1 FROM events WHERE stream_id = streams.id AND version = streams.version
-                           AND crc = $${parameters.push(seen.checksum)}::bigint)`;
-    };
-    // Lock the guard's row until the commit, so that its stream can't move in between.
-    const guarded = guard === undefined ? "" : " AND EXISTS (SELECT 1 FROM guard)";
-    const guardRow =
-      guard === undefined
-        ? ""
-        : `guard AS (SELECT 1 FROM streams WHERE name = $${parameters.push(guard.stream)}::text
-                     AND version = $${parameters.push(guard.version)}::integer${isSeenLast(guard.stream, guard.version)}
-                     FOR SHARE), `;
-    const claim =
-      expectedVersion === 0
-        ? `INSERT INTO streams (name, version, seq, headline)
-           SELECT $1, $3::integer, nextval('streams_seq'), $4::text WHERE $2::integer = 0${guarded}
-           ON CONFLICT (name) DO NOTHING RETURNING id`
-        : `UPDATE streams SET version = $3::integer, seq = nextval('streams_seq'), headline = coalesce($4::text, headline)
-           WHERE name = $1 AND version = $2::integer${isSeenLast(stream, expectedVersion)}${guarded} RETURNING id`;
-    const rows = await this.#query<{ id: string }>(
-      `WITH ${guardRow}claimed AS (${claim}),
-       written AS (
-         INSERT INTO events (stream_id, version, type, time, crc, data)
-         SELECT claimed.id, v.version, v.type, v.time, v.crc, v.data
-         FROM claimed, (VALUES ${values.join(", ")}) AS v (version, type, time, crc, data)
-       )
-       SELECT id${this.#canNotify ? `, pg_notify('${CHANNEL}', $1 || ' ' || $3::text)` : ""} FROM claimed`,
-      parameters,
-      { stream, expectedVersion },
-    );
+    const seenOf = (of: StreamName) => this.#seen.newest(of);
+    const { text, parameters } = appendStatement(append, stored, seenOf, this.#canNotify ? CHANNEL : undefined);
+    const rows = await this.#query<{ id: string }>(text, parameters, { stream, expectedVersion });
     if (rows.length === 0) {
       const { version: actual } = await this.head(stream);
       if (guard === undefined || actual !== expectedVersion) {

@@ -21,20 +21,23 @@ import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
-import { type MediaDocument, Previews, previewSize } from "./media/media.ts";
+import { type MediaDocument, previewSize } from "./media/media.ts";
 import { MediaWorker } from "./media/media-worker.ts";
+import { Previews } from "./media/previews.ts";
 import { MIN_REFRESH_MS } from "./outcome.ts";
 import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
 import { Fetcher } from "./resolve/fetcher.ts";
-import { type Gateways, Hosts, type Wire } from "./resolve/hosts.ts";
+import { Hosts } from "./resolve/host-limits.ts";
+import type { Gateways, Wire } from "./resolve/hosts.ts";
 import { Parser } from "./resolve/parser.ts";
 import { Resolver } from "./resolve/resolver.ts";
 import { TokenTexts } from "./texts.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
 import { MetadataWorker } from "./worker.ts";
 
-/** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. */
-const SLOTS = 64;
+/** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. Four times a silent host's. */
+const SLOTS = 128;
+/** Requests to one host, and as many more that are silent for seconds. */
 const PER_HOST = 16;
 /** Share of the bytes for texts that is for documents of pictures. */
 const DOCUMENTS_PART = 1 / 8;
@@ -64,6 +67,8 @@ interface MetadataOptions {
   readonly observer: MetadataObserver;
   /** First wait before a finished collection is sampled, in ms. */
   readonly sampleMs?: number;
+  /** Path of the preview process's entry point, for tests. */
+  readonly previewEntry?: string;
 }
 
 interface MetadataChainOptions {
@@ -113,7 +118,11 @@ export class Metadata {
     this.#parser = new Parser({ clock });
     this.#pageParser = new Parser({ clock });
     this.#texts = new TokenTexts(log, this.#pageParser, cacheBytes - cacheBytes * DOCUMENTS_PART);
-    this.#previews = new Previews(clock);
+    this.#previews = new Previews({
+      clock,
+      logger,
+      ...(options.previewEntry === undefined ? {} : { entry: options.previewEntry }),
+    });
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
     const slots = new Semaphore(SLOTS);

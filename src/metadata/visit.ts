@@ -11,7 +11,7 @@ import type { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
-import type { MetadataReason } from "../events/types.ts";
+import { type MetadataReason, metadataStream } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
@@ -218,8 +218,9 @@ export class Visit {
     this.#target.signal.throwIfAborted();
     if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
     const known = knownHashes(book, token);
+    const of = { ...token, collection: metadataStream(chainId, this.#target.address) };
     try {
-      return await resolver.metadata(uri, token, this.#target.signal, async (resolution) => {
+      return await resolver.metadata(uri, of, this.#target.signal, async (resolution) => {
         // Counted in addition to `resolved`.
         if ("text" in resolution && resolution.isRepaired) observe("repaired");
         const stored =

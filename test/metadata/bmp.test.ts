@@ -2,14 +2,16 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
-import { Previews } from "../../src/metadata/media/media.ts";
+import { silentLogger } from "../../src/core/logger.ts";
 import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
+import { Previews } from "../../src/metadata/media/previews.ts";
 import { decodeBmp, sniffPicture } from "../../src/metadata/media/raster.ts";
+import { made } from "./support/made.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-const previews = new Previews(systemClock);
+const previews = new Previews({ clock: systemClock, logger: silentLogger });
 afterAll(() => previews.close());
 const { signal } = new AbortController();
 
@@ -180,16 +182,16 @@ describe("a bitmap", () => {
 
   test("has previews in its own colours", async () => {
     const rows = Array.from({ length: 20 }, () => Array.from({ length: 40 }, () => [0xa5, 0x6f, 0x4a]).flat());
-    const made = await previews.make(bmp({ width: 40, height: 20, bits: 24, rows }), "image/bmp", signal);
-    expect(made?.previews.map(({ size, width, height }) => [size, width, height])).toEqual([
+    const { previews: small } = await made(previews, bmp({ width: 40, height: 20, bits: 24, rows }), "image/bmp");
+    expect(small.map(({ size, width, height }) => [size, width, height])).toEqual([
       [100, 100, 50],
       [250, 250, 125],
       [500, 500, 250],
     ]);
-    const { dominant } = await sharp(made!.previews[0]!.bytes).stats();
+    const { dominant } = await sharp(small[0]!.bytes).stats();
     expect(Math.abs(dominant.b - 0xa5) + Math.abs(dominant.r - 0x4a)).toBeLessThan(32);
     const bad = bmp({ ...two, bits: 8, compression: 1, palette: PALETTE, rows: [[2, 3]] });
-    expect(await previews.make(bad, "image/bmp", signal)).toBeUndefined();
+    expect((await previews.make(bad, "image/bmp", signal)).kind).toBe("refused");
   });
 
   test("inside an SVG is rendered, although the renderer itself would leave it out", async () => {
@@ -198,8 +200,12 @@ describe("a bitmap", () => {
     const drawing = (bytes: Uint8Array, type = "bmp") =>
       `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><image width="9" height="9" href="data:image/${type};base64,${Buffer.from(bytes).toString("base64")}"/></svg>`;
     for (const type of ["bmp", "x-ms-bmp", "png"]) {
-      const made = await previews.make(new TextEncoder().encode(drawing(picture, type)), "image/svg+xml", signal);
-      const { channels, dominant } = await sharp(made!.previews[0]!.bytes).stats();
+      const { previews: small } = await made(
+        previews,
+        new TextEncoder().encode(drawing(picture, type)),
+        "image/svg+xml",
+      );
+      const { channels, dominant } = await sharp(small[0]!.bytes).stats();
       expect(Math.abs(dominant.b - 0xa5) + Math.abs(dominant.r - 0x4a)).toBeLessThan(32);
       // The preview has no transparent pixel.
       expect(channels[3]?.min ?? 255).toBe(255);

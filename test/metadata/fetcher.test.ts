@@ -10,7 +10,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
-import { Hosts } from "../../src/metadata/resolve/hosts.ts";
+import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
@@ -207,7 +207,7 @@ test("ignores the proxy variables of the environment", async () => {
 });
 
 describe("the resolver", () => {
-  const token = { kind: TransferKind.erc721, id: 1n };
+  const token = { kind: TransferKind.erc721, id: 1n, collection: "a" };
   const kept = async (resolution: Resolution) => resolution;
   const createResolver = (wire: RecordingWire, ipfs: string[], arweave: string[] = []) =>
     new Resolver({
@@ -251,11 +251,11 @@ describe("the resolver", () => {
   test("tries an ERC-721's {id} in decimal, then in hex, and reports the first failure", async () => {
     const wire = createWire();
     const resolver = createResolver(wire, []);
-    const asked = { kind: TransferKind.erc721, id: 10n };
+    const asked = { kind: TransferKind.erc721, id: 10n, collection: "a" };
     const uri = "http://public.example/ids/%7Bid%7D";
     expect(await resolver.metadata(uri, asked, signal, kept)).toEqual({ text: '{"id":"hex"}', isRepaired: false });
     expect(wire.attempts).toHaveLength(2);
-    const decimal = { kind: TransferKind.erc721, id: 11n };
+    const decimal = { kind: TransferKind.erc721, id: 11n, collection: "a" };
     expect(await resolver.metadata(uri, decimal, signal, kept)).toMatchObject({ text: '{"id":"decimal"}' });
     expect(wire.attempts).toHaveLength(3);
     expect(await reasonOf(resolver.metadata("http://public.example/missing?{id}", asked, signal, kept))).toBe(

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { Hosts } from "../../src/metadata/resolve/hosts.ts";
+import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 
 const MAX_HOSTS = 10_000;
 const FAILURES_TO_OPEN = 4;
@@ -11,7 +11,8 @@ const FAILURES_TO_OPEN = 4;
 async function fail(hosts: Hosts, name: string, times: number): Promise<number> {
   let sent = 0;
   for (let i = 0; i < times; i++) {
-    const request = hosts.run(name, false, async () => {
+    const of = { url: `http://${name}/${i}`, collection: "a", isPatient: false };
+    const request = hosts.run(of, async () => {
       sent++;
       throw new MetadataFailure("connection_failed");
     });

@@ -4,15 +4,18 @@ import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { isRetryablePicture, Previews, previewSize } from "../../src/metadata/media/media.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { isExaminationDue, previewSize } from "../../src/metadata/media/media.ts";
 import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
+import { Previews } from "../../src/metadata/media/previews.ts";
 import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
 import { FAILURE_STATUS, MetadataFailure } from "../../src/metadata/outcome.ts";
+import { made } from "./support/made.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
 
-const previews = new Previews(systemClock);
+const previews = new Previews({ clock: systemClock, logger: silentLogger });
 afterAll(() => previews.close());
 const { signal } = new AbortController();
 
@@ -31,14 +34,14 @@ describe("previews", () => {
   ])("are made of %s", async (mimetype, create) => {
     const bytes = new Uint8Array(await create());
     if (mimetype !== "image/svg+xml") expect(sniffPicture(bytes)).toBe(mimetype);
-    const made = await previews.make(bytes, mimetype, signal);
-    expect(made?.hash).toBe(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"));
-    expect(made?.previews.map(({ size, width, height }) => [size, width, height])).toEqual([
+    const { hash, previews: three } = await made(previews, bytes, mimetype);
+    expect(hash).toBe(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"));
+    expect(three.map(({ size, width, height }) => [size, width, height])).toEqual([
       [100, 100, 50],
       [250, 250, 125],
       [500, 500, 250],
     ]);
-    for (const { bytes: small, width, height, size } of made?.previews ?? []) {
+    for (const { bytes: small, width, height, size } of three) {
       expect(await sharp(small).metadata()).toMatchObject({ format: "webp", width, height });
       expect(previewSize(small)).toBe(size);
       const { dominant } = await sharp(small).stats();
@@ -51,11 +54,12 @@ describe("previews", () => {
       .png({ compressionLevel: 9 })
       .toBuffer();
     expect(bomb.length).toBeLessThan(1_000_000);
-    expect(await previews.make(new Uint8Array(bomb), "image/png", signal)).toBeUndefined();
-    expect(await previews.make(new Uint8Array([1, 2, 3]), "image/png", signal)).toBeUndefined();
+    const kindOf = async (bytes: Uint8Array, mimetype: string) => (await previews.make(bytes, mimetype, signal)).kind;
+    expect(await kindOf(new Uint8Array(bomb), "image/png")).toBe("refused");
+    expect(await kindOf(new Uint8Array([1, 2, 3]), "image/png")).toBe("refused");
     const huge = '<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>';
-    expect(await previews.make(new TextEncoder().encode(huge), "image/svg+xml", signal)).toBeUndefined();
-    expect((await previews.make(new TextEncoder().encode(SVG), "image/svg+xml", signal))?.previews).toHaveLength(3);
+    expect(await kindOf(new TextEncoder().encode(huge), "image/svg+xml")).toBe("refused");
+    expect((await made(previews, new TextEncoder().encode(SVG), "image/svg+xml")).previews).toHaveLength(3);
   });
 
   test("are served only if the stored bytes are a preview", () => {
@@ -70,8 +74,8 @@ describe("the preview process", () => {
     // The first check comes before even a fast machine has made the picture.
     const clock: Clock = { ...systemClock, after: (ms, act) => systemClock.after(ms < 1_000 ? 1 : ms, act) };
     // Less memory than the process needs to start.
-    const small = new Previews(clock, 1024 * 1024);
-    expect(await small.make(new TextEncoder().encode(SVG), "image/svg+xml", signal)).toBeUndefined();
+    const small = new Previews({ clock, logger: silentLogger, maxResidentBytes: 1024 * 1024 });
+    expect(await small.make(new TextEncoder().encode(SVG), "image/svg+xml", signal)).toEqual({ kind: "overran" });
     await small.close();
   });
 
@@ -81,7 +85,7 @@ describe("the preview process", () => {
     const waiting = [1, 2, 3].map(() => previews.make(bytes, "image/png", stop.signal).catch(String));
     stop.abort(new DOMException("stopping", "AbortError"));
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["AbortError: stopping"]));
-    expect((await previews.make(bytes, "image/png", signal))?.previews).toHaveLength(3);
+    expect((await made(previews, bytes, "image/png")).previews).toHaveLength(3);
   });
 });
 
@@ -130,8 +134,8 @@ describe("pictures inside an SVG", () => {
     const picture = await wide().flatten({ background: "#4a6fa5" }).toFormat(format).toBuffer();
     const source = drawing(uri(format, picture));
     expect(sanitizeSvg(source)).toContain(picture.toString("base64"));
-    const made = await previews.make(new TextEncoder().encode(source), "image/svg+xml", signal);
-    const { dominant } = await sharp(made?.previews[2]?.bytes).removeAlpha().stats();
+    const { previews: three } = await made(previews, new TextEncoder().encode(source), "image/svg+xml");
+    const { dominant } = await sharp(three[2]?.bytes).removeAlpha().stats();
     expect(Math.abs(dominant.b - 0xa5)).toBeLessThan(24);
   });
 
@@ -159,7 +163,7 @@ describe("pictures inside an SVG", () => {
   test("are not decoded if they have too many pixels", async () => {
     const source = new TextEncoder().encode(drawing(uri("png", png(11_000))));
     expect(source.length).toBeLessThan(40_000);
-    expect(await previews.make(source, "image/svg+xml", signal)).toBeUndefined();
+    expect((await previews.make(source, "image/svg+xml", signal)).kind).toBe("refused");
   });
 
   test.each<[string, string]>([
@@ -259,17 +263,21 @@ describe("a hostile SVG", () => {
   });
 });
 
-test("examines a picture again, once, if an older version of the service could not open it", () => {
-  const old = { status: "unsupported_media" } as const;
-  expect([
-    isRetryablePicture(old),
-    isRetryablePicture({ ...old, version: 0 }),
-    isRetryablePicture({ ...old, version: 1 }),
-  ]).toEqual([true, true, false]);
-  expect([
-    isRetryablePicture({ status: "success" }),
-    isRetryablePicture({ status: "host_unavailable", version: 1 }),
-  ]).toEqual([false, true]);
+test("examines a picture again, once and at once, if an older version of the service recorded it as unsupported", () => {
+  const isDue = (
+    status: "unsupported_media" | "success" | "host_unavailable",
+    version: number | undefined,
+    ago: number,
+  ) => isExaminationDue({ status, updatedAt: 0, ...(version === undefined ? {} : { version }) }, ago);
+  expect([undefined, 0, 1, 2].map((version) => isDue("unsupported_media", version, 0))).toEqual([
+    true,
+    true,
+    true,
+    false,
+  ]);
+  expect(isDue("unsupported_media", 2, 1e12)).toBe(false);
+  expect(isDue("success", undefined, 1e12)).toBe(false);
+  expect([599_999, 600_000].map((ago) => isDue("host_unavailable", 2, ago))).toEqual([false, true]);
 });
 
 test("recognises recordings by their first bytes, and maps reasons to statuses", () => {

@@ -123,7 +123,7 @@ describe("inline content", () => {
       slots: new Semaphore(1),
       gateways: { ipfs: [], arweave: [] },
     });
-    const { value, turns } = await turnsDuring(() => resolver.media(many, signal));
+    const { value, turns } = await turnsDuring(() => resolver.media(many, "a", signal));
     expect(value.bytes.length).toBe(many.length - "data:,".length);
     // Decoded on this thread it would leave a handful of turns, in the worker hundreds.
     expect(turns).toBeGreaterThan(50);

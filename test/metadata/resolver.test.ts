@@ -5,7 +5,8 @@ import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
-import { Hosts, systemWire } from "../../src/metadata/resolve/hosts.ts";
+import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
+import { systemWire } from "../../src/metadata/resolve/hosts.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
 
@@ -13,7 +14,7 @@ import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.t
 setDefaultTimeout(30_000);
 
 const { signal } = new AbortController();
-const token = { kind: TransferKind.erc721, id: 1n };
+const token = { kind: TransferKind.erc721, id: 1n, collection: "a" };
 
 const parser = new Parser({ clock: systemClock });
 afterEach(() => parser.close());

@@ -1,7 +1,7 @@
 /**
  * Entry point of the preview process: pictures in, small ones out. The pictures are hostile, so they are opened in a
  * process of its own with an empty environment. It can be killed during a native call without harm to the service.
- * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewReply`.
+ * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewMessage`.
  */
 import { Parser } from "htmlparser2";
 import sharp, { type SharpOptions } from "sharp";
@@ -23,13 +23,17 @@ export interface Preview {
   readonly bytes: Uint8Array;
 }
 
-export interface PreviewReply {
-  readonly id: number;
-  /** SHA-256 of the original in hex. */
-  readonly hash: string;
-  /** Undefined if the picture can't be opened. */
-  readonly previews: readonly Preview[] | undefined;
+/** Sent once the image library is loaded. */
+interface PreviewReady {
+  readonly kind: "ready";
 }
+
+/** The result of one request. `refused`, `overran` and `interrupted` mean the same as in `PreviewOutcome`. */
+export type PreviewReply =
+  | { readonly kind: "made"; readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
+  | { readonly kind: "refused" | "overran" | "interrupted"; readonly id: number };
+
+export type PreviewMessage = PreviewReady | PreviewReply;
 
 const SIZES = [100, 250, 500] as const;
 const LARGEST = Math.max(...SIZES);
@@ -227,16 +231,30 @@ export function sanitizeSvg(source: string): string {
   return svg;
 }
 
+/** Messages of the image library and the engine when the machine lacks memory, disk or file handles. */
+const MACHINE_FAULT = /memory|alloc|no space left|temporary file|too many open files/i;
+
+/** Classifies an error: the library's time limit, a fault of the machine, or else a picture that can't be opened. */
+function kindOf(error: unknown): "refused" | "overran" | "interrupted" {
+  if (error instanceof MetadataFailure) return "refused";
+  const message = String((error as Error).message);
+  if (message.startsWith("timeout: ")) return "overran";
+  return MACHINE_FAULT.test(message) ? "interrupted" : "refused";
+}
+
 // A test imports the sanitiser.
 if (import.meta.main) {
   sharp.cache(false);
   sharp.concurrency(1);
+  const send = (message: PreviewMessage) => process.send?.(message);
   process.on("disconnect", () => process.exit(0));
   process.on("message", (request: PreviewRequest) => {
     const { id, bytes } = request;
     const hash = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
-    make(request)
-      .catch(() => undefined)
-      .then((previews) => process.send?.({ id, hash, previews } satisfies PreviewReply));
+    make(request).then(
+      (previews) => send({ kind: "made", id, hash, previews }),
+      (error: unknown) => send({ kind: kindOf(error), id }),
+    );
   });
+  send({ kind: "ready" });
 }

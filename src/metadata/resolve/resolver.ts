@@ -8,7 +8,8 @@ import { AppError } from "../../core/errors.ts";
 import { TransferKind } from "../../events/columns.ts";
 import { MetadataFailure } from "../outcome.ts";
 import type { Fetcher, FetchLimits } from "./fetcher.ts";
-import type { Gateways, Hosts } from "./hosts.ts";
+import type { Hosts } from "./host-limits.ts";
+import type { Gateways } from "./hosts.ts";
 import { svgAsUri } from "./normalize.ts";
 import { isInline, type Parsed, type RawContent, type Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
@@ -168,12 +169,12 @@ export class Resolver {
 
   /**
    * Loads a token's metadata and returns the result of `use`. `use` runs while the token has its slot, so that the
-   * memory for contents is bounded by the number of slots.
+   * memory for contents is bounded by the number of slots. Collections share the slots of a host fairly.
    * @throws MetadataFailure, the exceptions of `use`, and the signal's reason when it is aborted
    */
   async metadata<T>(
     uri: string,
-    token: { kind: TransferKind; id: bigint },
+    token: { kind: TransferKind; id: bigint; collection: string },
     signal: AbortSignal,
     use: (resolution: Resolution) => Promise<T>,
   ): Promise<T> {
@@ -183,7 +184,7 @@ export class Resolver {
       let failure: unknown;
       for (const exact of urisOfToken(uri, token)) {
         try {
-          return await this.#load(exact, JSON_LIMITS, signal, async (open) =>
+          return await this.#load(exact, { limits: JSON_LIMITS, collection: token.collection }, signal, async (open) =>
             // Take a slot only after the host's limit allows the fetch, so that a slow host doesn't block other hosts.
             slots.run(async () => {
               const source = await open();
@@ -208,11 +209,14 @@ export class Resolver {
     }
   }
 
-  /** Loads the bytes of a picture's URI. @throws MetadataFailure, and the signal's reason when it is aborted */
-  async media(uri: string, signal: AbortSignal): Promise<RawContent> {
+  /**
+   * Loads the bytes of the URI of a picture of a collection.
+   * @throws MetadataFailure, and the signal's reason when it is aborted
+   */
+  async media(uri: string, collection: string, signal: AbortSignal): Promise<RawContent> {
     const { parser } = this.#options;
     try {
-      return await this.#load(uri, IMAGE_LIMITS, signal, async (open) => {
+      return await this.#load(uri, { limits: IMAGE_LIMITS, collection }, signal, async (open) => {
         const source = await open();
         return "uri" in source ? parser.content(source, signal) : source;
       });
@@ -225,7 +229,7 @@ export class Resolver {
   /** Calls `read` with each location of the URI in turn, until one succeeds. */
   async #load<T>(
     uri: string,
-    limits: FetchLimits,
+    { limits, collection }: { limits: FetchLimits; collection: string },
     signal: AbortSignal,
     read: (open: () => Promise<Source>) => Promise<T>,
   ): Promise<T> {
@@ -241,9 +245,8 @@ export class Resolver {
     let failure = new MetadataFailure("invalid_uri", "no gateway");
     for (const url of target.urls) {
       try {
-        const host = URL.parse(url)?.host ?? "";
-        const patient = target.urls.length > 1;
-        return await hosts.run(host, patient, () => read(() => fetcher.fetch(url, limits, signal)));
+        const isPatient = target.urls.length > 1;
+        return await hosts.run({ url, collection, isPatient }, () => read(() => fetcher.fetch(url, limits, signal)));
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof MetadataFailure)) throw error;

@@ -12,8 +12,9 @@ import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
-import { createLogger } from "../../../src/core/logger.ts";
+import { type Logger, silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
+import { nftStream } from "../../../src/events/types.ts";
 import type { Entry } from "../../../src/ledger/entries.ts";
 
 import type { RecordFacts } from "../../../src/listings/record.ts";
@@ -36,6 +37,11 @@ export interface RunningOptions {
   readonly onCalls?: () => void;
   /** Wraps the log for the parts under test, for example to make it fail. */
   readonly wrapLog?: (log: EventLog) => EventLog;
+  /** Folder of the log, which is kept at the end; without it a new one, which is removed. */
+  readonly folder?: string;
+  readonly logger?: Logger;
+  /** Entry point of the preview process. */
+  readonly previewEntry?: string;
 }
 
 export interface RunningMetadata {
@@ -93,13 +99,15 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     maxStoredBytes = Number.POSITIVE_INFINITY,
     onCalls = () => undefined,
     wrapLog = (log) => log,
+    folder = mkdtempSync(join(tmpdir(), "metadata-")),
+    logger = silentLogger,
+    previewEntry,
   } = options;
-  const folder = mkdtempSync(join(tmpdir(), "metadata-"));
-  const logger = createLogger("silent");
   const opened = await openLog(`sqlite://${join(folder, "events.db")}`, systemClock, logger);
   const stories = new Map<Address, readonly string[]>();
   const add = async (address: Address, uris: readonly string[]): Promise<void> => {
     stories.set(address, uris);
+    if ((await opened.head(nftStream(CHAIN_ID, address))).version > 0) return;
     await fill(opened, { chainId: CHAIN_ID, address, kind: TransferKind.erc721, tokens: uris.length, moves: 0 });
   };
   for (const [address, uris] of Object.entries(options.stories)) await add(address as Address, uris);
@@ -118,6 +126,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     publicUrl: () => "http://service.example",
     cacheBytes,
     maxStoredBytes,
+    ...(previewEntry === undefined ? {} : { previewEntry }),
     observer: {
       outcome: (_chainId, outcome) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1),
       media: (_chainId, status) => pictures.set(status, (pictures.get(status) ?? 0) + 1),
@@ -159,7 +168,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
       await metadata.close();
       await projections.close();
       await opened.close();
-      rmSync(folder, { recursive: true, force: true });
+      if (options.folder === undefined) rmSync(folder, { recursive: true, force: true });
     },
   };
 }

@@ -11,7 +11,7 @@ import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { KeyScope, StreamName } from "../events/types.ts";
 import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import type { ApiKeys } from "../operators/keys.ts";
+import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
 import { whileLogAnswers } from "./answers.ts";
 import { operatorDetail } from "./operator-docs.ts";
@@ -87,8 +87,8 @@ export function assertOperator(
   deps: OperatorDeps,
 ) {
   if (scope !== "operate") {
-    const text = `the key ${name} is of scope read; this route needs scope operate: a key of OPERATOR_KEYS, or one added with that scope`;
-    throw new ApiError(403, "forbidden", text);
+    const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
+    throw new ApiError(403, "forbidden", `${text}: ${WAY_TO_OPERATE}`);
   }
   if (deps.behindMs() <= CUT_OFF_MS) return;
   throw new ApiError(503, "log_unavailable", "this process has lost the event log; ask another one, or try again", {

@@ -178,11 +178,15 @@ export const OPERATOR_SCHEMAS = {
   ...{ IndexAnswer, IndexAnswerItem, RefreshRequest, KeyList, Key, KeyRequest, RotateRequest, KeyText },
 };
 
-/** Schemas of request bodies without references, for validation. */
 const scope = Type.Optional(Type.Union([Type.Literal("read"), Type.Literal("operate")]));
+/** A field with a typing error would otherwise be ignored, and a default taken in its place. */
+const STRICT = { additionalProperties: false } as const;
+const item = Type.Object(RequestedItem.properties, STRICT);
+
+/** Schemas of request bodies without references, for validation. */
 export const BODIES = {
-  index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }),
-  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }),
-  rotate: RotateRequest,
-  refresh: RefreshRequest,
+  index: Type.Object({ items: Type.Array(item, { minItems: 1, maxItems: MAX_REQUESTED }) }, STRICT),
+  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }, STRICT),
+  rotate: Type.Object(RotateRequest.properties, STRICT),
+  refresh: Type.Object(RefreshRequest.properties, STRICT),
 };

@@ -120,7 +120,7 @@ export function startServer({ host, port, clock, serving }: ServerOptions): Runn
     hostname: host,
     port,
     idleTimeout: 60,
-    maxRequestBodySize: 64 * 1024,
+    maxRequestBodySize: LIMITS.maxSentBody,
     fetch: (request, self) => {
       const ready = serving();
       const target = targetOf(request.url);

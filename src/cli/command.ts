@@ -1,7 +1,7 @@
 /** What a command is, and what it gets to work with. */
 import type { ParseArgsConfig } from "node:util";
 import type { Config } from "../config.ts";
-import { CommandError, type Operator, USAGE } from "./access.ts";
+import { CommandError, type LogOptions, type Operator, USAGE } from "./access.ts";
 import { nearestWord } from "./text.ts";
 
 /** Options as `parseArgs` takes them. */
@@ -18,7 +18,7 @@ export interface CommandRun {
   /** Writes to a terminal what later lines replace. Does nothing without one. */
   readonly redraw: (lines: readonly string[]) => void;
   /** Opens the running service, or the log. @throws CommandError */
-  open(): Promise<Operator>;
+  open(options?: LogOptions): Promise<Operator>;
   config(): Config;
 }
 

@@ -18,7 +18,8 @@ export const WAY_TO_OPERATE =
   "set OPERATOR_KEYS, or run `bun run cli keys add <name> --scope operate` with the service's EVENT_LOG_URL";
 /** Keys of the log. Each request compares its key with all of them: a tenth of a millisecond. */
 const MAX_KEYS = 1_000;
-const NAME_PATTERN = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+/** Allowed names. Keys of the environment have other ones. */
+export const KEY_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const DAY_MS = 86_400_000;
 const MAX_GRACE_MS = 30 * DAY_MS;
 /** Valid texts of one key: the newest, and former ones in their grace periods. */
@@ -271,7 +272,7 @@ export class ApiKeys {
    * @throws ApiError 400 for a bad name or limit, 409 if there is a key of this name, or too many keys
    */
   async add(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
-    if (!NAME_PATTERN.test(name)) {
+    if (!KEY_NAME.test(name)) {
       throw invalidParameter("name", "must be 1 to 64 lower-case letters, digits, dots, hyphens or underscores");
     }
     const limit = requestsPerMinute ?? 1;

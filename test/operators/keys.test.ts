@@ -5,6 +5,7 @@ import { AppError } from "../../src/core/errors.ts";
 import { keysStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import { runCli } from "../support/cli.ts";
 import { createSilentDatabase, sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
@@ -32,10 +33,12 @@ const statusFor = async (service: TestService, key: string): Promise<number> =>
 const servers: [string, () => Promise<string>, number][] = [
   ["PostgreSQL", async () => (await sharedPostgres()).createDatabase(), 1_000],
   ["PostgreSQL without LISTEN", createSilentDatabase, 2_000],
+  ["SQLite", async () => temporaryLogUrl(), 2_000],
 ];
 
 describe.each(servers)("two replicas over %s", (_name, createDatabase, withinMs) => {
   let replicas: [TestService, TestService];
+  let logUrl: string;
   /** Reads of the keys that will fail on the second replica. */
   let failures = 0;
 
@@ -56,7 +59,7 @@ describe.each(servers)("two replicas over %s", (_name, createDatabase, withinMs)
   };
 
   beforeAll(async () => {
-    const logUrl = await createDatabase();
+    logUrl = await createDatabase();
     const env = { OPERATOR_KEYS: OPERATOR };
     replicas = [
       await startTestService({ rpcUrl: RPC, logUrl, env }),
@@ -93,6 +96,18 @@ describe.each(servers)("two replicas over %s", (_name, createDatabase, withinMs)
     await eventually("the key is refused", isRefused);
     expect(await closed).toBe(1_008);
     expect(performance.now() - began).toBeLessThan(withinMs);
+  });
+
+  test("both refuse a key that the command line revoked in the log", async () => {
+    const [first] = replicas;
+    const { key, closed, isRefused } = await addKey("console");
+    const { code, out } = await runCli(["keys", "revoke", "console"], { EVENT_LOG_URL: logUrl });
+    const ended = performance.now();
+    expect([code, out]).toEqual([0, "revoked console\n"]);
+    await eventually("the key is refused", isRefused);
+    await eventually("it is refused there, too", async () => (await statusFor(first, key)) === 401 || undefined);
+    expect(performance.now() - ended).toBeLessThan(withinMs);
+    expect(await closed).toBe(1_008);
   });
 
   test("both close the sockets of a rotated key at the end of its grace period", async () => {

@@ -21,6 +21,10 @@ export const LIMITS = Object.freeze({
    * too long gets an answer that names the parameter: a megabyte and the rest of the request.
    */
   maxRequestHead: 1_280 * 1024,
+  /** A body of an operator: 500 contracts with their chains are 40 KB. */
+  maxRequestBody: 64 * 1024,
+  /** Bytes of a body that the socket reads before it closes with a bare 413. Below it, the error has words. */
+  maxSentBody: 1024 * 1024,
   /** A signed cursor has about 260 characters. Four times that is refused unread. */
   maxCursorLength: 1_024,
   maxTotalRanges: 1_000,

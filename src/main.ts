@@ -8,7 +8,7 @@ import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
-import { type Service, startService } from "./service.ts";
+import type { Service } from "./service.ts";
 
 /** Signals closer together than this count as one. */
 const SAME_SIGNAL_MS = 1_000;
@@ -45,6 +45,8 @@ else {
     say,
     version: packageFacts.version,
   });
+  // An exit would cut off what a slow reader of the pipe has not taken yet.
+  await new Promise<void>((resolve) => process.stdout.end(() => resolve()));
   // A log's connections may keep the process alive for a moment.
   process.exit();
 }
@@ -66,6 +68,8 @@ async function serve(): Promise<void> {
   const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
   for (const warning of config.warnings) logger.warn({}, warning);
   try {
+    // Imported on demand: most commands need no service, and it takes as long to load as they run.
+    const { startService } = await import("./service.ts");
     const service = await startService({
       config,
       logger,

@@ -33,7 +33,7 @@ import { requestRefresh } from "./metadata/refresh.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
-import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText } from "./operators/keys.ts";
+import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
@@ -233,7 +233,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   });
   const { metrics, lists, log, projections, metadata } = parts;
   const cursorSecret = await readCursorSecret(log, config);
-  const keys: ApiKeys = await openKeys(options, { ...parts, onDropped: () => onKeysDropped(keys) });
+  const keys = await openKeys(options, { ...parts, onDropped: onKeysDropped });
   const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
   const chains = config.chains.map(({ chain }) => chain);
   const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
@@ -279,7 +279,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   };
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 
-  const freshness = watchFreshness({ ...parts, runtimes });
+  const freshness = watchFreshness({ ...parts, keys, runtimes });
   const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
   const operators = openOperators({ ...parts, ...ground, freshness, runtimes });
@@ -357,15 +357,21 @@ function openOperators({ clock, log, projections, metadata, lifecycle, freshness
 interface FreshnessParts extends Pick<SharedParts, "clock" | "logger" | "log" | "projections" | "metadata"> {
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
+  readonly keys: ApiKeys;
   readonly runtimes: ReadonlyMap<number, ChainRuntime>;
 }
 
 /** Measures how far this process is behind the log. */
 function watchFreshness(parts: FreshnessParts): Freshness {
-  const { clock, logger, log, projections, metadata, lifecycle, metrics, runtimes } = parts;
+  const { clock, logger, log, projections, metadata, keys, lifecycle, metrics, runtimes } = parts;
   const views = [...runtimes.values()].map(({ view }) => view);
   const settle = () =>
-    Promise.all([projections.caughtUp(), metadata.books.caughtUp(), ...views.map((view) => view.settled())]);
+    Promise.all([
+      projections.caughtUp(),
+      metadata.books.caughtUp(),
+      keys.caughtUp(),
+      ...views.map((view) => view.settled()),
+    ]);
   const freshness = new Freshness({ log, clock, logger, settle });
   lifecycle.run("freshness", (signal) => freshness.run(signal));
   metrics.onScrape(() => measureLog(metrics, log, freshness));
@@ -409,21 +415,29 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
   return value;
 }
 
+interface KeyParts extends Pick<SharedParts, "log" | "clock" | "lifecycle"> {
+  readonly onDropped: (keys: ApiKeys) => void;
+}
+
 /** Opens the keys. At first start without a key in the environment, makes one of scope `operate`. */
 async function openKeys(
   { config, logger, onKeyMade }: ServiceOptions,
-  { log, clock, lifecycle, onDropped }: Pick<SharedParts, "log" | "clock" | "lifecycle"> & { onDropped: () => void },
+  { log, clock, lifecycle, onDropped }: KeyParts,
 ): Promise<ApiKeys> {
   const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
   const keys = new ApiKeys({ log, clock, logger, environment, requestsPerMinute, onDropped });
   lifecycle.onStop("keys", () => keys.close());
   await keys.begin();
   await keys.read();
-  if (!keys.isFirstStart) return keys;
+  if (!keys.isFirstStart) {
+    if (!keys.hasOperator) logger.info({}, `no key may operate; ${WAY_TO_OPERATE}`);
+    return keys;
+  }
   const key = newKeyText();
   const { created } = await log.setting(FIRST_KEY_SETTING, () => hashOfKey(key));
   if (created) onKeyMade?.(key);
   await keys.begin();
+  await keys.read();
   return keys;
 }
 

@@ -2,6 +2,7 @@
  * The two ways of a command to the data: over HTTP to a running service, or by opening the log of the configuration.
  * Without `--url`, a change is an event of the log, and a running service acts on it.
  */
+import { existsSync } from "node:fs";
 import { parseChain } from "../chains/chains.ts";
 import { beginAnew, requestIndexing } from "../collections/headline.ts";
 import { type Config, LIMITS } from "../config.ts";
@@ -60,6 +61,8 @@ export interface Operator {
 /** Contracts per request. */
 const AT_ONCE = 500;
 const TIMEOUT_MS = 30_000;
+/** A page of 500 collections is about 400 KB. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** Talks to a running service. */
 export class HttpOperator implements Operator {
@@ -79,15 +82,17 @@ export class HttpOperator implements Operator {
       response = await fetch(`${this.#url}${path}`, {
         method,
         headers: { "x-api-key": this.#key },
+        // A redirect would carry the key to another host.
+        redirect: "manual",
         signal: AbortSignal.timeout(TIMEOUT_MS),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
     } catch (error) {
       throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
     }
-    const answer = (await response.json().catch(() => ({}))) as T & { readonly message?: string };
-    if (response.ok) return answer;
-    const { message = `the service answered with status ${response.status}` } = answer;
+    const answer = (await bodyOf(response)) as (T & { readonly message?: string }) | undefined;
+    if (response.ok && answer !== undefined) return answer;
+    const message = answer?.message ?? `--url: no service of this kind answers there (status ${response.status})`;
     const isRefused = response.status === 401 || response.status === 403;
     throw new CommandError(message, isRefused ? NO_PERMISSION : response.status >= 500 ? UNAVAILABLE : FAILED);
   }
@@ -152,8 +157,34 @@ export class HttpOperator implements Operator {
   async close(): Promise<void> {}
 }
 
+/** The JSON object of an answer; undefined if it is none, or too long. */
+async function bodyOf({ body }: Response): Promise<object | undefined> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of body ?? []) {
+      length += chunk.length;
+      if (length > MAX_ANSWER_BYTES) return undefined;
+      chunks.push(chunk);
+    }
+    const value: unknown = JSON.parse(Buffer.concat(chunks).toString());
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface LogOptions {
+  /** True if the command may be the first to write to a log. */
+  readonly mayCreate?: boolean;
+}
+
 /** Opens the log of the configuration. @throws CommandError */
-export async function openCommandLog(config: Config): Promise<EventLog> {
+export async function openCommandLog(config: Config, { mayCreate = false }: LogOptions = {}): Promise<EventLog> {
+  const [, path] = /^sqlite:\/\/(.+)$/.exec(config.eventLogUrl) ?? [];
+  if (path !== undefined && !mayCreate && !existsSync(path)) {
+    throw new CommandError(`EVENT_LOG_URL: there is no event log at ${path}; the first start makes it`, UNAVAILABLE);
+  }
   try {
     return await openLog(config.eventLogUrl, systemClock, silentLogger, { connections: config.pgPool });
   } catch (error) {
@@ -176,8 +207,8 @@ export class LogOperator implements Operator {
   }
 
   /** @throws CommandError if the log can't be opened */
-  static async open(config: Config): Promise<LogOperator> {
-    const log = await openCommandLog(config);
+  static async open(config: Config, options?: LogOptions): Promise<LogOperator> {
+    const log = await openCommandLog(config, options);
     const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
     const keys = new ApiKeys({ log, clock: systemClock, logger: silentLogger, environment, requestsPerMinute });
     await keys.begin();

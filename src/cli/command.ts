@@ -2,7 +2,7 @@
 import type { ParseArgsConfig } from "node:util";
 import type { Config } from "../config.ts";
 import { nearestWord } from "../core/nearest.ts";
-import { CommandError, type Operator, USAGE } from "./access.ts";
+import { CommandError, type LogOptions, type Operator, USAGE } from "./access.ts";
 
 /** Options as `parseArgs` takes them. */
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;
@@ -18,7 +18,7 @@ export interface CommandRun {
   /** Writes to a terminal what later lines replace. Does nothing without one. */
   readonly redraw: (lines: readonly string[]) => void;
   /** Opens the running service, or the log. @throws CommandError */
-  open(): Promise<Operator>;
+  open(options?: LogOptions): Promise<Operator>;
   config(): Config;
 }
 

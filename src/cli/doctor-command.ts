@@ -58,7 +58,7 @@ export const doctorCommand: Command = {
 async function logFindings(config: Config): Promise<Finding[]> {
   const what = "event log";
   try {
-    const log = await openCommandLog(config);
+    const log = await openCommandLog(config, { mayCreate: true });
     const { bytes, freeBytes, isWritable } = await log.status();
     const leases = await log.leases();
     await log.close();

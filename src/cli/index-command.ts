@@ -76,7 +76,7 @@ async function linesOf(path: string): Promise<string[]> {
 
 /** Returns the way to a process that indexes: the given service, a running one over the log, or a service of its own. */
 async function worker(run: CommandRun): Promise<Work> {
-  const operator = await run.open();
+  const operator = await run.open({ mayCreate: true });
   if (!(operator instanceof LogOperator) || run.values["wait"] !== true)
     return { operator, close: () => operator.close() };
   const isServed = (await operator.log.leases()).length > 0;

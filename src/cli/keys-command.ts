@@ -3,7 +3,13 @@ import { CommandError, USAGE } from "./access.ts";
 import { type Command, type CommandRun, unknownWord } from "./command.ts";
 import { tableText } from "./text.ts";
 
-const ACTIONS = ["add", "list", "rotate", "revoke"] as const;
+/** The actions, with the options that each one takes. */
+const ACTIONS: Readonly<Record<string, readonly string[]>> = {
+  add: ["scope", "rpm"],
+  list: [],
+  rotate: ["grace"],
+  revoke: [],
+};
 const DAY_SECONDS = 86_400;
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: DAY_SECONDS };
 
@@ -19,8 +25,12 @@ export const keysCommand: Command = {
   },
   run: async (run) => {
     const [action = "list", name, ...more] = run.words;
-    if (!ACTIONS.some((one) => one === action)) throw unknownWord("action", action, ACTIONS);
+    const options = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
+    if (options === undefined) throw unknownWord("action", action, Object.keys(ACTIONS));
+    const ignored = Object.keys(keysCommand.options ?? {}).find((one) => one in run.values && !options.includes(one));
+    if (ignored !== undefined) throw new CommandError(`keys ${action} takes no --${ignored}`, USAGE);
     if (more.length > 0) throw new CommandError(`keys ${action} takes one name`, USAGE);
+    if (action === "list" && name !== undefined) throw new CommandError("keys list takes no name", USAGE);
     if (action === "list") return list(run);
     if (name === undefined) throw new CommandError(`keys ${action} needs the name of a key`, USAGE);
     return change(run, action, name);
@@ -50,7 +60,7 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   const requestsPerMinute = rpm === undefined ? undefined : Number(rpm);
   if (rpm !== undefined && !/^\d{1,8}$/.test(rpm)) throw new CommandError("--rpm: must be a whole number", USAGE);
   const graceSeconds = secondsOf(grace);
-  const operator = await open();
+  const operator = await open({ mayCreate: action === "add" });
   try {
     if (action === "revoke") {
       await operator.revokeKey(name);

@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import { type Config, ConfigError, readConfig } from "../config.ts";
 import { messageOf } from "../core/errors.ts";
-import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, type Operator, USAGE } from "./access.ts";
+import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, USAGE } from "./access.ts";
 import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
 import { doctorCommand } from "./doctor-command.ts";
@@ -15,8 +15,18 @@ import { keysCommand } from "./keys-command.ts";
 import { priceCommand } from "./price-command.ts";
 import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
+/** Without further words `main.ts` serves, before this table is read. */
+const serveCommand: Command = {
+  name: "serve",
+  usage: "serve",
+  summary: "Starts the service, as without a command",
+  run: async () => {
+    throw new CommandError("serve takes no words and no options: the environment configures it", USAGE);
+  },
+};
+
 const COMMANDS: readonly Command[] = [
-  ...[statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
+  ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
   ...[inspectCommand, priceCommand, keysCommand, doctorCommand],
 ];
 
@@ -52,20 +62,23 @@ export async function runCommand(
     print(version);
     return 0;
   }
-  if (first === "--help" || first === "-h" || first === "help") {
-    const wanted = COMMANDS.find(({ name }) => name === rest[0]);
-    print(wanted === undefined ? generalHelp() : helpOf(wanted));
-    return 0;
-  }
-  const command = COMMANDS.find(({ name }) => name === first);
   try {
-    if (command === undefined)
-      throw unknownWord("command", first, ["serve", "help", ...COMMANDS.map(({ name }) => name)]);
-    return await perform(command, rest, { environment, print });
+    if (first === "--help" || first === "-h" || first === "help") {
+      print(rest[0] === undefined ? generalHelp() : helpOf(commandOf(rest[0])));
+      return 0;
+    }
+    return await perform(commandOf(first), rest, { environment, print });
   } catch (error) {
     say(error instanceof CommandError ? error.message : messageOf(error));
     return error instanceof CommandError ? error.exitCode : FAILED;
   }
+}
+
+/** @throws CommandError with the nearest name */
+function commandOf(word: string): Command {
+  const command = COMMANDS.find(({ name }) => name === word);
+  if (command !== undefined) return command;
+  throw unknownWord("command", word, ["help", ...COMMANDS.map(({ name }) => name)]);
 }
 
 async function perform(
@@ -87,9 +100,9 @@ async function perform(
       throw error instanceof ConfigError ? new CommandError(error.message, BAD_CONFIG) : error;
     }
   };
-  const open = async (): Promise<Operator> => {
+  const open: CommandRun["open"] = async (options) => {
     const { url } = values;
-    if (typeof url !== "string") return LogOperator.open(config());
+    if (typeof url !== "string") return LogOperator.open(config(), options);
     if (!/^https?:\/\//.test(url)) throw new CommandError("--url: must be an http or https URL", USAGE);
     const key = values["key"] ?? environment["SERVICE_KEY"];
     if (typeof key !== "string") throw new CommandError("--url needs a key: set SERVICE_KEY, or give --key", USAGE);
@@ -128,20 +141,22 @@ function redrawer(): CommandRun["redraw"] {
 }
 
 function generalHelp(): string {
-  const width = Math.max(...COMMANDS.map(({ name }) => name.length), "serve".length);
+  const width = Math.max(...COMMANDS.map(({ name }) => name.length));
   const lines = COMMANDS.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`);
   return [
     "Usage: bun run cli <command> [options]",
     "",
-    `  ${"serve".padEnd(width)}  Starts the service, as without a command`,
     ...lines,
     "",
     "`help <command>` shows a command's options. The environment configures everything else: see README.md.",
+    "Exit codes: 0 done, 1 refused or failed, 64 wrong usage, 69 log or service out of reach, 77 key refused,",
+    "78 bad configuration.",
   ].join("\n");
 }
 
-function helpOf({ usage, summary, help = {} }: Command): string {
-  const rows = Object.entries({ ...help, ...COMMON_HELP });
+function helpOf(command: Command): string {
+  const { usage, summary, help = {} } = command;
+  const rows = Object.entries(command === serveCommand ? {} : { ...help, ...COMMON_HELP });
   const width = Math.max(...rows.map(([name]) => name.length));
   return [
     `Usage: bun run cli ${usage}`,

@@ -44,7 +44,14 @@ import {
   type NftRouteDeps,
   type PriceRouteDeps,
 } from "./operations.ts";
-import { addOperatorRoutes, assertOperator, isOperatorPath, type OperatorDeps } from "./operator-routes.ts";
+import {
+  addOperatorRoutes,
+  assertMayUse,
+  ignoredParameters,
+  type OperatorDeps,
+  operatorRoute,
+} from "./operator-routes.ts";
+import { API_PREFIX, isApiPath, isOperatorPath, methodCheck, routeLabel } from "./paths.ts";
 import {
   assertMetricsKey,
   NFT_PARAMETERS,
@@ -54,32 +61,6 @@ import {
   unknownParameters,
 } from "./requests.ts";
 import { swaggerPage } from "./swagger-page.ts";
-
-/**
- * Returns a function that refuses a method that the path has no route for, with a 405 and `Allow`. It does not check
- * keys or parameters.
- */
-function methodCheck(routes: readonly { readonly method: string; readonly path: string }[]) {
-  const patterns = routes.map(({ method, path }) => ({ method, pattern: patternOf(path) }));
-  return (method: string, path: string): void => {
-    const known = patterns.filter(({ pattern }) => pattern.test(path)).map((route) => route.method);
-    // The router itself answers an unknown path.
-    if (known.length === 0 || known.includes(method) || (method === "HEAD" && known.includes("GET"))) return;
-    const head = known.includes("GET") ? ["HEAD"] : [];
-    const allow = [...new Set([...known, ...head, ...(isApiPath(path) ? ["OPTIONS"] : [])])].join(", ");
-    const message = `method ${method} is not allowed; the methods of this path are ${allow}`;
-    throw new ApiError(405, "method_not_allowed", message, { headers: { allow } });
-  };
-}
-
-/** In a route, `:name` stands for any segment. Allows a slash at the end, as the router does. */
-function patternOf(path: string): RegExp {
-  const segments = path
-    .replace(/\/$/, "")
-    .split("/")
-    .map((segment) => (segment.startsWith(":") ? "[^/]+" : RegExp.escape(segment)));
-  return new RegExp(`^${segments.join("/")}/?$`);
-}
 
 interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, OperatorDeps {
   readonly limiter: RateLimiter;
@@ -100,7 +81,6 @@ export interface App {
   handle(request: Request, target: string, path: string): Response | Promise<Response>;
 }
 
-const API_PREFIX = "/api/v2";
 /** Path of the OpenAPI plugin's own page, which is not served: it loads scripts from another host. */
 const PLUGIN_PAGE = "/swagger/plugin";
 const DOCUMENT = "/swagger/json";
@@ -126,13 +106,16 @@ export function createApp(deps: AppDeps): App {
       ready.put(target, answered);
       return ready.respond(target, answered.answer, original, id);
     }
-    if (isOperatorPath(pathOf(target))) {
+    const path = pathOf(target);
+    if (isOperatorPath(path)) {
+      const ignored = ignoredParameters(request.method, target);
+      if (ignored !== undefined) response.headers.set(UNKNOWN_PARAMETERS, ignored);
       response.headers.set("x-request-id", id);
       return response;
     }
     if (!response.headers.has("cache-control")) {
       // The document changes only with the program, so a client may cache it and revalidate.
-      response.headers.set("cache-control", pathOf(target) === DOCUMENT ? "no-cache" : NO_STORE);
+      response.headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
     }
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     if (!isJson) {
@@ -240,10 +223,8 @@ function checkRequest(request: Request, target: string, path: string, deps: AppD
   if (!isForOperators && !isApiPath(path)) return;
   const key = deps.keys.check(request.headers.get("x-api-key"));
   deps.limiter.take(key);
-  if (isForOperators) assertOperator(key, deps);
+  if (isForOperators) assertMayUse(key, operatorRoute(request.method, path), deps);
 }
-
-const isApiPath = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
 
 const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
 
@@ -255,16 +236,6 @@ function longestParameter(target: string): string {
     if (part.length > longest.length) longest = { name, length: part.length };
   }
   return longest.name.slice(0, 64) || "url";
-}
-
-function routeLabel(path: string): string {
-  if (path.startsWith(`${API_PREFIX}/nft/`)) return "nft";
-  if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
-  if (isOperatorPath(path)) return "operators";
-  if (path.startsWith("/health/")) return "health";
-  if (path === "/metrics") return "metrics";
-  if (path.startsWith("/media/")) return "media";
-  return path.startsWith("/swagger") ? "swagger" : "other";
 }
 
 function createRoutes(deps: AppDeps): Elysia {

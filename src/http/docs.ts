@@ -44,7 +44,7 @@ export const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =
     Object.entries(names).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   );
 
-const READ = { "x-unknown-parameters": "UnknownParameters" } as const;
+export const READ = { "x-unknown-parameters": "UnknownParameters" } as const;
 const ANSWERED = {
   ...READ,
   "x-request-id": "RequestId",

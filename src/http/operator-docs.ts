@@ -1,7 +1,7 @@
 /** The operations for operators in the OpenAPI document. */
 import { CHAINS } from "../chains/chains.ts";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import { content, errorResponses, headers, queries, REFUSED } from "./docs.ts";
+import { content, errorResponses, headers, queries, READ, REFUSED } from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
 import type { SchemaName } from "./models.ts";
 
@@ -15,6 +15,10 @@ interface Documented {
   /** Statuses of errors in addition to 401, 403, 429, 500 and 503. */
   readonly errors: readonly (400 | 404 | 409)[];
 }
+
+/** Statuses that every route may answer, and those among them that come before the query is read. */
+const ALWAYS = [401, 403, 429, 500, 503] as const;
+const UNREAD = [401, 403, 429] as const;
 
 const TIME = HEADER_EXAMPLES.time;
 const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
@@ -230,8 +234,12 @@ export function operatorDetail({ method, path }: { readonly method: string; read
     ...(parameters === undefined ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body.schema, body.example) } }),
     responses: {
-      200: { description: "OK", headers: headers(REFUSED), content: content(answer, example) },
-      ...errorResponses([...errors, 401, 403, 429, 500, 503].sort((a, b) => a - b) as never, {}, undefined),
+      200: { description: "OK", headers: headers({ ...REFUSED, ...READ }), content: content(answer, example) },
+      ...errorResponses(
+        [...errors, ...ALWAYS].sort((a, b) => a - b),
+        {},
+        UNREAD,
+      ),
     },
   };
 }

@@ -1,6 +1,7 @@
 /** TypeBox schemas of the bodies under `/api` for operators. Same rules as in `models.ts`. */
 import { type Static, Type } from "@sinclair/typebox";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
+import { KEY_NAME } from "../operators/keys.ts";
 import { CHAIN_STATES, ENDPOINT_STATES } from "../operators/status.ts";
 import { address, int32, int64, named, nullableText, nullableTime, oneOf, text } from "./schema-parts.ts";
 
@@ -116,18 +117,27 @@ const CollectionList = Type.Object({
 
 const MAX_REQUESTED = 500;
 
-const RequestedItem = Type.Object({
-  chain: Type.Optional(text("Name or code of the chain; eth by default")),
-  address: text("20-byte hex"),
-});
+/** A field with a typing error would otherwise be ignored, and a default taken in its place. */
+const STRICT = { additionalProperties: false } as const;
 
-const IndexRequest = Type.Object({
-  items: Type.Array(named("RequestedItem", RequestedItem), {
-    minItems: 1,
-    maxItems: MAX_REQUESTED,
-    description: "The contracts to index",
-  }),
-});
+const RequestedItem = Type.Object(
+  {
+    chain: Type.Optional(text("Name or code of the chain; eth by default")),
+    address: text("20-byte hex"),
+  },
+  STRICT,
+);
+
+const IndexRequest = Type.Object(
+  {
+    items: Type.Array(named("RequestedItem", RequestedItem), {
+      minItems: 1,
+      maxItems: MAX_REQUESTED,
+      description: "The contracts to index",
+    }),
+  },
+  STRICT,
+);
 
 const IndexAnswerItem = Type.Object({
   chain: text("Name of the chain"),
@@ -137,11 +147,14 @@ const IndexAnswerItem = Type.Object({
 
 const IndexAnswer = Type.Object({ items: Type.Array(named("IndexAnswerItem", IndexAnswerItem)) });
 
-const RefreshRequest = Type.Object({
-  tokenIds: Type.Optional(
-    Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
-  ),
-});
+const RefreshRequest = Type.Object(
+  {
+    tokenIds: Type.Optional(
+      Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
+    ),
+  },
+  STRICT,
+);
 
 const SCOPES = ["read", "operate"] as const;
 
@@ -157,15 +170,19 @@ const Key = Type.Object({
 
 const KeyList = Type.Object({ result: Type.Array(named("Key", Key)) });
 
-const KeyRequest = Type.Object({
-  name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores"),
-  scope: Type.Optional(oneOf(SCOPES, "read by default")),
-  requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
-});
+const KeyRequest = Type.Object(
+  {
+    name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores", { pattern: KEY_NAME.source }),
+    scope: Type.Optional(oneOf(SCOPES, "read by default")),
+    requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
+  },
+  STRICT,
+);
 
-const RotateRequest = Type.Object({
-  graceSeconds: Type.Optional(int64("How long the former text stays valid; a day by default")),
-});
+const RotateRequest = Type.Object(
+  { graceSeconds: Type.Optional(int64("How long the former text stays valid; a day by default")) },
+  STRICT,
+);
 
 const KeyText = Type.Object({
   name: text("Name of the key"),
@@ -178,11 +195,12 @@ export const OPERATOR_SCHEMAS = {
   ...{ IndexAnswer, IndexAnswerItem, RefreshRequest, KeyList, Key, KeyRequest, RotateRequest, KeyText },
 };
 
-/** Schemas of request bodies without references, for validation. */
 const scope = Type.Optional(Type.Union([Type.Literal("read"), Type.Literal("operate")]));
+
+/** Schemas of request bodies without references, for validation. */
 export const BODIES = {
-  index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }),
-  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }),
+  index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }, STRICT),
+  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }, STRICT),
   rotate: RotateRequest,
   refresh: RefreshRequest,
 };

@@ -6,17 +6,19 @@ import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
 import { parseChain } from "../chains/chains.ts";
+import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { KeyScope, StreamName } from "../events/types.ts";
 import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import type { ApiKeys } from "../operators/keys.ts";
+import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
-import { whileLogAnswers } from "./answers.ts";
+import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
 import { operatorDetail } from "./operator-docs.ts";
 import { BODIES } from "./operator-models.ts";
-import { addressOf, chainOf, integer, parseQueryString, single } from "./requests.ts";
+import { patternOf } from "./paths.ts";
+import { addressOf, chainOf, integer, parseQueryString, single, unknownParameters } from "./requests.ts";
 
 export interface OperatorDeps {
   readonly clock: Clock;
@@ -46,6 +48,8 @@ export interface OperatorRoute {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly scope: KeyScope;
+  /** Names of its query parameters. */
+  readonly parameters?: ReadonlySet<string>;
   readonly answer: (asked: Asked, deps: OperatorDeps) => Promise<object>;
 }
 
@@ -60,7 +64,13 @@ const ONE = "/api/collections/:chain/:address";
 
 export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "GET", path: "/api/status", scope: "operate", answer: (_asked, { status }) => status.report() },
-  { method: "GET", path: "/api/collections", scope: "operate", answer: listCollections },
+  {
+    method: "GET",
+    path: "/api/collections",
+    scope: "operate",
+    parameters: new Set(["chain", "status", "text", "limit", "cursor"]),
+    answer: listCollections,
+  },
   { method: "POST", path: "/api/collections", scope: "operate", answer: requestCollections },
   { method: "POST", path: `${ONE}/reindex`, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, true) },
   { method: "POST", path: `${ONE}/refresh`, scope: "operate", answer: refresh },
@@ -76,19 +86,34 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "DELETE", path: "/api/keys/:name", scope: "operate", answer: revokeKey },
 ];
 
-export const isOperatorPath = (path: string): boolean => path.startsWith("/api/") && !/^\/api\/v2(?:\/|$)/.test(path);
+const PATTERNS = OPERATOR_ROUTES.map((route) => ({ route, pattern: patternOf(route.path) }));
+
+/** The route of a request; HEAD has that of GET. */
+export function operatorRoute(method: string, path: string): OperatorRoute | undefined {
+  const wanted = method === "HEAD" ? "GET" : method;
+  return PATTERNS.find(({ route, pattern }) => route.method === wanted && pattern.test(path))?.route;
+}
+
+/** The header's value for a request's unknown query parameters; undefined if there are none, or no such route. */
+export function ignoredParameters(method: string, target: string): string | undefined {
+  const route = operatorRoute(method, pathOf(target));
+  return route && unknownParameters(searchOf(target), route.parameters ?? new Set());
+}
 
 /**
- * Checks that the key may use the routes of operators, and that this process knows the log well enough to answer.
+ * Checks that the key may use the route, and that this process knows the log well enough to answer an operator. Without
+ * a route, the key must be an operator's: others learn nothing of the paths.
  * @throws ApiError 403, 503
  */
-export function assertOperator(
+export function assertMayUse(
   { name, scope }: { readonly name: string; readonly scope: KeyScope },
+  route: OperatorRoute | undefined,
   deps: OperatorDeps,
-) {
+): void {
+  if (route?.scope === "read") return;
   if (scope !== "operate") {
-    const text = `the key ${name} is of scope read; this route needs scope operate: a key of OPERATOR_KEYS, or one added with that scope`;
-    throw new ApiError(403, "forbidden", text);
+    const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
+    throw new ApiError(403, "forbidden", `${text}: ${WAY_TO_OPERATE}`);
   }
   if (deps.behindMs() <= CUT_OFF_MS) return;
   throw new ApiError(503, "log_unavailable", "this process has lost the event log; ask another one, or try again", {
@@ -101,7 +126,7 @@ export function addOperatorRoutes(app: Elysia, deps: OperatorDeps): Elysia {
   for (const route of OPERATOR_ROUTES) {
     const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
       const asked: Asked = {
-        search: new URL(request.url).search.slice(1),
+        search: searchOf(request.url),
         params,
         body: (schema) => bodyOf(request, schema),
       };
@@ -114,16 +139,30 @@ export function addOperatorRoutes(app: Elysia, deps: OperatorDeps): Elysia {
 }
 
 async function bodyOf<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
-  const text = await request.text();
+  const bytes = await bytesOf(request);
   let value: unknown;
   try {
-    value = text === "" ? {} : JSON.parse(text);
+    value = bytes.length === 0 ? {} : JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
-    throw invalidParameter("body", "must be JSON");
+    throw invalidParameter("body", "must be JSON in UTF-8");
   }
   const error = Value.Errors(schema, value).First();
   if (error !== undefined) throw invalidParameter(error.path.slice(1).replaceAll("/", ".") || "body", error.message);
   return value as Static<T>;
+}
+
+/** Reads a body up to the limit. @throws ApiError 400 */
+async function bytesOf({ headers, body }: Request): Promise<Buffer> {
+  const tooLong = invalidParameter("body", `must not be longer than ${LIMITS.maxRequestBody} bytes`);
+  if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > LIMITS.maxRequestBody) throw tooLong;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 async function listCollections({ search }: Asked, { catalogue }: OperatorDeps): Promise<object> {

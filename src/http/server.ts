@@ -50,6 +50,8 @@ const CLOSE_GRACE_MS = 5_000;
 /** WebSocket close codes: RFC 6455, and 1012 ("service restart") and 1013 ("try again later") of the IANA registry. */
 const [POLICY_VIOLATION, SERVICE_RESTART, TRY_LATER, GOING_AWAY] = [1008, 1012, 1013, 1001] as const;
 
+const KEY_IS_OVER = "the API key is no longer valid";
+
 /** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
 class SocketPeer implements Peer {
   readonly #socket: ServerWebSocket<SocketData>;
@@ -120,7 +122,7 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
     hostname: host,
     port,
     idleTimeout: 60,
-    maxRequestBodySize: 64 * 1024,
+    maxRequestBodySize: LIMITS.maxSentBody,
     fetch: (request, self) => {
       const ready = serving();
       const target = withoutPrefix(targetOf(request.url), prefix);
@@ -149,6 +151,8 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
         peers.add(peer);
         ready.metrics.sockets.set(peers.size);
         ready.channel.open(peer);
+        // The key may have been revoked during the handshake.
+        if (!ready.keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
       },
       message: async (socket, message) => {
         const { peer } = socket.data;
@@ -173,7 +177,7 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
     },
     dropKeys: (keys) => {
       for (const peer of peers) {
-        if (!keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, "the API key is no longer valid");
+        if (!keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
       }
     },
     stop: async () => {

@@ -13,12 +13,18 @@ import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 /** Setting of the log with the hash of the key made at first start. */
 export const FIRST_KEY_SETTING = "api-key-sha256";
 const FIRST_KEY = "first";
+/** What to do without a key of scope `operate`, as the end of a sentence. */
+export const WAY_TO_OPERATE =
+  "set OPERATOR_KEYS, or run `bun run cli keys add <name> --scope operate` with the service's EVENT_LOG_URL";
 /** Keys of the log. Each request compares its key with all of them: a tenth of a millisecond. */
 const MAX_KEYS = 1_000;
-const NAME_PATTERN = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-const MAX_GRACE_MS = 30 * 86_400_000;
-const MAX_PER_MINUTE = 10_000_000;
+/** Allowed names. Keys of the environment have other ones. */
+export const KEY_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const DAY_MS = 86_400_000;
+const MAX_GRACE_MS = 30 * DAY_MS;
+/** Valid texts of one key: the newest, and former ones in their grace periods. */
+const MAX_TEXTS = 5;
+const MAX_PER_MINUTE = 10_000_000;
 const MINUTE_MS = 60_000;
 const ATTEMPTS = 8;
 
@@ -79,7 +85,7 @@ interface KeysOptions {
   /** Requests a minute of a key that has no limit of its own. */
   readonly requestsPerMinute: number;
   /** Called when a text of a key has become invalid. */
-  readonly onDropped?: () => void;
+  readonly onDropped?: (keys: ApiKeys) => void;
 }
 
 export const hashOfKey = (text: string): string => Bun.CryptoHasher.hash("sha256", text, "hex");
@@ -95,6 +101,7 @@ export class ApiKeys {
   #texts: readonly (KeyText & { readonly key: KnownKey })[] = [];
   #version = 0;
   #reading: Promise<void> = Promise.resolve();
+  #hasFailed = false;
   readonly #unsubscribe: () => void;
   #cancelExpiry: () => void = () => undefined;
 
@@ -111,7 +118,7 @@ export class ApiKeys {
     });
   }
 
-  /** Reads the first key. Call it once, before `read`. */
+  /** Reads the first key, which is valid from the next `read` on. The events may tell that it was revoked. */
   async begin(): Promise<void> {
     const hash = await this.#options.log.findSetting(FIRST_KEY_SETTING);
     if (hash === undefined) return;
@@ -119,7 +126,6 @@ export class ApiKeys {
     const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
     const first = { name: FIRST_KEY, scope: "operate", source: "log", createdAt: undefined } as const;
     this.#keys.set(FIRST_KEY, { ...first, requestsPerMinute, texts });
-    this.#rebuild();
   }
 
   /** Reads what the log has in addition. @throws AppError if the log does not answer */
@@ -128,12 +134,23 @@ export class ApiKeys {
     return this.#reading;
   }
 
+  /**
+   * Waits for the running read, and repeats one that has failed: it may have missed a revocation. Rejects if that fails
+   * again.
+   */
+  async caughtUp(): Promise<void> {
+    await this.#reading.catch(() => undefined);
+    if (this.#hasFailed) await this.read();
+  }
+
   async #readOn(): Promise<void> {
+    this.#hasFailed = true;
     for (;;) {
       const events = (await this.#options.log.read(keysStream, { from: this.#version + 1 })) as Recorded<KeyEvent>[];
       for (const recorded of events) this.#fold(recorded);
       if (events.length === 0) break;
     }
+    this.#hasFailed = false;
     this.#rebuild();
   }
 
@@ -156,7 +173,9 @@ export class ApiKeys {
       }
       case "KeyRotated": {
         if (known === undefined) return;
-        const former = known.texts.map(({ hash, until }) => ({ hash, until: Math.min(until, event.graceUntil) }));
+        const former = known.texts
+          .filter(({ until }) => until > time)
+          .map(({ hash, until }) => ({ hash, until: Math.min(until, event.graceUntil) }));
         const newest = { hash: Buffer.from(event.hash, "hex"), until: Number.POSITIVE_INFINITY };
         this.#keys.set(name, { ...known, texts: [newest, ...former] });
         return;
@@ -184,7 +203,7 @@ export class ApiKeys {
       this.#cancelExpiry = clock.after(Math.min(next - now, DAY_MS) + 1, () => this.#rebuild());
     }
     const hashes = new Set(this.#texts.map(({ hash }) => hash.toString("hex")));
-    if (before.some(({ hash }) => !hashes.has(hash.toString("hex")))) onDropped?.();
+    if (before.some(({ hash }) => !hashes.has(hash.toString("hex")))) onDropped?.(this);
   }
 
   /** Returns the key of a text. @throws ApiError 401 */
@@ -253,7 +272,7 @@ export class ApiKeys {
    * @throws ApiError 400 for a bad name or limit, 409 if there is a key of this name, or too many keys
    */
   async add(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
-    if (!NAME_PATTERN.test(name)) {
+    if (!KEY_NAME.test(name)) {
       throw invalidParameter("name", "must be 1 to 64 lower-case letters, digits, dots, hyphens or underscores");
     }
     const limit = requestsPerMinute ?? 1;
@@ -271,8 +290,8 @@ export class ApiKeys {
 
   /**
    * Gives a key a new text and returns it.
-   * @param graceMs time that the former text stays valid
-   * @throws ApiError 400, 404, 409 for a key of the environment
+   * @param graceMs time that the former text stays valid. Texts of earlier rotations keep their time if it is shorter
+   * @throws ApiError 400, 404, 409 for a key of the environment, or with too many valid texts
    */
   async rotate(name: string, graceMs: number): Promise<string> {
     if (!Number.isInteger(graceMs) || graceMs < 0 || graceMs > MAX_GRACE_MS) {
@@ -281,7 +300,12 @@ export class ApiKeys {
     const text = newKeyText();
     await this.#append(() => {
       this.#assertChangeable(name);
-      return { type: "KeyRotated", name, hash: hashOfKey(text), graceUntil: this.#options.clock.now() + graceMs };
+      const now = this.#options.clock.now();
+      const valid = this.#keys.get(name)?.texts.filter(({ until }) => until > now) ?? [];
+      if (graceMs > 0 && valid.length >= MAX_TEXTS) {
+        throw conflict(`${name} has ${MAX_TEXTS} valid texts: rotate it without grace, which ends all former ones`);
+      }
+      return { type: "KeyRotated", name, hash: hashOfKey(text), graceUntil: now + graceMs };
     });
     return text;
   }

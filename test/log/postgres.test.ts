@@ -8,7 +8,7 @@ import { Leases } from "../../src/chain/lease.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
-import { sharedPostgres, startPostgres } from "../support/postgres.ts";
+import { createSilentDatabase, sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
 import { committed, describeLogContract, freshStream } from "./contract.ts";
@@ -29,18 +29,8 @@ describeLogContract("PostgreSQL without pg_notify", async () =>
 );
 
 let silent: Promise<string> | undefined;
-/** The URL of a database for a user that may not call `pg_notify`. */
 function silentDatabase(): Promise<string> {
-  silent ??= (async () => {
-    const url = new URL(await (await sharedPostgres()).createDatabase());
-    const sql = new SQL(url.href, { max: 1 });
-    await sql.unsafe("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC");
-    await sql.unsafe("CREATE ROLE silent LOGIN PASSWORD 'password'");
-    await sql.unsafe("GRANT ALL ON SCHEMA public TO silent");
-    await sql.end();
-    url.username = "silent";
-    return url.href;
-  })();
+  silent ??= createSilentDatabase();
   return silent;
 }
 

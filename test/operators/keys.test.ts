@@ -1,7 +1,12 @@
 /** API keys over two replicas: scopes, rotation, revocation, limits, and the way back after a lost first key. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import WebSocket from "ws";
-import { sharedPostgres } from "../support/postgres.ts";
+import { AppError } from "../../src/core/errors.ts";
+import { keysStream } from "../../src/events/types.ts";
+import type { EventLog } from "../../src/log/event-log.ts";
+import { openLog } from "../../src/log/open.ts";
+import { runCli } from "../support/cli.ts";
+import { createSilentDatabase, sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -25,7 +30,109 @@ async function send(service: TestService, method: string, path: string, body?: u
 const statusFor = async (service: TestService, key: string): Promise<number> =>
   (await service.fetch(`/api/v2/nft/${ADDRESS}`, { headers: as(key) })).status;
 
-describe("keys on two replicas", () => {
+const servers: [string, () => Promise<string>, number][] = [
+  ["PostgreSQL", async () => (await sharedPostgres()).createDatabase(), 1_000],
+  ["PostgreSQL without LISTEN", createSilentDatabase, 2_000],
+  ["SQLite", async () => temporaryLogUrl(), 2_000],
+];
+
+describe.each(servers)("two replicas over %s", (_name, createDatabase, withinMs) => {
+  let replicas: [TestService, TestService];
+  let logUrl: string;
+  /** Reads of the keys that will fail on the second replica. */
+  let failures = 0;
+
+  const failing: typeof openLog = async (...options) => {
+    const log = await openLog(...options);
+    return new Proxy(log, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name);
+        if (typeof value !== "function") return value;
+        if (name !== "read") return value.bind(target);
+        return (...parameters: Parameters<EventLog["read"]>) => {
+          if (parameters[0] !== keysStream || failures === 0) return target.read(...parameters);
+          failures--;
+          return Promise.reject(new AppError("the log does not answer", { code: "log_unavailable" }));
+        };
+      },
+    });
+  };
+
+  beforeAll(async () => {
+    logUrl = await createDatabase();
+    const env = { OPERATOR_KEYS: OPERATOR };
+    replicas = [
+      await startTestService({ rpcUrl: RPC, logUrl, env }),
+      await startTestService({ rpcUrl: RPC, logUrl, env, openLog: failing }),
+    ];
+  });
+  afterAll(async () => {
+    for (const replica of replicas) await replica.stop();
+  });
+
+  /** Adds a key on the first replica. Resolves when the second one knows it, with a socket there. */
+  async function addKey(name: string) {
+    const [first, second] = replicas;
+    const { status, body } = await send(first, "POST", "/api/keys", { name });
+    expect([status, body.name, body.key.length]).toEqual([200, name, 43]);
+    const added = performance.now();
+    const isKnown = async () => (await statusFor(second, body.key)) === 200 || undefined;
+    await eventually("the other replica knows the key", isKnown);
+    expect(performance.now() - added).toBeLessThan(withinMs);
+    const socket = new WebSocket(second.socketUrl, { headers: as(body.key) });
+    await new Promise((resolve) => socket.on("open", resolve));
+    const closed = new Promise<number>((resolve) => socket.on("close", resolve));
+    const isRefused = async () => (await statusFor(second, body.key)) === 401 || undefined;
+    return { key: body.key as string, closed, isRefused };
+  }
+
+  test("both refuse a key that one of them revoked, and close its sockets with 1008", async () => {
+    const [first] = replicas;
+    const { key, closed, isRefused } = await addKey("shop");
+    const began = performance.now();
+    const left = await send(first, "DELETE", "/api/keys/shop");
+    expect(left.body.result.map(({ name }: { name: string }) => name)).not.toContain("shop");
+    expect(await statusFor(first, key)).toBe(401);
+    await eventually("the key is refused", isRefused);
+    expect(await closed).toBe(1_008);
+    expect(performance.now() - began).toBeLessThan(withinMs);
+  });
+
+  test("both refuse a key that the command line revoked in the log", async () => {
+    const [first] = replicas;
+    const { key, closed, isRefused } = await addKey("console");
+    const { code, out } = await runCli(["keys", "revoke", "console"], { EVENT_LOG_URL: logUrl });
+    const ended = performance.now();
+    expect([code, out]).toEqual([0, "revoked console\n"]);
+    await eventually("the key is refused", isRefused);
+    await eventually("it is refused there, too", async () => (await statusFor(first, key)) === 401 || undefined);
+    expect(performance.now() - ended).toBeLessThan(withinMs);
+    expect(await closed).toBe(1_008);
+  });
+
+  test("both close the sockets of a rotated key at the end of its grace period", async () => {
+    const [first, second] = replicas;
+    const { key, closed, isRefused } = await addKey("rotated");
+    const { body } = await send(first, "POST", "/api/keys/rotated/rotate", { graceSeconds: 3 });
+    const isKnown = async () => (await statusFor(second, body.key)) === 200 || undefined;
+    await eventually("the new text is valid", isKnown);
+    expect(await statusFor(second, key)).toBe(200);
+    await eventually("the former text is refused", isRefused);
+    expect(await closed).toBe(1_008);
+    expect(await statusFor(second, body.key)).toBe(200);
+  });
+
+  test("a replica reads again what it could not read, so it misses no revocation", async () => {
+    const [first] = replicas;
+    const { closed, isRefused } = await addKey("missed");
+    failures = 3;
+    expect((await send(first, "DELETE", "/api/keys/missed")).status).toBe(200);
+    await eventually("the key is refused", isRefused);
+    expect([failures, await closed]).toEqual([0, 1_008]);
+  });
+});
+
+describe("keys", () => {
   let replicas: [TestService, TestService];
 
   beforeAll(async () => {
@@ -35,26 +142,6 @@ describe("keys on two replicas", () => {
   });
   afterAll(async () => {
     for (const replica of replicas) await replica.stop();
-  });
-
-  test("refuses a revoked key on the other replica within a second, and closes its socket with 1008", async () => {
-    const [first, second] = replicas;
-    const { status, body } = await send(first, "POST", "/api/keys", { name: "shop" });
-    expect([status, body.name, body.key.length]).toEqual([200, "shop", 43]);
-    await eventually(
-      "the other replica knows the key",
-      async () => (await statusFor(second, body.key)) === 200 || undefined,
-    );
-    const socket = new WebSocket(second.socketUrl, { headers: as(body.key) });
-    await new Promise((resolve) => socket.on("open", resolve));
-    const closed = new Promise<number>((resolve) => socket.on("close", resolve));
-    const began = performance.now();
-    const left = await send(first, "DELETE", "/api/keys/shop");
-    expect(left.body.result.map((key: { name: string }) => key.name)).not.toContain("shop");
-    await eventually("the key is refused", async () => (await statusFor(second, body.key)) === 401 || undefined);
-    expect(performance.now() - began).toBeLessThan(1_000);
-    expect(await closed).toBe(1_008);
-    expect(await statusFor(first, body.key)).toBe(401);
   });
 
   test("lets a rotated key's former text live for the grace period only", async () => {

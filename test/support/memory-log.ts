@@ -12,6 +12,7 @@ export class MemoryLog implements EventLog {
   readonly engine = "sqlite";
   readonly #streams = new Map<string, Recorded[]>();
   readonly #headlines = new Map<string, Headline>();
+  readonly #settings = new Map<string, string>();
   readonly #listeners = new Set<(stream: StreamName, version: number) => void>();
 
   events(stream: StreamName): DomainEvent[] {
@@ -118,10 +119,15 @@ export class MemoryLog implements EventLog {
     return true;
   }
 
-  async findSetting(): Promise<undefined> {}
+  async findSetting(name: string): Promise<string | undefined> {
+    return this.#settings.get(name);
+  }
 
-  async setting(_name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
-    return { value: initial(), created: true };
+  async setting(name: string, initial: () => string): Promise<{ value: string; created: boolean }> {
+    const known = this.#settings.get(name);
+    const value = known ?? initial();
+    this.#settings.set(name, value);
+    return { value, created: known === undefined };
   }
 
   async close(): Promise<void> {}

@@ -62,6 +62,19 @@ export function sharedPostgres(): Promise<Postgres> {
   return shared;
 }
 
+/** The URL of a database of the shared cluster, for a user that may not call `pg_notify`. */
+export async function createSilentDatabase(): Promise<string> {
+  const url = new URL(await (await sharedPostgres()).createDatabase());
+  const sql = new SQL(url.href, { max: 1 });
+  await sql.unsafe("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC");
+  const roles = await sql.unsafe("SELECT 1 FROM pg_roles WHERE rolname = 'silent'");
+  if (roles.length === 0) await sql.unsafe("CREATE ROLE silent LOGIN PASSWORD 'password'");
+  await sql.unsafe("GRANT ALL ON SCHEMA public TO silent");
+  await sql.end();
+  url.username = "silent";
+  return url.href;
+}
+
 /** Creates and starts a cluster. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<Postgres> {
   const binaries = await preparePostgres();

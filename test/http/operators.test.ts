@@ -1,0 +1,98 @@
+/** What applies to all routes under `/api` for operators: bodies, parameters, scopes, and a process that lost the log. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { LIMITS } from "../../src/config.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { eventually, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(30_000);
+
+const OPERATOR = "operator-key-0123456789";
+
+type Body = NonNullable<RequestInit["body"]>;
+
+let service: TestService;
+/** Ms by which the process's clock is ahead, as after a pause. */
+let paused = 0;
+
+beforeAll(async () => {
+  service = await startTestService({
+    rpcUrl: "http://127.0.0.1:9/",
+    logUrl: temporaryLogUrl(),
+    env: { OPERATOR_KEYS: OPERATOR },
+    clock: { ...systemClock, monotonic: () => systemClock.monotonic() + paused },
+  });
+});
+afterAll(() => service.stop());
+
+async function ask(method: string, path: string, body?: Body, key = OPERATOR) {
+  const init = { method, headers: { "x-api-key": key }, ...(body === undefined ? {} : { body }) };
+  const response = await service.fetch(path, init);
+  // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of bodies
+  const answer: any = await response.json();
+  return { status: response.status, headers: response.headers, body: answer };
+}
+
+test("refuse a body that is too long with words, whether its length is announced or not", async () => {
+  const long = JSON.stringify({ name: "x".repeat(LIMITS.maxRequestBody) });
+  const unannounced = new ReadableStream({
+    start: (controller) => {
+      for (let at = 0; at < long.length; at += 1_000) controller.enqueue(Buffer.from(long.slice(at, at + 1_000)));
+      controller.close();
+    },
+  });
+  for (const body of [long, unannounced]) {
+    const { status, headers, body: answer } = await ask("POST", "/api/keys", body);
+    expect([status, answer.code, answer.details]).toEqual([400, "invalid_parameter", { parameter: "body" }]);
+    expect(answer.message).toContain(String(LIMITS.maxRequestBody));
+    expect(headers.get("x-request-id")).not.toBeNull();
+  }
+  expect((await ask("GET", "/api/keys")).status).toBe(200);
+});
+
+test("refuse bodies that are no JSON, no UTF-8, or have a field that they don't know", async () => {
+  const refusal = async (path: string, body: Body) => {
+    const answer = await ask("POST", path, body);
+    return [answer.status, answer.body.details?.parameter];
+  };
+  expect(await refusal("/api/keys", "{")).toEqual([400, "body"]);
+  expect(await refusal("/api/keys", new Uint8Array([0x22, 0xff, 0x22]))).toEqual([400, "body"]);
+  expect(await refusal("/api/keys", "[".repeat(60_000))).toEqual([400, "body"]);
+  expect(await refusal("/api/keys", '{"name":"typo","scpoe":"operate"}')).toEqual([400, "scpoe"]);
+  expect(await refusal("/api/keys/typo/rotate", '{"grace":"24h"}')).toEqual([400, "grace"]);
+  const item = JSON.stringify({ items: [{ chain: "eth", adress: "0x00" }] });
+  expect(await refusal("/api/collections", item)).toEqual([400, "items.0.address"]);
+  const { result } = (await ask("GET", "/api/keys")).body;
+  expect(result.map(({ name }: { name: string }) => name)).toEqual(["API_KEYS#1", "OPERATOR_KEYS#1"]);
+});
+
+test("name query parameters that they ignore, also in errors", async () => {
+  const named = async (path: string) => {
+    const { status, headers } = await ask("GET", path);
+    return [status, headers.get("x-unknown-parameters")];
+  };
+  expect(await named("/api/collections?limit=5&stauts=failed")).toEqual([200, "stauts"]);
+  expect(await named("/api/collections?limit=0&stauts=failed")).toEqual([400, "stauts"]);
+  expect(await named("/api/keys?limit=5")).toEqual([200, "limit"]);
+  expect(await named("/api/collections?limit=5")).toEqual([200, null]);
+});
+
+test("tell a key of scope read nothing but the way out, not even which paths there are", async () => {
+  for (const path of ["/api/keys", "/api/status", "/api/unknown"]) {
+    const { status, body } = await ask("GET", path, undefined, TEST_KEY);
+    expect([path, status, body.code]).toEqual([path, 403, "forbidden"]);
+    expect(body.message).toMatch(/API_KEYS#1 is of scope read.* OPERATOR_KEYS.* keys add <name> --scope operate/);
+  }
+  const missing = await ask("GET", "/api/keys", undefined, "");
+  expect([missing.status, missing.body.code]).toEqual([401, "missing_api_key"]);
+  expect((await ask("GET", "/api/unknown")).status).toBe(404);
+});
+
+test("refuse operators while the process has not read the log for ten seconds", async () => {
+  paused += 11_000;
+  const { status, headers, body } = await ask("GET", "/api/keys");
+  expect([status, body.code, headers.get("retry-after")]).toEqual([503, "log_unavailable", "1"]);
+  // Other routes serve what memory has.
+  expect((await ask("GET", `/api/v2/nft/0x${"ab".repeat(20)}`, undefined, TEST_KEY)).status).toBe(200);
+  await eventually("the log is read again", async () => (await ask("GET", "/api/keys")).status === 200 || undefined);
+});

@@ -241,21 +241,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
-  const requests = {
-    requestIndexing: (chainId: number, address: Address) => requestIndexing(parts, chainId, address),
-    beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
-      const before = await beginAnew(parts, { chainId, address }, type);
-      await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
-      return before;
-    },
-    refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
-      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
-      return requestRefresh(log, { chainId, address }, { ids, block });
-    },
-    requestIdentification: (chainId: number, address: Address, version: number) => {
-      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
-    },
-  };
+  const requests = requestsOf(parts, runtimes);
   const channel = new Channel({
     log,
     projections,
@@ -270,14 +256,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   watchLog({ log, runtimes, channel, lifecycle, logger });
   observe(metrics, projections);
   watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger });
-  for (const { indexing, prices, metadata } of runtimes.values()) {
-    await indexing.start(() => prices.load());
-    metadata.start(lifecycle);
-  }
-  const listsChanged = () => {
-    for (const { indexing } of runtimes.values()) indexing.listsChanged();
-  };
-  lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
+  await startChains(parts, runtimes);
 
   const freshness = watchFreshness({ ...parts, keys, runtimes });
   const limiter = new RateLimiter(clock);
@@ -321,6 +300,44 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
       return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
     },
   };
+}
+
+/** What clients and operators may ask of collections. */
+function requestsOf(
+  parts: Pick<SharedParts, "log" | "clock" | "lifecycle">,
+  runtimes: ReadonlyMap<number, ChainRuntime>,
+) {
+  const { log, lifecycle } = parts;
+  return {
+    requestIndexing: (chainId: number, address: Address) => requestIndexing(parts, chainId, address),
+    beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
+      const before = await beginAnew(parts, { chainId, address }, type);
+      await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
+      return before;
+    },
+    refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
+      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
+      return requestRefresh(log, { chainId, address }, { ids, block });
+    },
+    requestIdentification: (chainId: number, address: Address, version: number) => {
+      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
+    },
+  };
+}
+
+/** Starts the work of all chains, and the watch of the operator's lists. */
+async function startChains(
+  { lists, lifecycle }: Pick<SharedParts, "lists" | "lifecycle">,
+  runtimes: ReadonlyMap<number, ChainRuntime>,
+): Promise<void> {
+  for (const { indexing, prices, metadata } of runtimes.values()) {
+    await indexing.start(() => prices.load());
+    metadata.start(lifecycle);
+  }
+  const listsChanged = () => {
+    for (const { indexing } of runtimes.values()) indexing.listsChanged();
+  };
+  lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
 }
 
 /** The parts of a service that are made anew when the log went back. */

@@ -47,8 +47,13 @@ async function statusLines({ values }: CommandRun, operator: Operator): Promise<
     `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "NOT WRITABLE"}${behind}`,
     ...("chains" in report ? chainLines(report.chains) : []),
     `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
-    `collections ${COLLECTION_STATUSES.map((status) => `${wholeText(collections[status])} ${status}`).join(" · ")}`,
+    `collections ${countsText(collections)}`,
   ];
+}
+
+function countsText(counts: StatusReport["collections"]): string {
+  const some = COLLECTION_STATUSES.filter((status) => counts[status] > 0);
+  return some.length === 0 ? "none yet" : some.map((status) => `${wholeText(counts[status])} ${status}`).join(" · ");
 }
 
 function chainLines(chains: StatusReport["chains"]): string[] {

@@ -84,6 +84,9 @@ class DurationHistogram {
   }
 }
 
+/** Statistics of the heap take milliseconds of the request thread, so they are read at most this often. */
+const PROCESS_MS = 5_000;
+
 export class Metrics {
   readonly registry = new Registry();
 
@@ -276,8 +279,12 @@ export class Metrics {
 
   readonly #measures: (() => void | Promise<void>)[] = [];
 
+  /** prom-client's own metrics of the process, their last text, and when that was made, on the monotonic clock. */
+  readonly #process = new Registry();
+  #processText: { readonly text: string; readonly at: number } | undefined;
+
   constructor() {
-    collectDefaultMetrics({ register: this.registry });
+    collectDefaultMetrics({ register: this.#process });
   }
 
   #counter<L extends string>(name: string, help: string, ...labelNames: L[]): Counter<L> {
@@ -297,6 +304,10 @@ export class Metrics {
   async text(): Promise<string> {
     // A figure of a log that does not answer stays as it was.
     await Promise.allSettled(this.#measures.map(async (measure) => measure()));
-    return this.registry.metrics();
+    const now = performance.now();
+    if (this.#processText === undefined || now - this.#processText.at > PROCESS_MS) {
+      this.#processText = { text: await this.#process.metrics(), at: now };
+    }
+    return `${await this.registry.metrics()}\n${this.#processText.text}`;
   }
 }

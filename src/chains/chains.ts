@@ -6,20 +6,6 @@
  */
 import { type Address, toAddress } from "../core/hex.ts";
 
-export type ChainName =
-  | "eth"
-  | "goerli"
-  | "sepolia"
-  | "polygon"
-  | "mumbai"
-  | "bsc"
-  | "bsc testnet"
-  | "avalanche"
-  | "fantom"
-  | "palm"
-  | "cronos"
-  | "arbitrum";
-
 interface Coin {
   /** The coin's name in price answers. */
   readonly name: string;
@@ -39,10 +25,9 @@ export interface Stablecoin extends ChainToken {
   readonly pegLostAt?: number;
 }
 
-export interface Chain {
-  readonly name: ChainName;
-  /** Chain id in hex, lower case. */
-  readonly code: string;
+/** The facts of one chain, as its entry states them. */
+interface ChainFacts {
+  readonly name: string;
   readonly chainId: number;
   readonly native: Coin;
   readonly wrappedNative: ChainToken;
@@ -73,7 +58,7 @@ const stable = (symbol: string, address: string, decimals: number, pegLostAt?: n
   ...(pegLostAt === undefined ? {} : { pegLostAt }),
 });
 
-const FACTS: readonly Omit<Chain, "code">[] = [
+const FACTS = [
   {
     name: "eth",
     chainId: 1,
@@ -233,7 +218,15 @@ const FACTS: readonly Omit<Chain, "code">[] = [
     finalityDepth: 2400,
     endpoints: ["https://arb1.arbitrum.io/rpc"],
   },
-];
+] as const satisfies readonly ChainFacts[];
+
+export type ChainName = (typeof FACTS)[number]["name"];
+
+export interface Chain extends ChainFacts {
+  readonly name: ChainName;
+  /** Chain id in hex, lower case. */
+  readonly code: string;
+}
 
 /** In the order of the contract's table; the first is the default. */
 export const CHAINS: readonly Chain[] = FACTS.map((facts) => ({ ...facts, code: `0x${facts.chainId.toString(16)}` }));

@@ -56,6 +56,7 @@ test("does not lose a retry that falls due while the lease is being released", a
     {
       get: (_target, name) => {
         if (name === "silentMs") return () => 0;
+        if (name === "failureWithin") return () => undefined;
         return async () => {
           if (name === "callsAtHead") attempts++;
           throw new Error("no node");

@@ -39,7 +39,8 @@ import {
 } from "./records.ts";
 import { SqliteAhead } from "./sqlite-ahead.ts";
 import { readPage } from "./sqlite-schema.ts";
-import type { AppendReply, WriterOperation, WriterReply } from "./sqlite-writer.ts";
+import type { AppendReply } from "./sqlite-writer.ts";
+import { WriterClient } from "./sqlite-writer-client.ts";
 
 /** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;
@@ -59,7 +60,7 @@ interface SqliteOptions {
 /** Opens the log at `path` and creates it if it is missing. @throws AppError `log_unavailable` */
 export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
   if (options.path !== ":memory:") mkdirSync(dirname(options.path), { recursive: true });
-  const writer = new WriterClient();
+  const writer = new WriterClient(options);
   try {
     await writer.call({ op: "open", path: options.path });
     return new SqliteLog(options, writer);
@@ -74,59 +75,6 @@ function named(error: unknown, path: string): unknown {
   if (!(error instanceof AppError)) return error;
   const { code, retryable, meta, message } = error;
   return new AppError(`${path}: ${message}`, { code, retryable, meta, cause: error });
-}
-
-/** Sends operations to the writer worker, with one promise per request. */
-class WriterClient {
-  readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
-  readonly #pending = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
-  #nextId = 1;
-  #dead: Error | undefined;
-
-  constructor() {
-    this.#worker.onmessage = (message: MessageEvent<WriterReply>) => {
-      const reply = message.data;
-      const waiting = this.#pending.get(reply.id);
-      this.#pending.delete(reply.id);
-      if ("error" in reply) waiting?.reject(writerError(reply.error, reply.sqliteCode));
-      else waiting?.resolve(reply.result);
-    };
-    this.#worker.onerror = (event: ErrorEvent) => {
-      this.#dead = new AppError(`the log's writer died: ${event.message}`, { code: "log_unavailable" });
-      for (const { reject } of this.#pending.values()) reject(this.#dead);
-      this.#pending.clear();
-    };
-  }
-
-  get isDead(): boolean {
-    return this.#dead !== undefined;
-  }
-
-  /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
-  call(operation: WriterOperation, handed: ArrayBuffer[] = []): Promise<unknown> {
-    if (this.#dead !== undefined) return Promise.reject(this.#dead);
-    const id = this.#nextId++;
-    return new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject });
-      this.#worker.postMessage({ ...operation, id }, handed);
-    });
-  }
-
-  terminate(): void {
-    this.#worker.terminate();
-  }
-}
-
-function writerError(message: string, sqliteCode: string | undefined): AppError {
-  if (sqliteCode === "SQLITE_CORRUPT" || sqliteCode === "SQLITE_NOTADB") {
-    return new InvariantError(`the event log's database file is damaged: ${message}`);
-  }
-  const retryable = sqliteCode?.startsWith("SQLITE_BUSY") === true || sqliteCode === "SQLITE_FULL";
-  return new AppError(`the event log could not be written: ${message}`, {
-    code: "log_unavailable",
-    retryable,
-    meta: { sqliteCode },
-  });
 }
 
 /** Free bytes below which SQLite can't be relied on to write: one transaction of a backfill. */
@@ -344,7 +292,7 @@ class SqliteLog implements EventLog {
     return {
       bytes: sizeOf(this.#path) + sizeOf(`${this.#path}-wal`),
       freeBytes,
-      isWritable: this.isAnswering && freeBytes > LEAST_FREE_BYTES,
+      isWritable: this.isAnswering && !this.#writer.isFull && freeBytes > LEAST_FREE_BYTES,
       lastAppendAt: newest?.time,
     };
   }

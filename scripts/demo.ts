@@ -15,6 +15,8 @@ import { seedMarket } from "./local-chain/market.ts";
 
 const MARKET_HOURS = 27;
 const once = process.argv.includes("--once");
+/** True after Ctrl-C or SIGTERM. */
+let isInterrupted = false;
 
 function say(text = ""): void {
   process.stdout.write(`${text}\n`);
@@ -133,11 +135,20 @@ async function main(): Promise<void> {
   const started = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "evm-demo-"));
   const closers: (() => Promise<void> | void)[] = [() => rmSync(folder, { recursive: true, force: true })];
-  const close = async () => {
-    for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+  let closing: Promise<void> | undefined;
+  // With `bun run`, Ctrl-C arrives twice. The second one waits for the same end.
+  const close = () => {
+    closing ??= (async () => {
+      for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer();
+    })();
+    return closing;
   };
-  process.on("SIGINT", () => close().then(() => process.exit(0)));
-  process.on("SIGTERM", () => close().then(() => process.exit(143)));
+  const endWith = (code: number) => {
+    isInterrupted = true;
+    close().finally(() => process.exit(code));
+  };
+  process.on("SIGINT", () => endWith(0));
+  process.on("SIGTERM", () => endWith(143));
   try {
     say("Starting a local EVM with chain id 1: Uniswap v2 and v3, WETH, USDC, USDT, DAI at their mainnet addresses …");
     const genesisTimestamp = Math.floor(Date.now() / 1_000) - MARKET_HOURS * 3_600 - 60;
@@ -207,8 +218,10 @@ async function main(): Promise<void> {
 }
 
 await main().then(
-  () => process.exit(0),
+  () => isInterrupted || process.exit(0),
   (error: unknown) => {
+    // An interrupted step fails. The signal's handler ends the process.
+    if (isInterrupted) return;
     say(`\nThe demo failed: ${error instanceof Error ? error.message : String(error)}`);
     process.exit(1);
   },

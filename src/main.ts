@@ -78,8 +78,6 @@ async function serve(): Promise<void> {
         say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
       },
     });
-    terminal.write(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger\n`);
-    introduce(service, config, isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line));
     const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
     let stoppingSince: number | undefined;
     const stop = async (signal: string) => {
@@ -107,6 +105,9 @@ async function serve(): Promise<void> {
         });
       });
     }
+    // Only now: a supervisor may stop the service as soon as it reads this line.
+    terminal.write(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger\n`);
+    introduce(service, config, isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line));
   } catch (error) {
     // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
     if (error instanceof ConfigError) refuse(error);

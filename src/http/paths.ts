@@ -8,6 +8,9 @@ export const isApiPath = (path: string): boolean => path === API_PREFIX || path.
 /** True for paths of operators. */
 export const isOperatorPath = (path: string): boolean => path.startsWith("/api/") && !isApiPath(path);
 
+/** True for the start page, and for paths below the first segments of all routes. */
+export const isOwnPath = (path: string): boolean => /^\/(?:(?:api|health|media|metrics|swagger)(?:\/|$)|$)/.test(path);
+
 /** The paths of a route, in which `:name` stands for any segment. Allows a slash at the end, as the router does. */
 export function patternOf(path: string): RegExp {
   const segments = path

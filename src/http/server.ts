@@ -14,6 +14,7 @@ import { encodeMessage, type ServerMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";
 import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
+import { isOwnPath } from "./paths.ts";
 import type { RateLimiter } from "./requests.ts";
 
 /** The parts that serve requests once the log is open. */
@@ -189,11 +190,15 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
   };
 }
 
+/**
+ * The target below the public URL's path. A proxy may have stripped the path already, and it may look like a route: with
+ * the path `/api`, `/api/v2/…` is whole and `/api/api/v2/…` is not. So the path is stripped only if a route remains.
+ */
 function withoutPrefix(target: string, prefix: string): string {
   if (prefix === "" || !target.startsWith(prefix)) return target;
   const rest = target.slice(prefix.length);
-  if (rest.startsWith("/")) return rest;
-  return rest === "" || rest.startsWith("?") ? `/${rest}` : target;
+  if (rest === "" || rest.startsWith("?")) return `/${rest}`;
+  return isOwnPath(pathOf(rest)) ? rest : target;
 }
 
 /** @param isStarted true if the log was open before, and went back */

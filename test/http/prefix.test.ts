@@ -43,3 +43,17 @@ test.each(["", "/evm"])("serves everything below the path, with %p before the re
 test("knows no other prefix", async () => {
   for (const path of ["/evmx/health/live", "/other/health/live"]) expect((await service.fetch(path)).status).toBe(404);
 });
+
+test.each(["", "/api"])(
+  "tells a path that looks like a route from the route, with %p before the request's",
+  async (before) => {
+    const env = { PUBLIC_URL: "https://data.example/api" };
+    const other = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl(), env });
+    const statusOf = async (path: string) => (await other.fetch(`${before}${path}`, { redirect: "manual" })).status;
+    const paths = [`/api/v2/nft/${CONTRACT}?limit=1`, "/health/live", "/swagger", "/swagger/json", "/metrics", "/"];
+    expect(await Promise.all(paths.map(statusOf))).toEqual([200, 200, 200, 200, 200, 302]);
+    // The route refuses the key's scope. A path without a route would be 404.
+    expect(await statusOf("/api/collections")).toBe(403);
+    await other.stop();
+  },
+);

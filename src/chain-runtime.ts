@@ -136,6 +136,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   });
   const indexing = new ChainIndexing({
     ...shared,
+    followEveryMs: chainConfig.followEveryMs,
     chain,
     reader,
     observer: observerOf(metrics, chain, heads),
@@ -156,14 +157,15 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
-  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow() });
+  const onAsked = () => indexing.heard();
+  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow(), onAsked });
   lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
   const parts = { chain, reader, view };
   startAudit(parts, shared);
-  metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads }));
+  metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const { factsOf, versionOf: metadataVersion } = metadata;
   return {
     chain,

@@ -123,11 +123,14 @@ interface HeadParts {
   readonly clock: Clock;
   /** The newest block that the node has shown to this process's follower. */
   readonly heads: { readonly node: number | undefined };
+  /** True if nothing on the chain is followed. */
+  readonly isIdle: boolean;
 }
 
 /** Sets the metrics of a chain's head to the block that answers show now. */
-export function measureHead(metrics: Metrics, { chain, view, clock, heads }: HeadParts): void {
+export function measureHead(metrics: Metrics, { chain, view, clock, heads, isIdle }: HeadParts): void {
   const labels = { chain: chain.name };
+  metrics.idle.set(labels, isIdle ? 1 : 0);
   const head = view.head();
   if (head === undefined) return;
   metrics.followedHead.set(labels, head.number);

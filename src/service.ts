@@ -234,7 +234,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const { metrics, lists, log, projections, metadata } = parts;
   const cursorSecret = await readCursorSecret(log, config);
   const keys = await openKeys(options, { ...parts, onDropped: onKeysDropped });
-  const isHeard = (chainId: number): boolean => channel.hasChainSubscribers(chainId);
+  const isHeard = (chainId: number): boolean =>
+    channel.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true;
   const chains = config.chains.map(({ chain }) => chain);
   const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
   const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
@@ -249,6 +250,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
     ...requests,
+    onHeard: (chainId) => runtimes.get(chainId)?.indexing.heard(),
     reidentifyMs: LIMITS.reidentifyMs,
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
   });
@@ -361,8 +363,15 @@ function openOperators({ clock, log, projections, metadata, lifecycle, freshness
   };
   const catalogue = new Catalogue({ log, nftsInMemory });
   lifecycle.onStop("catalogue", () => catalogue.close());
-  const chains = [...runtimes.values()].map(({ chain, view, isHalted, endpoints }) => {
-    return { chain, isHalted, endpoints, head: () => view.head(), finalized: () => view.finalized() };
+  const chains = [...runtimes.values()].map(({ chain, view, isHalted, endpoints, indexing }) => {
+    return {
+      chain,
+      isHalted,
+      endpoints,
+      isIdle: () => indexing.isIdle,
+      head: () => view.head(),
+      finalized: () => view.finalized(),
+    };
   });
   const memory = () => ({ collections: projections.stats().bytes, metadata: metadata.books.bytes });
   const behindMs = () => freshness.behindMs;

@@ -118,6 +118,7 @@ describe("the environment", () => {
     ["RPC_URL_ETH", "file:///etc/passwd"],
     ["RPC_URL_MARS", "http://x.example"],
     ["FINALITY_DEPTH_ETH", "1.5"],
+    ["FOLLOW_EVERY_ETH", "121"],
     ["CURSOR_SECRET", "short"],
     ["SNAPSHOT_MB", "0"],
     ["METADATA_MB", "1.5"],

@@ -44,6 +44,8 @@ export interface Scale {
   readonly shortTurns: number;
   /** Reads of a page without a change before it is measured. */
   readonly settledLooks: number;
+  /** Ms for which a quiet collection is followed. */
+  readonly followMs: number;
   /** Sizes of the plots: NFTs, and transfers. */
   readonly pageSizes: readonly number[];
   readonly transferSizes: readonly number[];

@@ -3,7 +3,7 @@
  * Reads headers only; the follower decides the consequences.
  */
 import type { Clock } from "../core/clock.ts";
-import { AppError } from "../core/errors.ts";
+import { AppError, InvariantError } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { ChainLog, ChainReader } from "../rpc/port.ts";
 import type { ChainState } from "./view.ts";
@@ -71,21 +71,23 @@ export class FinalityViolation extends AppError {
 /** Either the newest common block, or the node's block in the place of the final one. */
 type ForkPoint = { readonly ancestor: HeaderRef } | { readonly found: BlockRef };
 
-/** Searches from `from`, a number that both branches have, down to the final block. @throws RpcError `transient` */
+/**
+ * Searches from `from`, a number that both branches have, down to the final block. Compares the followed headers only.
+ * So the ancestor may lie below the block at which the branches part, and more is reverted than was lost.
+ * @throws RpcError `transient`
+ */
 export async function findCommonAncestor(reader: ChainReader, state: ChainState, from: number): Promise<ForkPoint> {
   const finalized = state.finalized as BlockRef;
-  for (let high = from, step = FIRST_STEP; ; step *= 2) {
-    const low = Math.max(finalized.number, high - step + 1);
-    const theirs = await reader.presentHeaders(numbersBetween(high, low));
-    for (const { number, hash } of theirs) {
-      const held = state.headers.get(number);
-      if (held !== undefined && held.hash === hash) return { ancestor: held };
-    }
-    if (low <= finalized.number) {
+  const held = [...state.headers.values()].filter(({ number }) => number <= from).sort((a, b) => b.number - a.number);
+  for (let at = 0, step = FIRST_STEP; at < held.length; at += step, step *= 2) {
+    const ours = held.slice(at, at + step);
+    const theirs = await reader.presentHeaders(ours.map(({ number }) => number));
+    const ancestor = ours.find(({ hash }, i) => hash === theirs[i]?.hash);
+    if (ancestor !== undefined) return { ancestor };
+    if (at + step >= held.length)
       return { found: { number: finalized.number, hash: (theirs.at(-1) as BlockRef).hash } };
-    }
-    high = low - 1;
   }
+  throw new InvariantError("no followed header is known");
 }
 
 /** Returns the blocks of the followed branch above `ancestor`, lowest first. */

@@ -18,7 +18,7 @@ export interface AdvancedBlocks {
   readonly fromBlock: number;
   /** The new head. */
   readonly to: HeaderRef;
-  /** Headers of the unfinalised blocks, the last one being `to`. After a long gap older ones are left out. */
+  /** Headers of blocks up to `to`, linked to each other. Those of all blocks with logs that may still be reverted. */
   readonly headers: readonly BlockHeader[];
   readonly logs: readonly ChainLog[];
 }
@@ -39,7 +39,7 @@ export interface FollowedChain {
   readonly version: number;
   readonly head: HeaderRef | undefined;
   readonly finalized: BlockRef | undefined;
-  /** Headers of the final block and all blocks above it, by number. */
+  /** Headers of the final block, the head, and the blocks between that were read, by number. */
   readonly headers: ReadonlyMap<number, HeaderRef>;
   /** Orphaned block hashes. */
   readonly orphaned: ReadonlyMap<Hash, number>;
@@ -51,6 +51,10 @@ export interface ChainConsumer {
   readonly topics: readonly Hash[];
   /** Contracts whose logs the consumer needs; read at each poll. */
   addresses(): readonly Address[];
+  /** True if the consumer needs the chain's blocks now. Default: false, for a consumer that needs those of another. */
+  needsBlocks?(): boolean;
+  /** True if the consumer holds a block above this one that it must compare with the followed branch. */
+  holdsAbove?(block: number): boolean;
   /** This process follows the chain from now on, or again after an interruption. Reload from the log. */
   begin?(chain: FollowedChain): Promise<void>;
   /**

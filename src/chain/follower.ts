@@ -7,20 +7,23 @@ import { backoffMs } from "../core/clock.ts";
 import { AppError, ConcurrencyError, messageOf } from "../core/errors.ts";
 import { StallWatch, stallReason } from "../core/lifecycle.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Tips } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import {
+  assertNoFork,
   assertOnChain,
   FinalityViolation,
   ForkedAnswersError,
   findCommonAncestor,
   firstUnlinked,
+  type HeaderOf,
   numbersBetween,
   orphanedAbove,
   ViolationWatch,
 } from "./branch.ts";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
-import { HeadWatch, PollSchedule } from "./head.ts";
+import { HeadWatch, PollSchedule, type ShownTips } from "./head.ts";
+import { HeaderReads } from "./header-reads.ts";
 import { isHandedOver, type Lease } from "./lease.ts";
 import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
 import { NodeWatch } from "./node-watch.ts";
@@ -36,6 +39,8 @@ const RETRY_MAX_MS = 15_000;
 const LOG_RETRY_MAX_MS = 3_000;
 /** Poll interval of a halted chain: its node may come back from the wrong fork. */
 const HALTED_POLL_MS = 60_000;
+/** Wait of a chain on which nothing is followed. A request wakes it. */
+const IDLE_MS = 60_000;
 /** Polls in a row whose answers lie on several branches. By then they are no fork that happens just now. */
 const MAX_FORKED_POLLS = 5;
 /** Longest poll. Some requests may hang although the node shows its head. They time out after this time. */
@@ -50,6 +55,12 @@ interface FollowerOptions extends ChainWork {
   readonly hasSubscribers?: (() => boolean) | undefined;
   /** Least wait between polls in ms; tests poll faster. */
   readonly minPollMs?: number | undefined;
+  /** Wait between polls in ms while nobody subscribes. Default: until the next block is due. */
+  readonly followEveryMs?: number | undefined;
+  /** True while a client of another process waits for the chain's blocks. Asked at each poll. */
+  readonly isHeardElsewhere?: (() => Promise<boolean>) | undefined;
+  /** False while nothing on the chain is followed, or about to be. Then nothing is asked of its nodes. */
+  readonly isNeeded?: (() => boolean) | undefined;
 }
 
 export class Follower {
@@ -61,12 +72,17 @@ export class Follower {
   /** True if an append that this process gave up may still reach the log. */
   #hasUncertainAppend = false;
   readonly #heads: HeadWatch;
+  readonly #reads: HeaderReads;
   readonly #violations: ViolationWatch;
   readonly #node: NodeWatch;
   /** Reports polls without success. It runs from the first turn until another process follows. */
   #stall: StallWatch | undefined;
   /** The chain as of the last turn. */
   #state: ChainState | undefined;
+  /** True if anything was needed at the last poll. */
+  #isNeeded = false;
+  /** True if the last poll asked nothing, because nothing was needed. */
+  #isIdle = false;
   /** True if the node showed its head in the last poll. */
   #hasShownHead = false;
   /** The head that does not move, if that ended the last turn. */
@@ -77,9 +93,11 @@ export class Follower {
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
-    const { chain, reader, clock, logger } = options;
-    this.#looks = new PollSchedule(clock, this.#minPoll, options.hasSubscribers);
+    const { chain, reader, clock, logger, verify } = options;
+    const { followEveryMs: restMs = 0, hasSubscribers: isHeard } = options;
+    this.#looks = new PollSchedule(clock, { minPollMs: this.#minPoll, restMs, isHeard });
     this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
+    this.#reads = new HeaderReads(verify, () => clock.random());
     this.#violations = new ViolationWatch(reader, clock);
     this.#node = new NodeWatch({ reader, clock });
   }
@@ -101,6 +119,21 @@ export class Follower {
   readied(seen: number | undefined): void {
     if (seen === undefined) this.#looks.requestPoll();
     else this.#looks.requestJoin(seen);
+  }
+
+  /** True while nothing on the chain is followed. */
+  get isIdle(): boolean {
+    return this.#isIdle;
+  }
+
+  /** Something may be followed from now on. */
+  wake(): void {
+    if (this.#isIdle) this.#looks.requestPoll();
+  }
+
+  /** A client begins to wait for the chain's blocks: ends a wait that is longer than a block. */
+  heard(): void {
+    if (this.#looks.isResting) this.#looks.requestPoll();
   }
 
   /** A node announced a block: polls soon, but within the minimum poll interval. */
@@ -156,6 +189,7 @@ export class Follower {
     const state = await loadChainState(log, this.#stream);
     this.#state = state;
     this.#stuckAt = undefined;
+    this.#reads.begin();
     this.#stall ??= new StallWatch(clock, (ms) => this.#stalled(ms));
     // This event moves the stream's version, which fences late writes of another process and pending ones of this
     // process. Only then is the log's list of collections final.
@@ -205,8 +239,9 @@ export class Follower {
         if (!passing) throw error;
         failures++;
         this.#options.logger.debug({ err: error, attempt: failures }, "a poll failed");
-        // The endpoint on the other branch may be stuck there, and may be the quickest next time, too.
-        if (error instanceof ForkedAnswersError) await this.#heads.passOverLaggards(state);
+        if (error instanceof ForkedAnswersError) this.#reads.mismatched();
+        // An endpoint may be stuck on another branch, and may be the quickest next time, too.
+        if (this.#hasShownHead) await this.#heads.passOverLaggards(state);
         this.#failed(error, failures, lease);
         wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#longestWait()));
       }
@@ -219,7 +254,7 @@ export class Follower {
     this.#stall?.progressed();
     this.#interruptions = 0;
     this.#node.succeeded();
-    if (!this.#heads.isStuck(state)) return;
+    if (this.#isIdle || !this.#heads.isStuck(state)) return;
     this.#stuckAt = state.head?.number;
     this.#node.handOver(lease, "the node shows no new block");
     lease.assertHeld();
@@ -243,15 +278,35 @@ export class Follower {
     this.#looks.begin();
     this.#hasShownHead = false;
     await this.#prepare();
-    const tips = await this.#heads.tips(state);
+    if (this.#takeIdle()) return IDLE_MS;
+    const tips = await this.#heads.tips(state, this.#reads.asksFinal);
     this.#hasShownHead = true;
     this.#options.observer.head(tips.head.number);
+    this.#reads.shown();
     await this.#advance(state, tips, lease);
+    this.#reads.polled();
     this.#violations.clear();
     await this.#atHead(state);
-    const wait = this.#heads.waitAfter(state, tips.head);
+    const wait = this.#heads.waitAfter(state, tips.head, await this.#restMs());
     this.#looks.dueIn = wait;
     return wait;
+  }
+
+  /**
+   * True if nothing is needed, and nothing was needed at the last poll either: its blocks have told the consumers that
+   * they end there.
+   */
+  #takeIdle(): boolean {
+    const wasNeeded = this.#isNeeded;
+    this.#isNeeded = this.#options.isNeeded?.() !== false;
+    this.#isIdle = !(wasNeeded || this.#isNeeded);
+    return this.#isIdle;
+  }
+
+  /** Returns the ms that polls can be apart: 0 while a client waits. */
+  async #restMs(): Promise<number> {
+    const { restMs } = this.#looks;
+    return restMs > 0 && (await this.#options.isHeardElsewhere?.()) === true ? 0 : restMs;
   }
 
   get #minPoll(): number {
@@ -288,20 +343,22 @@ export class Follower {
    * Moves the followed head towards the node's head; after a reorg, first back to the common ancestor. A second fork in
    * one poll is rewound, too, and leaves advancing to the next poll.
    */
-  async #advance(state: ChainState, tips: Tips, lease: Lease): Promise<void> {
+  async #advance(state: ChainState, tips: ShownTips, lease: Lease): Promise<void> {
     const { observer, verify } = this.#options;
     for (let hasRewound = false; ; hasRewound = true) {
-      const goal = goalOf(state, tips);
+      const goal = goalOf(state, tips, this.#filter().addresses.length > 0);
       const target = goal.isBounded ? await this.#headerAt(goal.number) : tips.head;
       const step = nextStep(state, goal, target, verify);
       if (step.type === "begin") return await this.#begin(state, tips);
       observer.halted(false);
-      if (step.type === "wait") return;
+      if (step.type === "wait" && !this.#heads.isLost(state, target)) return;
       if (step.type === "advance") {
-        const headers = await this.#linkedHeaders(state, step.readFrom, target);
-        if (headers !== undefined) return await this.#apply(state, headers, goal, lease);
+        const read =
+          (await this.#readStretch(state, tips, goal)) ?? (await this.#readAll(state, step.readFrom, target));
+        if (read !== undefined) return await this.#apply(state, read, goal, lease);
       }
-      const from = step.type === "rewind" ? step.from : (state.head as HeaderRef).number;
+      this.#reads.mismatched();
+      const from = step.type === "rewind" ? step.from : Math.min(target.number, (state.head as HeaderRef).number);
       if (!(await this.#resolveFork(state, from, lease))) return;
       if (hasRewound) return this.#looks.requestPoll();
     }
@@ -313,10 +370,11 @@ export class Follower {
   }
 
   /** Starts following a chain: records its unfinalised headers, linked. */
-  async #begin(state: ChainState, tips: Tips): Promise<void> {
+  async #begin(state: ChainState, tips: ShownTips): Promise<void> {
     const { head, finalized } = tips;
     const from = firstRecorded(tips);
-    const first = from === finalized.number ? finalized : await this.#headerAt(from);
+    const first = from === head.number ? head : await this.#headerAt(from);
+    if (from === finalized.number && first.hash !== finalized.hash) throw new ForkedAnswersError(from);
     const headers = first.number === head.number ? [head] : [first, ...(await this.#fetchHeaders(from + 1, head))];
     if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
       throw new ForkedAnswersError(head.number);
@@ -348,32 +406,59 @@ export class Follower {
     return headers;
   }
 
-  /** Reads the logs of the new blocks for all consumers, lets the consumers write, then moves the head. */
-  async #apply(state: ChainState, headers: readonly BlockHeader[], goal: Goal, lease: Lease): Promise<void> {
+  /**
+   * Reads the logs of several new blocks without the headers between, except those from the first block with logs on.
+   * Undefined if all headers are to be read, or if the followed head is not on the node's branch.
+   */
+  async #readStretch(state: ChainState, { head, shownBy }: ShownTips, goal: Goal): Promise<Read | undefined> {
     const tip = state.head as HeaderRef;
+    const { consumers, reader } = this.#options;
+    const filter = this.#filter();
+    const isLeft = this.#reads.leavesOut({ count: goal.number - tip.number, isBounded: goal.isBounded });
+    if (!isLeft || filter.addresses.length === 0) return undefined;
+    if (consumers.some((consumer) => consumer.holdsAbove?.(tip.number))) return undefined;
+    const logs = await reader.logsOfStretch({ ...filter, stretch: { below: tip, head, shownBy } });
+    if (logs === undefined) return undefined;
+    const headers = await this.#fetchHeaders(logs[0]?.blockNumber ?? head.number, head);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
+    return { headers, logs };
+  }
+
+  /** Reads the headers from `from` to the target, and the logs of all new blocks. Undefined at a fork. */
+  async #readAll(state: ChainState, from: number, target: BlockHeader): Promise<Read | undefined> {
+    const headers = await this.#linkedHeaders(state, from, target);
+    if (headers === undefined) return undefined;
+    const fromBlock = (state.head as HeaderRef).number + 1;
+    const logs = await this.#logs(headers, fromBlock, target);
+    if (headers[0]?.number === fromBlock) return { headers, logs };
+    // Blooms don't cover all blocks, and a block without logs leaves no hash to check.
+    const again = await this.#headerAt(target.number);
+    if (again.hash !== target.hash) throw new ForkedAnswersError(target.number);
+    return { headers, logs };
+  }
+
+  /** Lets the consumers write the new blocks, then moves the head. */
+  async #apply(state: ChainState, { headers, logs }: Read, goal: Goal, lease: Lease): Promise<void> {
     const to = headers.at(-1) as BlockHeader;
-    // Nodes may disagree: one node's final block must be on the followed branch.
-    const ownFinal =
-      headers.find((header) => header.number === goal.final.number) ?? state.headers.get(goal.final.number);
-    if (ownFinal !== undefined && ownFinal.hash !== goal.final.hash) throw new ForkedAnswersError(goal.final.number);
-    const final = goal.final.number <= to.number ? goal.final : to;
-    const fromBlock = tip.number + 1;
+    const fromBlock = (state.head as HeaderRef).number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
-    const logs = await this.#logs(headers, fromBlock, to);
+    const headerOf = (number: number) => byNumber.get(number) ?? state.headers.get(number);
+    // Nodes may disagree: one node's final block must be on the followed branch.
+    assertNoFork(goal.final, headerOf);
     assertOnChain(logs, (number) => byNumber.get(number));
-    // A block without logs leaves no hash to check. So read the head's hash again, after the logs.
-    const again = await this.#headerAt(to.number);
-    if (again.hash !== to.hash) throw new ForkedAnswersError(to.number);
+    const final = newestKnown(Math.min(goal.final.number, to.number), state.finalized?.number ?? 0, headerOf);
     lease.assertHeld();
     this.#writing = true;
     await this.#deliver({ type: "advanced", fromBlock, to: toRef(to), headers, logs });
     const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
-    if (final.number > (state.finalized?.number ?? -1)) {
+    if (final !== undefined && final.number > (state.finalized?.number ?? -1)) {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
     }
     await this.#append(state, events);
     this.#writing = false;
-    if (goal.isBounded) this.#looks.requestPoll();
+    if (!goal.isBounded) return;
+    this.#reads.needsFinal();
+    this.#looks.requestPoll();
   }
 
   /** Delivers a change to each consumer, with the logs of its own addresses and topics. */
@@ -384,15 +469,22 @@ export class Follower {
   }
 
   #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
-    const { consumers, reader, verify } = this.#options;
-    const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
-    const topics = [...new Set(consumers.flatMap((consumer) => consumer.topics))];
-    if (addresses.length === 0) return Promise.resolve([]);
+    const { reader, verify } = this.#options;
+    const filter = this.#filter();
+    if (filter.addresses.length === 0) return Promise.resolve([]);
     const requiredBlock = headers[0]?.number === fromBlock ? undefined : to;
     const { clock } = this.#options;
     const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
-    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled };
-    return reader.completeLogs({ addresses, topics, fromBlock, toBlock: to.number }, headers, options);
+    const onMissed = () => this.#reads.mismatched();
+    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled, onMissed };
+    return reader.completeLogs({ ...filter, fromBlock, toBlock: to.number }, headers, options);
+  }
+
+  /** The contracts and topics of all consumers. */
+  #filter(): Pick<LogFilter, "addresses" | "topics"> {
+    const { consumers } = this.#options;
+    const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
+    return { addresses, topics: [...new Set(consumers.flatMap((consumer) => consumer.topics))] };
   }
 
   /** Finds the common ancestor and reverts to it. Returns false if it is the head. @throws FinalityViolation */
@@ -442,6 +534,18 @@ export class Follower {
       await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version }),
     );
   }
+}
+
+/** New blocks with their logs. */
+type Read = Pick<AdvancedBlocks, "headers" | "logs">;
+
+/** Returns the newest known header from one number down to another. */
+function newestKnown(from: number, to: number, headerOf: HeaderOf): HeaderRef | undefined {
+  for (let number = from; number >= to; number--) {
+    const header = headerOf(number);
+    if (header !== undefined) return header;
+  }
+  return undefined;
 }
 
 function toRef(header: BlockHeader): HeaderRef {

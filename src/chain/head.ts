@@ -6,7 +6,7 @@ import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { ChainReader, Tips } from "../rpc/port.ts";
+import type { ChainReader, Newest } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { isUnforked } from "./branch.ts";
 import type { ChainState } from "./view.ts";
@@ -16,10 +16,20 @@ import type { ChainState } from "./view.ts";
 /** Minimum poll interval while clients subscribe: a chain with ten blocks per second costs five polls per second. */
 const HEARD_MS = 200;
 
+interface PollPace {
+  /** Minimum interval between two polls for announced blocks. */
+  readonly minPollMs: number;
+  /** The interval while no client waits for the chain's blocks, if it is longer. Each poll costs calls. */
+  readonly restMs: number;
+  /** True while a client waits for the chain's blocks. The minimum interval is then HEARD_MS. */
+  readonly isHeard?: (() => boolean) | undefined;
+}
+
 export class PollSchedule {
   readonly #clock: Clock;
   readonly #minPollMs: number;
   readonly #isHeard: () => boolean;
+  readonly #restMs: number;
   #wake: (() => void) | undefined;
   /** True if a poll is requested. */
   #isWanted = false;
@@ -31,14 +41,21 @@ export class PollSchedule {
   /** Cancels the poll that an announced block has scheduled. */
   #announced: (() => void) | undefined;
 
-  /**
-   * @param minPollMs minimum interval between two polls for announced blocks
-   * @param hasSubscribers true while a client waits for the chain's blocks; the interval is then HEARD_MS
-   */
-  constructor(clock: Clock, minPollMs: number, isHeard: () => boolean = () => false) {
+  constructor(clock: Clock, { minPollMs, restMs, isHeard = () => false }: PollPace) {
     this.#clock = clock;
     this.#minPollMs = minPollMs;
     this.#isHeard = isHeard;
+    this.#restMs = restMs;
+  }
+
+  /** True if the next poll is due later than polls that a client waits for are apart. */
+  get isResting(): boolean {
+    return this.#restMs > 0 && this.dueIn > this.#minPollMs;
+  }
+
+  /** Least ms between polls that no client waits for; 0 while one does. */
+  get restMs(): number {
+    return this.#isHeard() ? 0 : this.#restMs;
   }
 
   /** Requests a poll now instead of when the next block is due. */
@@ -49,7 +66,7 @@ export class PollSchedule {
 
   /** A node announced a block: polls soon, but within the minimum interval. */
   blockAnnounced(): void {
-    const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : this.#minPollMs;
+    const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : Math.max(this.#minPollMs, this.#restMs);
     const wait = this.#begunMs + least - this.#clock.monotonic();
     if (wait <= 0) this.requestPoll();
     else this.#announced ??= this.#clock.after(wait, () => this.requestPoll());
@@ -105,8 +122,9 @@ export class PollSchedule {
   }
 }
 
-/** Number of newest block times for the median. */
+/** Number of newest block times for the median, and how far down their headers are searched. */
 const GAPS_LOOKED_AT = 8;
+const MAX_GAP = 512;
 /** One endpoint is no longer trusted after this many block times, and minimum poll intervals, without a new block. */
 const OVERDUE_BLOCKS = 2;
 const OVERDUE_POLLS = 10;
@@ -122,6 +140,12 @@ const STUCK_MAX_MS = 3_600_000;
 /** A node this far below the followed head went back. One closer to it may only lag for a while. */
 const FAR_BELOW = 64;
 const LAG_MS = 60_000;
+const LAG_POLLS = 60;
+
+/** The node's newest block with the endpoint that showed it, and the newest final block. */
+export interface ShownTips extends Newest {
+  readonly finalized: BlockRef;
+}
 
 interface HeadWatchOptions {
   readonly chain: Chain;
@@ -147,11 +171,32 @@ export class HeadWatch {
     this.#options = options;
   }
 
-  /** Returns the newest and the final block, from an endpoint that is not known to be behind. */
-  async tips(state: ChainState): Promise<Tips> {
-    const tips = await this.#shown(state);
+  /**
+   * Returns the newest block from an endpoint that is not known to be behind, and the newest final block: the node's,
+   * or the followed one if `asksFinal` is false.
+   */
+  async tips(state: ChainState, asksFinal: boolean): Promise<ShownTips> {
+    const tips = await this.#shown(state, asksFinal);
     this.#compare(state, tips.head);
     return tips;
+  }
+
+  async #ask({ finalized, head }: ChainState, asksFinal: boolean): Promise<ShownTips> {
+    const { reader } = this.#options;
+    if (asksFinal || finalized === undefined || head === undefined) return reader.tips();
+    const newest = await reader.newest();
+    // After a long gap fewer headers are read, if the newest final block is known.
+    return newest.head.number - head.number > MAX_GAP ? reader.tips() : { ...newest, finalized };
+  }
+
+  /**
+   * True if the node has shown a lower block for a while, at a number whose followed header was not read. Then nothing
+   * tells whether the node went back on the followed branch, or follows another one.
+   */
+  isLost({ head, headers }: ChainState, shown: BlockRef): boolean {
+    if (this.#below === undefined || head === undefined || headers.has(shown.number)) return false;
+    const { clock, minPollMs } = this.#options;
+    return clock.monotonic() - this.#below.since >= Math.min(LAG_MS, minPollMs * LAG_POLLS);
   }
 
   /** Logs when the node goes back on the followed branch, and when it catches up. Neither moves the followed head. */
@@ -172,13 +217,13 @@ export class HeadWatch {
     logger.warn(facts, "the node went back: the followed blocks stay, and no older state is served as the newest");
   }
 
-  async #shown(state: ChainState): Promise<Tips> {
+  async #shown(state: ChainState, asksFinal: boolean): Promise<ShownTips> {
     const { reader } = this.#options;
-    const tips = await reader.tips();
+    const tips = await this.#ask(state, asksFinal);
     const { head } = state;
     if (head === undefined || !this.#isDoubtful(state, head, tips.head)) return tips;
     if (!(await reader.benchLaggards(head))) return tips;
-    const others = await reader.tips();
+    const others = await this.#ask(state, asksFinal);
     // Don't revert to the branch of endpoints that are behind, even if no other endpoint answers at the moment.
     if (others.head.number < head.number && !isUnforked(others.head, (number) => state.headers.get(number))) {
       throw new RpcError("transient", "the endpoint is behind, on an orphaned branch", {
@@ -220,12 +265,17 @@ export class HeadWatch {
     return true;
   }
 
-  /** Returns the ms until the next block is due; the minimum poll interval once it is overdue. */
-  waitAfter(state: ChainState, head: HeaderRef): number {
+  /**
+   * Returns the ms until the next block is due; the minimum poll interval once it is overdue. With `restMs`, the blocks
+   * of that time are waited for, and a moment for the last one to arrive: a poll that comes too early is a wasted call.
+   */
+  waitAfter(state: ChainState, head: HeaderRef, restMs: number): number {
     const { clock, minPollMs } = this.#options;
     const blockMs = this.#blockMs(state, head);
-    const due = head.timestamp * 1_000 + blockMs - clock.now();
-    return Math.min(Math.max(due, minPollMs), Math.max(blockMs, minPollMs));
+    const longMs = restMs === 0 ? blockMs : Math.max(restMs, blockMs) + blockMs / 6;
+    const leastMs = restMs === 0 ? minPollMs : Math.max(minPollMs, longMs / 3);
+    const due = head.timestamp * 1_000 + longMs - clock.now();
+    return Math.min(Math.max(due, leastMs), Math.max(longMs, leastMs));
   }
 
   /** Returns the most ms between two polls. A failed poll must not delay the head by more than about a block. */
@@ -237,10 +287,12 @@ export class HeadWatch {
   #blockMs(state: ChainState, head: HeaderRef): number {
     const { blockSeconds } = this.#options.chain;
     const gaps: number[] = [];
-    for (let number = head.number; gaps.length < GAPS_LOOKED_AT; number--) {
-      const [newer, older] = [state.headers.get(number), state.headers.get(number - 1)];
-      if (newer === undefined || older === undefined) break;
-      gaps.push(newer.timestamp - older.timestamp);
+    let newer = head;
+    for (let number = head.number - 1; gaps.length < GAPS_LOOKED_AT && head.number - number < MAX_GAP; number--) {
+      const older = state.headers.get(number);
+      if (older === undefined) continue;
+      gaps.push((newer.timestamp - older.timestamp) / (newer.number - older.number));
+      newer = older;
     }
     const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? blockSeconds;
     return Math.min(median, blockSeconds) * 1_000;

@@ -3,7 +3,7 @@
  * headers and writing events is the follower's work.
  */
 import type { BlockRef } from "../events/types.ts";
-import type { Tips, Verify } from "../rpc/port.ts";
+import type { Verify } from "../rpc/port.ts";
 import { isUnforked } from "./branch.ts";
 import type { FollowedChain } from "./consumer.ts";
 
@@ -13,6 +13,12 @@ const MAX_UNFINALIZED = 4_096;
 const ALWAYS_CHECKED = 512;
 /** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
 const MAX_STEP = 2_000;
+
+/** The newest block that the node shows, and the newest final one that is known. */
+export interface Shown {
+  readonly head: BlockRef;
+  readonly finalized: BlockRef;
+}
 
 /** The block that one step may reach. */
 export interface Goal {
@@ -31,11 +37,16 @@ type Step =
   /** Headers are read from block `readFrom` on. */
   | { readonly type: "advance"; readonly readFrom: number };
 
-/** Returns how far the next step may go. */
-export function goalOf({ head, finalized: known }: FollowedChain, { head: nodeHead, finalized }: Tips): Goal {
+/** Returns how far the next step may go. @param hasLogs false if no contract is followed, so that a step reads no logs */
+export function goalOf(
+  { head, finalized: known }: FollowedChain,
+  { head: nodeHead, finalized }: Shown,
+  hasLogs = true,
+): Goal {
   if (head === undefined || known === undefined) return { number: nodeHead.number, isBounded: false, final: finalized };
   const final = finalized.number > known.number ? finalized : known;
-  const bound = Math.min(final.number + MAX_UNFINALIZED, head.number + MAX_STEP);
+  const step = hasLogs ? head.number + MAX_STEP : Number.POSITIVE_INFINITY;
+  const bound = Math.min(final.number + MAX_UNFINALIZED, step);
   return { number: Math.min(nodeHead.number, bound), isBounded: nodeHead.number > bound, final };
 }
 
@@ -64,5 +75,5 @@ function firstRead(next: number, { number, isBounded, final }: Goal, verify: Ver
 }
 
 /** The final block that recording begins at: the node's, or the highest that leaves few enough revertible blocks. */
-export const firstRecorded = ({ head, finalized }: Tips): number =>
+export const firstRecorded = ({ head, finalized }: Shown): number =>
   Math.max(finalized.number, head.number - MAX_UNFINALIZED);

@@ -25,7 +25,7 @@ export interface ChainState {
   version: number;
   head: HeaderRef | undefined;
   finalized: BlockRef | undefined;
-  /** Headers of the final block and all blocks above it, by number. */
+  /** Headers of the final block, the head, and the blocks between that were read, by number. */
   readonly headers: Map<number, HeaderRef>;
   /** Orphaned block hashes with their numbers, oldest first. */
   readonly orphaned: Map<Hash, number>;
@@ -68,7 +68,11 @@ function assertLinked(headers: readonly HeaderRef[], before: HeaderRef | undefin
 }
 
 function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
-  for (const header of headers) state.headers.set(header.number, header);
+  for (const header of headers) {
+    state.headers.set(header.number, header);
+    // A fork can be taken back.
+    state.orphaned.delete(header.hash);
+  }
   state.head = headers.at(-1);
 }
 

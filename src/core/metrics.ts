@@ -176,6 +176,11 @@ export class Metrics {
     "Age of the newest block that answers show, by the block's timestamp",
     "chain",
   );
+  readonly idle = this.#gauge(
+    "chain_idle",
+    "1 if nothing on the chain is followed, so that nothing is asked of its nodes; 0 at processes that do not follow it",
+    "chain",
+  );
   readonly followedHead = this.#gauge("chain_followed_head", "Newest block that answers show", "chain");
   readonly reorgs = this.#counter("chain_reorgs_total", "Reorganisations resolved", "chain");
   readonly halted = this.#gauge(

@@ -47,7 +47,7 @@ const ChainStatus = Type.Object({
   chainId: int64("Id of the chain"),
   head: Type.Unsafe<Static<typeof ChainHead> | null>({ ...ChainHead, nullable: true }),
   finalized: nullableCount("Newest final block"),
-  state: oneOf(CHAIN_STATES, "idle: nothing was ever followed; the rest as the word says"),
+  state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
   since: time("When this process noticed the state"),
   endpoints: Type.Array(named("EndpointState", EndpointState)),
 });

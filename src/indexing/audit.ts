@@ -14,7 +14,7 @@ import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { TransferKind } from "../events/columns.ts";
-import { type BlockRef, parseStream } from "../events/types.ts";
+import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
@@ -97,6 +97,10 @@ function drawAmount(
 
 /** One round per minute, of at most 50 calls in six requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
+/** A collection that does not change is drawn again after two rounds, then four, and so on, up to this many. */
+const MAX_REST_ROUNDS = 16;
+/** Most collections whose rest is remembered. */
+const MAX_RESTING = 10_000;
 /** Holdings checked in one round. */
 const AUDITED_AT_ONCE = 20;
 /** Most collections remembered after a warning. */
@@ -134,10 +138,35 @@ export interface AuditOptions {
   readonly roundMs: number | undefined;
 }
 
-/** Draws served holdings of some collection in memory. Undefined if there is none. */
-function drawSample({ chain, view, projections, clock }: AuditOptions): AuditSample | undefined {
+/** Rests of collections that were audited and have not changed since: each audit costs calls. */
+class Rests {
+  readonly #rests = new LRUCache<StreamName, { readonly version: number; readonly rounds: number; until: number }>({
+    max: MAX_RESTING,
+  });
+  #round = 0;
+
+  begin(): void {
+    this.#round++;
+  }
+
+  isOver(stream: StreamName, version: number): boolean {
+    const rest = this.#rests.get(stream);
+    return rest === undefined || rest.version !== version || this.#round >= rest.until;
+  }
+
+  audited(stream: StreamName, version: number): void {
+    const rest = this.#rests.get(stream);
+    const rounds = rest?.version === version ? Math.min(MAX_REST_ROUNDS, rest.rounds * 2) : 1;
+    this.#rests.set(stream, { version, rounds, until: this.#round + rounds });
+  }
+}
+
+/** Draws served holdings of some collection in memory whose rest is over. Undefined if there is none. */
+function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Rests): AuditSample | undefined {
   const random = () => clock.random();
-  const streams = projections.hotOf(chain.chainId);
+  const streams = projections
+    .hotOf(chain.chainId)
+    .filter((stream) => rests.isOver(stream, projections.peek(stream)?.version ?? 0));
   const stream = streams[Math.floor(random() * streams.length)];
   const collection = stream === undefined ? undefined : projections.peek(stream);
   const head = view.head();
@@ -147,6 +176,7 @@ function drawSample({ chain, view, projections, clock }: AuditOptions): AuditSam
   if (parsed.kind !== "nft") return undefined;
   const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });
   const { version } = collection;
+  rests.audited(stream, version);
   return {
     address: parsed.address,
     block: { number: head.number, hash: head.hash },
@@ -160,11 +190,13 @@ function drawSample({ chain, view, projections, clock }: AuditOptions): AuditSam
 export async function runAudit(options: AuditOptions, signal: AbortSignal): Promise<void> {
   const { clock, logger, chain, roundMs = ROUND_MS } = options;
   const warned = new LRUCache<Address, true>({ max: MAX_WARNED });
+  const rests = new Rests();
   while (!signal.aborted) {
     await clock.sleep(roundMs, signal).catch(() => undefined);
     if (signal.aborted) return;
     try {
-      await auditOnce(options, warned);
+      rests.begin();
+      await auditOnce(options, { warned, rests });
     } catch (error) {
       // Not every node has the state at every moment. Then this round has no result.
       if (!(error instanceof AppError)) throw error;
@@ -174,9 +206,12 @@ export async function runAudit(options: AuditOptions, signal: AbortSignal): Prom
 }
 
 /** Runs one round. */
-async function auditOnce(options: AuditOptions, warned: LRUCache<Address, true>): Promise<void> {
+async function auditOnce(
+  options: AuditOptions,
+  { warned, rests }: { readonly warned: LRUCache<Address, true>; readonly rests: Rests },
+): Promise<void> {
   const { reader, chain, clock, logger, onChecked } = options;
-  const drawn = drawSample(options);
+  const drawn = drawSample(options, rests);
   if (drawn === undefined) return;
   const { address, block, holdings, known } = drawn;
   const held = await reader.calls(

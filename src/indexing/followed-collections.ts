@@ -72,6 +72,10 @@ export class FollowedCollections implements ChainConsumer {
     return [...this.#followed.keys()];
   }
 
+  needsBlocks(): boolean {
+    return this.#followed.size > 0 || this.#joining.isWaiting;
+  }
+
   async begin(chain: FollowedChain): Promise<void> {
     await this.#load();
     this.#streams.chain = chain;

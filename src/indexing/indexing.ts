@@ -30,7 +30,13 @@ interface IndexingOptions extends ChainWork {
   readonly isHeard?: () => boolean;
   /** Minimum poll interval in ms; tests poll faster. */
   readonly minPollMs?: number | undefined;
+  /** Wait between polls in ms while no client waits for the chain's blocks. */
+  readonly followEveryMs?: number | undefined;
 }
+
+/** Interval at which a process tells the others that its clients wait for the chain's blocks, and how long that holds. */
+const HEARD_MS = 5_000;
+const HEARD_TTL_MS = 15_000;
 
 /** Longer than the log takes to acknowledge an append. */
 const LOOK_MS = 1_000;
@@ -66,7 +72,13 @@ export class ChainIndexing {
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
     this.#collections = new FollowedCollections({ ...options, flags, onHead });
     this.#consumers = [this.#collections];
-    this.#follower = new Follower({ ...options, consumers: this.#consumers, hasSubscribers: options.isHeard });
+    this.#follower = new Follower({
+      ...options,
+      consumers: this.#consumers,
+      hasSubscribers: options.isHeard,
+      isHeardElsewhere: async () => (await log.leases()).some(({ name }) => name === this.#heardLease),
+      isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
+    });
     this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
   }
 
@@ -88,11 +100,37 @@ export class ChainIndexing {
     await this.view.load();
     await restore();
     if (await this.#jobs.load()) this.follow();
+    const { followEveryMs = 0, lifecycle, chain } = this.#options;
+    if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#tellHeard(signal));
   }
 
-  /** Starts the follower, at most once. */
+  get #heardLease(): string {
+    return `heard/${this.#options.chain.chainId}`;
+  }
+
+  /** Tells the process that follows the chain, by a lease, that clients of this one wait for its blocks. */
+  async #tellHeard(signal: AbortSignal): Promise<void> {
+    const { clock, log, leases, isHeard, logger, chain } = this.#options;
+    while (!signal.aborted) {
+      await clock.sleep(HEARD_MS, signal).catch(() => undefined);
+      if (signal.aborted || isHeard?.() !== true || leases.holds(this.#follower.lease)) continue;
+      await log.acquireLease(this.#heardLease, leases.holder, HEARD_TTL_MS).catch((error: unknown) => {
+        logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
+      });
+    }
+  }
+
+  /** True if nothing on the chain is followed, as far as this process knows. */
+  get isIdle(): boolean {
+    return this.#following ? this.#follower.isIdle : this.view.head() === undefined;
+  }
+
+  /** Starts the follower, or wakes it if nothing was followed. */
   follow(): void {
-    if (this.#following) return;
+    if (this.#following) {
+      this.#follower.wake();
+      return;
+    }
     this.#following = true;
     this.#options.lifecycle.run(`follow ${this.#options.chain.name}`, (signal) => this.#follower.run(signal));
   }
@@ -175,6 +213,11 @@ export class ChainIndexing {
   /** The operator's lists changed: polls at once, so that flags don't wait for the next block. */
   listsChanged(): void {
     if (this.#following) this.#follower.pollNow();
+  }
+
+  /** A client of this process begins to wait for the chain's blocks. */
+  heard(): void {
+    if (this.#following) this.#follower.heard();
   }
 
   /** A node announced a new block. */

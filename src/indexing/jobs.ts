@@ -126,6 +126,11 @@ export class IndexingJobs {
     return this.#work.size + this.#searches.size + this.#delayed.size;
   }
 
+  /** True while a job waits for its turn or runs. */
+  get isBusy(): boolean {
+    return this.#work.size + this.#searches.size > 0;
+  }
+
   /** Queues the open work of the log. Returns true if the chain has any stream that may be an NFT's. */
   async load(): Promise<boolean> {
     const { log, chain } = this.#options;

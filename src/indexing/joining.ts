@@ -101,6 +101,11 @@ export class JoiningCollections {
     this.#waiting.clear();
   }
 
+  /** True if any collection waits to join. */
+  get isWaiting(): boolean {
+    return this.#waiting.size > 0;
+  }
+
   /** Adds a collection that becomes ready with a pending append. Its missing blocks are read meanwhile. */
   expect(address: Address, state: IndexState, appended: Promise<StreamHead>): void {
     const joining: Joining = { address, version: 0, state, appended };

@@ -271,7 +271,8 @@ function* readingPage(start: PageStart): Generator<void, Slice> {
 async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
   const { collection, walk, snapshot } = start;
   const { status } = snapshot;
-  const block = walk.block === undefined ? undefined : { number: walk.block, hash: walk.hash as Hash };
+  const { hash, above } = walk;
+  const block = walk.block === undefined ? undefined : { number: walk.block, hash, above };
   for (;;) {
     await shownAsFar(collection, chain);
     if (!isStillTrue({ block, status }, collection, chain)) return undefined;

@@ -20,8 +20,10 @@ export interface Walk {
   readonly base: number;
   /** Block of the snapshot; undefined if there is nothing to list, now or ever. */
   readonly block: number | undefined;
-  /** Hash of the snapshot's block; "" if the block was final and its hash was not known. */
+  /** Hash of the snapshot's block; "" if its header was not known: the block was final, or the follower left it out. */
   readonly hash: Hash | "";
+  /** The lowest known block above it, if its own hash is not known and it may be reverted. */
+  readonly above: BlockRef | undefined;
   /** Time of the snapshot's block, in seconds since the epoch, if an earlier page of the walk knew it. */
   readonly time: number | undefined;
   /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
@@ -54,10 +56,17 @@ export interface FirstPage {
 /** The origin of a page: the walk of a cursor, or the parameters of a first page. */
 export type PageFrom = { readonly cursor: Walk } | { readonly first: FirstPage };
 
+/** The block of a snapshot, as far as it is known. */
+interface SnapshotBlock {
+  readonly number: number;
+  readonly hash: Hash | "";
+  readonly above?: BlockRef | undefined;
+}
+
 /** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
 export interface Snapshot {
   /** Undefined if there is nothing to list, now or ever. */
-  readonly block: BlockRef | undefined;
+  readonly block: SnapshotBlock | undefined;
   readonly status: Collection["status"];
   readonly version: number;
   readonly chainVersion: number;
@@ -107,7 +116,7 @@ export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"
 function begin({ ledger, base }: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
   const seen = { time: undefined, chainVersion, chainChecksum };
-  const common = { base, hash: at?.hash ?? ("" as const), ...seen, page: 0, limit, hex, holders };
+  const common = { base, hash: at?.hash ?? ("" as const), above: at?.above, ...seen, page: 0, limit, hex, holders };
   if (at === undefined) {
     const nothing = { block: undefined, position: undefined, left: undefined };
     return { ...common, ...nothing, total: withTotal ? 0 : undefined };
@@ -123,13 +132,13 @@ function begin({ ledger, base }: Collection, { block: at, chainVersion, chainChe
 }
 
 function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
-  const { block, hash } = cursor;
+  const { block, hash, above } = cursor;
   if (block === undefined) return cursor;
   if (cursor.base !== collection.base) {
     const text = "cursor: the collection was indexed anew since; start again without it";
     throw new ApiError(410, "cursor_reorged", text, { details: { block } });
   }
-  if (hasLeft(collection, chain, { number: block, hash })) {
+  if (hasLeft(collection, chain, { number: block, hash, above })) {
     throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
@@ -142,7 +151,7 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
   return cursor;
 }
 
-function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): BlockRef | undefined {
+function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): SnapshotBlock | undefined {
   const current = currentBlock(collection, chain);
   if (asOfBlock === undefined) return current;
   const { end, status } = collection;
@@ -160,16 +169,28 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   }
   // The followed headers lack the blocks of a backfill, which are final and may be ahead of the followed head.
   const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
-  return { number: asOfBlock, hash: known?.hash ?? ("" as Hash) };
+  if (known !== undefined) return { number: asOfBlock, hash: known.hash };
+  return { number: asOfBlock, hash: "", above: status === "synced" ? knownAbove(asOfBlock, chain) : undefined };
+}
+
+/** Returns the lowest known block above one that may be reverted, but whose header the follower left out. */
+function knownAbove(block: number, chain: PageChain): BlockRef | undefined {
+  const head = chain.head();
+  if (head === undefined || block <= (chain.finalized()?.number ?? -1)) return undefined;
+  for (let number = block + 1; number < head.number; number++) {
+    const known = chain.header(number);
+    if (known !== undefined) return { number, hash: known.hash };
+  }
+  return { number: head.number, hash: head.hash };
 }
 
 /** True if the block of an earlier page left the canonical chain. */
-function hasLeft({ status }: Collection, chain: PageChain, at: { number: number; hash: Hash | "" }): boolean {
-  const { number: block, hash } = at;
+function hasLeft({ status }: Collection, chain: PageChain, { number: block, hash, above }: SnapshotBlock): boolean {
   const head = chain.head();
   // A block that an earlier page showed but is above the head now was reverted, however long ago.
   const isAbove = status === "synced" && head !== undefined && block > head.number;
-  return isAbove || (hash !== "" && !chain.isCanonical({ number: block, hash }));
+  if (isAbove || (above !== undefined && !chain.isCanonical(above))) return true;
+  return hash !== "" && !chain.isCanonical({ number: block, hash });
 }
 
 const FORMAT = 2;
@@ -199,6 +220,7 @@ export function signCursor(walk: Walk, secret: string): string {
     time ?? null,
     walk.chainChecksum ?? null,
     walk.base,
+    ...(walk.above === undefined ? [] : [walk.above.number, walk.above.hash.slice(2)]),
   ];
   const payload = Buffer.from(JSON.stringify(fields), "utf8");
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
@@ -228,6 +250,8 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     number | null | undefined,
     number | null | undefined,
     number | undefined,
+    number | undefined,
+    string | undefined,
   ];
   const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags] = fields;
   const [total, left, time, chainChecksum, base] = fields.slice(10) as (number | null | undefined)[];
@@ -249,5 +273,6 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     base: base ?? 0,
     time: time ?? undefined,
     chainChecksum: chainChecksum ?? undefined,
+    above: fields[15] === undefined ? undefined : { number: fields[15], hash: `0x${fields[16]}` as Hash },
   };
 }

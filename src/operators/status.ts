@@ -80,6 +80,8 @@ export interface ReportedChain {
   readonly head: () => HeaderRef | undefined;
   readonly finalized: () => BlockRef | undefined;
   readonly isHalted: () => boolean;
+  /** True if nothing on the chain is followed, as far as this process knows. */
+  readonly isIdle: () => boolean;
   readonly endpoints: () => readonly EndpointStatus[];
 }
 
@@ -193,14 +195,14 @@ const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000)
  * 1. The chain's followers have halted it.
  * 2. All endpoints of this process are of other chains.
  * 3. All endpoints of this process fail or rest.
- * 4. No head was ever followed.
+ * 4. Nothing is followed.
  */
-function stateOf({ isHalted, endpoints, head }: ReportedChain): ChainState {
+function stateOf({ isHalted, endpoints, isIdle }: ReportedChain): ChainState {
   if (isHalted()) return "halted";
   const states = endpoints().map(({ state }) => state);
   if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
   const isUsable = (state: EndpointStatus["state"]) =>
     state === "unused" || state === "available" || state === "behind";
   if (!states.some(isUsable)) return "unreachable";
-  return head() === undefined ? "idle" : "following";
+  return isIdle() ? "idle" : "following";
 }

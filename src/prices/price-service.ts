@@ -27,6 +27,8 @@ interface PricesDeps {
   readonly limits?: Partial<PriceLimits>;
   /** Called when a token's pools become known, so that the chain's follower can be started. */
   readonly onTokenKnown?: () => void;
+  /** Called when a price is requested, and none was for a while. */
+  readonly onAsked?: () => void;
 }
 
 export interface PriceLimits extends BookLimits {
@@ -51,6 +53,8 @@ export interface Prices {
    * starts, so that following continues without a gap. Requests wait for it.
    */
   load(): Promise<void>;
+  /** True if a price was requested in the last minute: its clients wait for the chain's newest block. */
+  isAsked(): boolean;
   /** Resolves once memory has caught up with the log. Await it before a new head is published. */
   settle(): Promise<void>;
   /** Unsubscribes from the log. */
@@ -63,6 +67,8 @@ const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000
 const HEAD_WITHIN = 16;
 /** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
+/** A client that asked this recently is likely to ask again. */
+const ASKED_MS = 60_000;
 
 export const createPrices = (deps: PricesDeps): Prices => new PriceService(deps);
 
@@ -123,12 +129,17 @@ class PriceService implements Prices {
     return this.consumer.settle();
   }
 
+  isAsked(): boolean {
+    return this.#deps.clock.monotonic() - this.#memory.books.reference.lastRequestMs < ASKED_MS;
+  }
+
   async price(request: PriceRequest): Promise<PriceRecord> {
     return (await this.answer(request)).record;
   }
 
   async answer(request: PriceRequest): Promise<PriceAnswer> {
     if (!this.#isRestored) await this.load();
+    if (!this.isAsked()) this.#deps.onAsked?.();
     const key = keyOf(request);
     const head = this.#deps.view.head();
     if (head !== undefined) {

@@ -49,6 +49,8 @@ export interface ChannelOptions {
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
   readonly requestIndexing: (chainId: number, address: Address) => Promise<void>;
+  /** Called when a client subscribes to a collection of the chain. */
+  readonly onHeard?: (chainId: number) => void;
   /** Asks for a new identification of a contract that was not an NFT at `version`. */
   readonly requestIdentification: (chainId: number, address: Address, version: number) => void;
   /** Least time between two identifications of such a contract. */
@@ -173,7 +175,8 @@ export class Channel {
 
   /** Returns the collection. Like a page request, it requests indexing if new, and identification if due. */
   async #requestCollection(chainId: number, address: Address): Promise<Collection> {
-    const { projections, clock, reidentifyMs, requestIndexing, requestIdentification } = this.#options;
+    const { projections, clock, reidentifyMs, requestIndexing, requestIdentification, onHeard } = this.#options;
+    onHeard?.(chainId);
     const collection = await projections.get(chainId, address);
     if (collection.version === 0 || collection.isRemoved) {
       await requestIndexing(chainId, address);

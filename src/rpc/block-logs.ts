@@ -255,12 +255,14 @@ export class BlockLogs {
   /** @throws RpcError `unsupported` without a request, after enough refusals */
   async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
     if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no eth_getBlockReceipts");
+    const before = this.#refusals.get(endpoint) ?? 0;
     try {
       const result = await endpoint.request("eth_getBlockReceipts", [quantity(number)]);
       this.#refusals.set(endpoint, 0);
       return result;
     } catch (error) {
-      if (isUnknownRefusal(error)) this.#refusals.set(endpoint, (this.#refusals.get(endpoint) ?? 0) + 1);
+      // Requests that ran at the same time count once: one failure can end a whole batch.
+      if (isUnknownRefusal(error)) this.#refusals.set(endpoint, before + 1);
       throw error;
     }
   }

@@ -17,7 +17,7 @@ import { inChainOrder, verifyLogs } from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
 import { headerFrom } from "./headers.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter } from "./port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "./port.ts";
 import { mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -46,6 +46,8 @@ export interface FirstLogs {
 interface LogRequest extends LogFilter, RequiredBlock {
   /** Addresses to keep from an answer that was requested by topic alone. */
   readonly only?: ReadonlySet<Address>;
+  /** The blocks that the endpoint must have on its branch while it answers. */
+  readonly stretch?: StretchFilter["stretch"];
 }
 
 export class LogReader {
@@ -93,13 +95,30 @@ export class LogReader {
     }
   }
 
-  async completeLogs(
+  async logsOfStretch({ addresses, topics, stretch }: StretchFilter): Promise<ChainLog[] | undefined> {
+    const { below, head } = stretch;
+    const filter = { addresses, topics, fromBlock: below.number + 1, toBlock: head.number, stretch };
+    const sources = new Sources();
+    const logs = await this.#complete(filter, [head], {}, sources);
+    return sources.hasMoved ? undefined : logs;
+  }
+
+  completeLogs(
     filter: LogFilter,
     toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
-    { strict = false, sampled, requiredBlock }: CompleteLogsOptions = {},
+    options: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
-    const sources = new Sources(filter.maxLogs);
-    const [logs, given] = await Promise.all([this.#read({ ...filter, requiredBlock }, sources), toCheck]);
+    const { requiredBlock } = options;
+    return this.#complete({ ...filter, requiredBlock }, toCheck, options, new Sources(filter.maxLogs));
+  }
+
+  async #complete(
+    filter: LogRequest,
+    toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
+    { strict = false, sampled, onMissed }: CompleteLogsOptions,
+    sources: Sources,
+  ): Promise<ChainLog[]> {
+    const [logs, given] = await Promise.all([this.#read(filter, sources), toCheck]);
     const headers = given.filter((header) => !sources.isProven(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.inPieces.has(number);
     const isNamed = (header: BlockHeader) => addressesInBloom(header, filter).length > 0;
@@ -121,7 +140,9 @@ export class LogReader {
       const settled = await Promise.all(some.map(settle));
       for (const [i, header] of some.entries()) complete = this.#corrected(complete, header, settled[i]!, sources);
     }
-    return complete === logs ? logs : complete.sort(inChainOrder);
+    if (complete === logs) return logs;
+    onMissed?.();
+    return complete.sort(inChainOrder);
   }
 
   /** Replaces the logs of one block. Benches the endpoint that gave different ones. */
@@ -211,13 +232,20 @@ export class LogReader {
 
   /** Reads a range in one answer. `count` includes the logs that were filtered out. @throws RpcError `range` */
   #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
-    const { fromBlock, toBlock, requiredBlock, only } = filter;
+    const { fromBlock, toBlock, requiredBlock, only, stretch } = filter;
     // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
     const ask = async (endpoint: Endpoint) => {
       // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
       if (requiredBlock !== undefined) await assertHasBlock(endpoint, requiredBlock);
-      const all = verifyLogs(await endpoint.request("eth_getLogs", [logFilterParams(filter)]), filter);
+      if (stretch !== undefined && endpoint !== stretch.shownBy) await assertHasBlock(endpoint, stretch.head);
+      // One batch, so that the node that answers with the logs also answers with the headers.
+      const [answer, isWhole] = await Promise.all([
+        endpoint.request("eth_getLogs", [logFilterParams(filter)]),
+        stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
+      ]);
+      if (!isWhole) sources.hasMoved = true;
+      const all = verifyLogs(answer, filter);
       sources.add(fromBlock, toBlock, endpoint);
       // Filtered at once: all contracts' logs of a long gap are gigabytes.
       const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
@@ -249,10 +277,18 @@ async function assertHasBlock(endpoint: Endpoint, block: BlockRef): Promise<void
   });
 }
 
+/** True if the endpoint has all of these blocks on its branch. */
+async function hasBlocks(endpoint: Endpoint, blocks: readonly BlockRef[]): Promise<boolean> {
+  const found = await Promise.all(blocks.map(({ number }) => headerFrom(endpoint, number)));
+  return found.every((header, i) => header?.hash === blocks[i]?.hash);
+}
+
 /** What one read learned on its way: which endpoint answered for which blocks, and how many logs came. */
 class Sources {
   /** Blocks read by parts of the filter. Here some logs of a contract do not mean that all of them came. */
   readonly inPieces = new Set<number>();
+  /** True if an endpoint lacked an end of the stretch while it answered. */
+  hasMoved = false;
   /** Blocks read from their receipts, and the number of addresses that were searched for. */
   readonly proven = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
   readonly #ranges: { readonly from: number; readonly to: number; readonly endpoint: Endpoint }[] = [];

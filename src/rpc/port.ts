@@ -61,11 +61,32 @@ export interface Tips {
   readonly shownBy?: Endpoint;
 }
 
+/** The newest block of the endpoint that showed it. */
+export interface Newest {
+  readonly head: BlockHeader;
+  readonly shownBy?: Endpoint;
+}
+
+/** The blocks above one block up to another. */
+interface Stretch {
+  readonly below: BlockRef;
+  readonly head: BlockHeader;
+  /** The endpoint that showed the head. Another one is asked for the head before its logs count. */
+  readonly shownBy?: Endpoint | undefined;
+}
+
+/** The contracts and topics of a `LogFilter`, for the blocks of a stretch. */
+export interface StretchFilter extends Pick<LogFilter, "addresses" | "topics"> {
+  readonly stretch: Stretch;
+}
+
 export interface CompleteLogsOptions {
   /** Reads every block that a bloom names from its receipts, even if logs of it came. */
   readonly strict?: boolean;
   /** Numbers of blocks that are also checked against their receipts, if an endpoint has them. */
   readonly sampled?: ReadonlySet<number>;
+  /** Called if an endpoint left out logs. */
+  readonly onMissed?: () => void;
   /**
    * A block that the answering endpoint must have, if the headers do not cover the range. An endpoint that is behind
    * omits newer logs without an error.
@@ -78,6 +99,9 @@ export interface ChainReader {
 
   /** Returns the newest block. @throws AppError `chain_unavailable` if no endpoint answers, like all methods here */
   head(): Promise<BlockHeader>;
+
+  /** Like `head`, with the endpoint that showed it. */
+  newest(): Promise<Newest>;
 
   /** Returns the newest final block: by the node's tag, or by depth if the tag is refused or a depth is set. */
   finalized(head: BlockHeader): Promise<BlockHeader>;
@@ -125,6 +149,12 @@ export interface ChainReader {
     headers: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     options?: CompleteLogsOptions,
   ): Promise<ChainLog[]>;
+
+  /**
+   * Returns the logs of a stretch without reading the headers within it. The endpoint must have both of its ends on its
+   * branch while it answers; undefined if it has not. Only the head's bloom is checked.
+   */
+  logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined>;
 
   /**
    * Runs many calls at one block in one round trip: through Multicall3 if the chain has it, else as a JSON-RPC batch.

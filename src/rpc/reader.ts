@@ -30,7 +30,9 @@ import type {
   DecodedRange,
   Endpoint,
   LogFilter,
+  Newest,
   PartsAnswer,
+  StretchFilter,
   Tips,
   TransferFilter,
 } from "./port.ts";
@@ -60,6 +62,10 @@ export class RpcChainReader implements ChainReader {
   /** @param attempts requests in all. Default: those of any read */
   async head(attempts?: number): Promise<BlockHeader> {
     return this.#pool.run(newestHeaderOf, attempts === undefined ? {} : { attempts });
+  }
+
+  newest(): Promise<Newest> {
+    return this.#pool.run(async (shownBy) => ({ head: await newestHeaderOf(shownBy), shownBy }));
   }
 
   tips(): Promise<Tips> {
@@ -120,6 +126,10 @@ export class RpcChainReader implements ChainReader {
     options?: CompleteLogsOptions,
   ): Promise<ChainLog[]> {
     return this.#logs.completeLogs(filter, headers, options);
+  }
+
+  logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined> {
+    return this.#logs.logsOfStretch(filter);
   }
 
   calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {

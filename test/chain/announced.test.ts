@@ -7,7 +7,7 @@ import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
-  const looks = new PollSchedule(clock, 1_000, () => isHeard);
+  const looks = new PollSchedule(clock, { minPollMs: 1_000, restMs: 0, isHeard: () => isHeard });
   const begun: number[] = [];
   const stop = new AbortController();
   const follow = async () => {

@@ -33,7 +33,11 @@ const { follower, collections } = startFollower({
   reader: {
     tips: async () => {
       looks++;
-      return { head: headerOf(head), finalized: headerOf(head - 64), shownBy: undefined as never };
+      return { head: headerOf(head), finalized: headerOf(head - 64) };
+    },
+    newest: async () => {
+      looks++;
+      return { head: headerOf(head) };
     },
     presentHeaders: async (numbers) =>
       numbers.map((number) => (isElsewhere ? { ...headerOf(number), hash: headerOf(7).hash } : headerOf(number))),

@@ -367,7 +367,8 @@ describe("endpoints of different kinds", () => {
       transact(slow, emitter.contract, "emitTransfers", [id, 1, slow.accounts[1], slow.accounts[0]]);
     await emit(0);
     await slow.mine(16);
-    const env = { RPC_URL_ETH: slow.wsUrl, RPC_URLS_ONLY: "true", API_KEYS: TEST_KEY, PORT: "0" };
+    const every = { FOLLOW_EVERY_ETH: "0" };
+    const env = { RPC_URL_ETH: slow.wsUrl, RPC_URLS_ONLY: "true", API_KEYS: TEST_KEY, PORT: "0", ...every };
     const config = readConfig({ ...env, EVENT_LOG_URL: temporaryLogUrl() });
     // The minimum time between polls is that of production: one second.
     const service = await startService({ config, logger: silentLogger });

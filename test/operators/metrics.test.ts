@@ -51,7 +51,9 @@ test("name no key without a key of their own", async () => {
 
 /** Words of PromQL that stand where names of metrics stand. */
 const FUNCTIONS = new Set(
-  "sum min max count by rate increase histogram_quantile predict_linear and or on le without ignoring".split(" "),
+  "sum min max count by rate increase histogram_quantile predict_linear and or on unless le without ignoring".split(
+    " ",
+  ),
 );
 
 /** The names of metrics in a query. */

@@ -143,12 +143,20 @@ export class Uplink {
   until = 0;
 }
 
+interface Batch {
+  /** True if the node answers when the batch is sent, false if when the answer arrives. */
+  readonly isEarly: boolean;
+  readonly journey: Promise<void>;
+}
+
 export class SimEndpoint implements Endpoint {
   readonly label: string;
   readonly #node: SimNode;
   readonly #uplink: Uplink;
   readonly #clock: ProcessClock;
   readonly #world: EndpointWorld;
+  /** The batch of this turn. */
+  #batch: Batch | undefined;
 
   constructor(node: SimNode, uplink: Uplink, clock: ProcessClock, world: EndpointWorld) {
     this.label = node.label;
@@ -198,12 +206,26 @@ export class SimEndpoint implements Endpoint {
     return { decoded, headers: headers.map((one, i) => parseHeader(one, numbers[i] as number, this.label)) };
   }
 
-  /** The request and the answer both take time, so the world may change before or after the answer is made. */
+  /**
+   * The request and the answer both take time, so the world may change before or after the answer is made. Requests of
+   * one turn are one batch, as in the real provider: they fail together, and one view of the chain answers them.
+   */
   async #exchange(method: string, params: Params): Promise<Outcome> {
+    const batch = this.#batch ?? this.#openBatch();
+    const early = batch.isEarly ? this.#answer(method, params) : undefined;
     if (method === "eth_getLogs") await this.#search(params[0] as LogQuery);
-    const early = this.#random.below(2) === 0 ? this.#answer(method, params) : undefined;
-    await this.#travel();
+    await batch.journey;
     return early ?? this.#answer(method, params);
+  }
+
+  #openBatch(): Batch {
+    const batch = { isEarly: this.#random.below(2) === 0, journey: this.#travel() };
+    batch.journey.catch(() => undefined);
+    this.#batch = batch;
+    queueMicrotask(() => {
+      this.#batch = undefined;
+    });
+    return batch;
   }
 
   async #search({ fromBlock, toBlock, blockHash }: LogQuery): Promise<void> {

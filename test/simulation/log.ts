@@ -11,6 +11,7 @@ import type {
   BlobPage,
   EventLog,
   Headline,
+  HeldLease,
   ReadOptions,
   StreamHead,
   WakeUpListener,
@@ -307,8 +308,10 @@ export class SimLog implements EventLog {
     if (this.#disk.leases.get(name)?.holder === holder) this.#disk.leases.delete(name);
   }
 
-  leases(): Promise<never> {
-    return Promise.reject(new Error("the simulation asks for no leases"));
+  async leases(): Promise<HeldLease[]> {
+    await this.#reading();
+    const now = this.#world.scheduler.time;
+    return [...this.#disk.leases].flatMap(([name, { holder, until }]) => (until > now ? [{ name, holder }] : []));
   }
 
   status(): Promise<never> {

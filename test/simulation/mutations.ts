@@ -100,6 +100,30 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "",
   },
   {
+    name: "leave out headers without asking for the followed head again",
+    file: "src/rpc/logs.ts",
+    find: "hasBlocks(endpoint, [stretch.head, stretch.below])",
+    replace: "hasBlocks(endpoint, [stretch.head])",
+  },
+  {
+    name: "leave out headers without asking for the new head again",
+    file: "src/rpc/logs.ts",
+    find: "hasBlocks(endpoint, [stretch.head, stretch.below])",
+    replace: "hasBlocks(endpoint, [stretch.below])",
+  },
+  {
+    name: "leave out the headers of blocks with logs",
+    file: "src/chain/follower.ts",
+    find: "this.#fetchHeaders(logs[0]?.blockNumber ?? head.number, head)",
+    replace: "this.#fetchHeaders(head.number, head)",
+  },
+  {
+    name: "continue a walk at a block whose header was left out",
+    file: "src/listings/walk.ts",
+    find: "(above !== undefined && !chain.isCanonical(above))",
+    replace: "false",
+  },
+  {
     name: "keep orphaned transfers",
     file: "src/collections/collection.ts",
     find: "state.ledger.revert(event.ancestor.number);",
@@ -126,8 +150,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "continue a walk at an orphaned block",
     file: "src/listings/walk.ts",
-    find: '(hash !== "" && !chain.isCanonical({ number: block, hash }))',
-    replace: "false",
+    find: 'return hash !== "" && !chain.isCanonical({ number: block, hash });',
+    replace: "return false;",
   },
   {
     name: "continue a walk whose record was lost",

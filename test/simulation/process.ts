@@ -30,6 +30,7 @@ export interface ProcessWorld extends EndpointWorld, SimLogWorld {
   readonly disk: SimDisk;
   readonly verify: Verify;
   readonly finalityDepth: number;
+  readonly followEveryMs: number;
   readonly logger: Logger;
 }
 
@@ -48,7 +49,7 @@ export class SimProcess {
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;
-    const { scheduler, nodes, disk, verify, finalityDepth, logger } = world;
+    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger } = world;
     const clock = new ProcessClock(scheduler);
     this.clock = clock;
     const crash = () => {
@@ -91,6 +92,7 @@ export class SimProcess {
       },
       leases: new Leases({ log, clock, holder: name, observer }),
       verify,
+      followEveryMs,
       settle: () => this.projections.settle(CHAIN_ID),
     });
     const { view } = this.indexing;

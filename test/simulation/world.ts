@@ -65,6 +65,8 @@ class World implements ProcessWorld, EndpointWorld {
   readonly disk: SimDisk;
   readonly verify: Verify;
   readonly finalityDepth = FINALITY;
+  /** In two of five worlds the follower looks at several blocks together. */
+  readonly followEveryMs: number;
   readonly logger = process.env["SIMULATION_LOG"] === undefined ? silentLogger : createLogger("debug");
   readonly logFault: number;
   readonly crashAtAppend: number;
@@ -96,6 +98,7 @@ class World implements ProcessWorld, EndpointWorld {
     this.#restartsAtLast = seed % 4 !== 0;
     this.#losesLog = seed % 3 === 0;
     this.#hasOutages = seed % 3 === 1;
+    this.followEveryMs = [0, 0, 0, 5_000, 12_000][seed % 5] as number;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
     const kinds: Kind[] = [random.pick(["erc721", "erc1155"] as const), random.pick(["punks", "unindexed"] as const)];
@@ -129,7 +132,7 @@ class World implements ProcessWorld, EndpointWorld {
     const count = 1 + random.below(3);
     const liar = random.below(2) === 0 ? random.below(count) : -1;
     // Only receipts reveal omitted logs, so all nodes of a world with a liar have receipts.
-    const omissions = { sample: "unfinalised blocks", headers: "whole blocks", receipts: "any log" } as const;
+    const omissions = { sample: "none", headers: "whole blocks", receipts: "any log" } as const;
     return Array.from({ length: count }, (_, index) => {
       const temper: Temper = {
         fault: random.pick([0, 0.01, 0.05, 0.1]),

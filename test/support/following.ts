@@ -52,6 +52,8 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     presentHeaders: async (numbers: readonly number[]) => numbers.map(headerOf),
     benchLaggards: async () => false,
     head: async () => headerOf(head()),
+    newest: async () => ({ head: headerOf(head()) }),
+    logsOfStretch: async () => undefined,
     silentMs: () => 0,
     ...given,
   } as unknown as RpcChainReader;

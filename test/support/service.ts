@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { CHAINS, envSuffix } from "../../src/chains/chains.ts";
 import { readConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
@@ -65,6 +66,8 @@ export async function startTestService({
     EVENT_LOG_URL: logUrl,
     RPC_URL_ETH: rpcUrl,
     RPC_URLS_ONLY: "true",
+    // Tests await each block.
+    ...Object.fromEntries(CHAINS.map((chain) => [`FOLLOW_EVERY_${envSuffix(chain)}`, "0"])),
     RATE_LIMIT_PER_MINUTE: "10000000",
     ...env,
   });

@@ -20,7 +20,7 @@ import { BALANCE_TOPICS, STATE_TOPICS, TOPIC } from "../search/exchange-events.t
 import { observed } from "../search/history.ts";
 import { type Asked, BatchChanges, type BatchOptions, type BookChange } from "./batch-changes.ts";
 import type { PoolMemory } from "./memory.ts";
-import { baseNumber, extend, followFromRead, forget, readAt } from "./pool-truth.ts";
+import { baseNumber, extend, followFromRead, forget, newestHeld, readAt } from "./pool-truth.ts";
 import type { AppendOptions } from "./price-streams.ts";
 import { type Coverage, UNCOVERED } from "./projection.ts";
 import { followedFrom, revertBook, type TokenBook, unfollow } from "./token-book.ts";
@@ -94,6 +94,20 @@ export class PriceFollower implements ChainConsumer {
     const before = this.#requested ?? { pools, books: held };
     this.#requested = { pools: before.pools.intersection(pools), books: before.books.intersection(held) };
     return held.size === 0 ? [] : [...venues.map((venue) => venue.factory), ...pools];
+  }
+
+  needsBlocks(): boolean {
+    const { books } = this.#memory;
+    books.prune();
+    return !books.idle || this.#announcedTokens.size > 0;
+  }
+
+  /** A request may have read a pool at a newer block than the follower's. */
+  holdsAbove(block: number): boolean {
+    for (const book of this.#memory.books.all()) {
+      for (const hot of book.pools.values()) if (newestHeld(hot) > block) return true;
+    }
+    return false;
   }
 
   drop(book: TokenBook): void {

@@ -80,6 +80,11 @@ export const reachesBack = ({ truth }: HotPool, timestamp: number): boolean =>
 /** Number of the block at whose end the pool's state is known; -1 when it is not. */
 export const baseNumber = ({ truth }: HotPool): number => (truth.kind === "unknown" ? -1 : truth.base.number);
 
+/** Number of the newest block whose hash memory has for this pool; -1 without any. */
+export function newestHeld(hot: HotPool): number {
+  return Math.max(baseNumber(hot), hot.timeline.at(-1)?.block ?? -1);
+}
+
 /** → unknown. */
 export function forget(hot: HotPool): void {
   hot.truth = UNKNOWN;

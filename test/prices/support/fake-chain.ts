@@ -16,6 +16,8 @@ import type {
   ChainLog,
   ChainReader,
   LogFilter,
+  Newest,
+  StretchFilter,
   Tips,
 } from "../../../src/rpc/port.ts";
 
@@ -211,6 +213,14 @@ export class FakeChain implements ChainReader {
 
   async tips(): Promise<Tips> {
     return { head: await this.head(), finalized: await this.finalized() };
+  }
+
+  async newest(): Promise<Newest> {
+    return { head: await this.head() };
+  }
+
+  logsOfStretch({ stretch: { below, head }, ...filter }: StretchFilter): Promise<ChainLog[]> {
+    return this.logs({ ...filter, fromBlock: below.number + 1, toBlock: head.number });
   }
 
   async header(number: number): Promise<BlockHeader | undefined> {

@@ -7,7 +7,7 @@ import { backoffMs } from "../core/clock.ts";
 import { AppError, ConcurrencyError, messageOf } from "../core/errors.ts";
 import { StallWatch, stallReason } from "../core/lifecycle.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter } from "../rpc/port.ts";
+import type { BlockHeader } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import {
   assertNoFork,
@@ -17,20 +17,18 @@ import {
   findCommonAncestor,
   firstUnlinked,
   type HeaderOf,
-  numbersBetween,
   orphanedAbove,
   ViolationWatch,
 } from "./branch.ts";
-import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
+import type { ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
 import { HeadWatch, PollSchedule, type ShownTips } from "./head.ts";
 import { HeaderReads } from "./header-reads.ts";
 import { isHandedOver, type Lease } from "./lease.ts";
+import { logsFor, NewBlocks, type ReadBlocks } from "./new-blocks.ts";
 import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
 
-/** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
-const RECEIPTS_SAMPLE = 0.05;
 /** Events of a chain stream between two checkpoints: the most that a reader replays. */
 const CHECKPOINT_EVERY = 1_000;
 const MIN_POLL_MS = 1_000;
@@ -73,6 +71,7 @@ export class Follower {
   #hasUncertainAppend = false;
   readonly #heads: HeadWatch;
   readonly #reads: HeaderReads;
+  readonly #blocks: NewBlocks;
   readonly #violations: ViolationWatch;
   readonly #node: NodeWatch;
   /** Reports polls without success. It runs from the first turn until another process follows. */
@@ -98,6 +97,7 @@ export class Follower {
     this.#looks = new PollSchedule(clock, { minPollMs: this.#minPoll, restMs, isHeard });
     this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
     this.#reads = new HeaderReads(verify, () => clock.random());
+    this.#blocks = new NewBlocks({ ...options, reads: this.#reads });
     this.#violations = new ViolationWatch(reader, clock);
     this.#node = new NodeWatch({ reader, clock });
   }
@@ -283,11 +283,13 @@ export class Follower {
     this.#hasShownHead = true;
     this.#options.observer.head(tips.head.number);
     this.#reads.shown();
+    const before = state.head?.hash;
     await this.#advance(state, tips, lease);
     this.#reads.polled();
     this.#violations.clear();
     await this.#atHead(state);
-    const wait = this.#heads.waitAfter(state, tips.head, await this.#restMs());
+    const pace = { restMs: await this.#restMs(), hasMoved: state.head?.hash !== before };
+    const wait = this.#heads.waitAfter(state, tips.head, pace);
     this.#looks.dueIn = wait;
     return wait;
   }
@@ -346,15 +348,14 @@ export class Follower {
   async #advance(state: ChainState, tips: ShownTips, lease: Lease): Promise<void> {
     const { observer, verify } = this.#options;
     for (let hasRewound = false; ; hasRewound = true) {
-      const goal = goalOf(state, tips, this.#filter().addresses.length > 0);
-      const target = goal.isBounded ? await this.#headerAt(goal.number) : tips.head;
+      const goal = goalOf(state, tips, this.#blocks.hasContracts);
+      const target = goal.isBounded ? await this.#blocks.headerAt(goal.number) : tips.head;
       const step = nextStep(state, goal, target, verify);
       if (step.type === "begin") return await this.#begin(state, tips);
       observer.halted(false);
       if (step.type === "wait" && !this.#heads.isLost(state, target)) return;
       if (step.type === "advance") {
-        const read =
-          (await this.#readStretch(state, tips, goal)) ?? (await this.#readAll(state, step.readFrom, target));
+        const read = await this.#blocks.read(state, tips, { goal, readFrom: step.readFrom, target });
         if (read !== undefined) return await this.#apply(state, read, goal, lease);
       }
       this.#reads.mismatched();
@@ -364,18 +365,14 @@ export class Follower {
     }
   }
 
-  async #headerAt(number: number): Promise<BlockHeader> {
-    const [header] = await this.#options.reader.presentHeaders([number]);
-    return header as BlockHeader;
-  }
-
   /** Starts following a chain: records its unfinalised headers, linked. */
   async #begin(state: ChainState, tips: ShownTips): Promise<void> {
     const { head, finalized } = tips;
     const from = firstRecorded(tips);
-    const first = from === head.number ? head : await this.#headerAt(from);
+    const first = from === head.number ? head : await this.#blocks.headerAt(from);
     if (from === finalized.number && first.hash !== finalized.hash) throw new ForkedAnswersError(from);
-    const headers = first.number === head.number ? [head] : [first, ...(await this.#fetchHeaders(from + 1, head))];
+    const headers =
+      first.number === head.number ? [head] : [first, ...(await this.#blocks.headersUpTo(from + 1, head))];
     if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
       throw new ForkedAnswersError(head.number);
     await this.#append(state, [
@@ -384,61 +381,8 @@ export class Follower {
     ]);
   }
 
-  async #fetchHeaders(from: number, to: BlockHeader): Promise<BlockHeader[]> {
-    const before = from < to.number ? numbersBetween(from, to.number - 1) : [];
-    return [...(await this.#options.reader.presentHeaders(before)), to];
-  }
-
-  /**
-   * Returns the headers from `from` to the target, linked to each other and to the followed head. Undefined if they do
-   * not link: a fork. After a long gap `from` is above head + 1; then the followed head itself is checked again.
-   */
-  async #linkedHeaders(state: ChainState, from: number, target: BlockHeader): Promise<BlockHeader[] | undefined> {
-    const tip = state.head as HeaderRef;
-    if (from > tip.number + 1) {
-      const again = await this.#headerAt(tip.number);
-      if (again.hash !== tip.hash) return undefined;
-    }
-    const headers = await this.#fetchHeaders(from, target);
-    const first = headers[0] as BlockHeader;
-    if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;
-    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(target.number);
-    return headers;
-  }
-
-  /**
-   * Reads the logs of several new blocks without the headers between, except those from the first block with logs on.
-   * Undefined if all headers are to be read, or if the followed head is not on the node's branch.
-   */
-  async #readStretch(state: ChainState, { head, shownBy }: ShownTips, goal: Goal): Promise<Read | undefined> {
-    const tip = state.head as HeaderRef;
-    const { consumers, reader } = this.#options;
-    const filter = this.#filter();
-    const isLeft = this.#reads.leavesOut({ count: goal.number - tip.number, isBounded: goal.isBounded });
-    if (!isLeft || filter.addresses.length === 0) return undefined;
-    if (consumers.some((consumer) => consumer.holdsAbove?.(tip.number))) return undefined;
-    const logs = await reader.logsOfStretch({ ...filter, stretch: { below: tip, head, shownBy } });
-    if (logs === undefined) return undefined;
-    const headers = await this.#fetchHeaders(logs[0]?.blockNumber ?? head.number, head);
-    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
-    return { headers, logs };
-  }
-
-  /** Reads the headers from `from` to the target, and the logs of all new blocks. Undefined at a fork. */
-  async #readAll(state: ChainState, from: number, target: BlockHeader): Promise<Read | undefined> {
-    const headers = await this.#linkedHeaders(state, from, target);
-    if (headers === undefined) return undefined;
-    const fromBlock = (state.head as HeaderRef).number + 1;
-    const logs = await this.#logs(headers, fromBlock, target);
-    if (headers[0]?.number === fromBlock) return { headers, logs };
-    // Blooms don't cover all blocks, and a block without logs leaves no hash to check.
-    const again = await this.#headerAt(target.number);
-    if (again.hash !== target.hash) throw new ForkedAnswersError(target.number);
-    return { headers, logs };
-  }
-
   /** Lets the consumers write the new blocks, then moves the head. */
-  async #apply(state: ChainState, { headers, logs }: Read, goal: Goal, lease: Lease): Promise<void> {
+  async #apply(state: ChainState, { headers, logs }: ReadBlocks, goal: Goal, lease: Lease): Promise<void> {
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = (state.head as HeaderRef).number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
@@ -466,25 +410,6 @@ export class Follower {
     for (const consumer of this.#options.consumers) {
       await consumer.apply(change.type === "advanced" ? { ...change, logs: logsFor(consumer, change) } : change);
     }
-  }
-
-  #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
-    const { reader, verify } = this.#options;
-    const filter = this.#filter();
-    if (filter.addresses.length === 0) return Promise.resolve([]);
-    const requiredBlock = headers[0]?.number === fromBlock ? undefined : to;
-    const { clock } = this.#options;
-    const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
-    const onMissed = () => this.#reads.mismatched();
-    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled, onMissed };
-    return reader.completeLogs({ ...filter, fromBlock, toBlock: to.number }, headers, options);
-  }
-
-  /** The contracts and topics of all consumers. */
-  #filter(): Pick<LogFilter, "addresses" | "topics"> {
-    const { consumers } = this.#options;
-    const addresses = [...new Set(consumers.flatMap((consumer) => consumer.addresses()))];
-    return { addresses, topics: [...new Set(consumers.flatMap((consumer) => consumer.topics))] };
   }
 
   /** Finds the common ancestor and reverts to it. Returns false if it is the head. @throws FinalityViolation */
@@ -536,9 +461,6 @@ export class Follower {
   }
 }
 
-/** New blocks with their logs. */
-type Read = Pick<AdvancedBlocks, "headers" | "logs">;
-
 /** Returns the newest known header from one number down to another. */
 function newestKnown(from: number, to: number, headerOf: HeaderOf): HeaderRef | undefined {
   for (let number = from; number >= to; number--) {
@@ -551,10 +473,4 @@ function newestKnown(from: number, to: number, headerOf: HeaderOf): HeaderRef | 
 function toRef(header: BlockHeader): HeaderRef {
   const { number, hash, parentHash, timestamp } = header;
   return { number, hash, parentHash, timestamp };
-}
-
-function logsFor(consumer: ChainConsumer, { logs }: AdvancedBlocks): ChainLog[] {
-  const addresses = new Set(consumer.addresses());
-  const topics = new Set<string>(consumer.topics);
-  return logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
 }

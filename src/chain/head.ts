@@ -147,6 +147,12 @@ export interface ShownTips extends Newest {
   readonly finalized: BlockRef;
 }
 
+interface Pace {
+  /** Least ms between polls that no client waits for; 0 while one does. */
+  readonly restMs: number;
+  readonly hasMoved: boolean;
+}
+
 interface HeadWatchOptions {
   readonly chain: Chain;
   readonly reader: ChainReader;
@@ -268,12 +274,14 @@ export class HeadWatch {
   /**
    * Returns the ms until the next block is due; the minimum poll interval once it is overdue. With `restMs`, the blocks
    * of that time are waited for, and a moment for the last one to arrive: a poll that comes too early is a wasted call.
+   * @param hasMoved true if the poll moved the head
    */
-  waitAfter(state: ChainState, head: HeaderRef, restMs: number): number {
+  waitAfter(state: ChainState, head: HeaderRef, { restMs, hasMoved }: Pace): number {
     const { clock, minPollMs } = this.#options;
     const blockMs = this.#blockMs(state, head);
     const longMs = restMs === 0 ? blockMs : Math.max(restMs, blockMs) + blockMs / 6;
-    const leastMs = restMs === 0 ? minPollMs : Math.max(minPollMs, longMs / 3);
+    // The head's time may be long ago although it is new: some nodes lag, and local chains set it freely.
+    const leastMs = restMs === 0 ? minPollMs : Math.max(minPollMs, (longMs * (hasMoved ? 2 : 1)) / 3);
     const due = head.timestamp * 1_000 + longMs - clock.now();
     return Math.min(Math.max(due, leastMs), Math.max(longMs, leastMs));
   }

@@ -95,7 +95,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "skip the check of parent hashes",
-    file: "src/chain/follower.ts",
+    file: "src/chain/new-blocks.ts",
     find: "if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;",
     replace: "",
   },
@@ -113,9 +113,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "leave out the headers of blocks with logs",
-    file: "src/chain/follower.ts",
-    find: "this.#fetchHeaders(logs[0]?.blockNumber ?? head.number, head)",
-    replace: "this.#fetchHeaders(head.number, head)",
+    file: "src/chain/new-blocks.ts",
+    find: "this.headersUpTo(logs[0]?.blockNumber ?? head.number, head)",
+    replace: "this.headersUpTo(head.number, head)",
   },
   {
     name: "continue a walk at a block whose header was left out",

@@ -213,6 +213,10 @@ export abstract class EntryLists {
     return this.#table.get(transfer, BLOCK) >>> 0;
   }
 
+  amount(transfer: number): Amount {
+    return this.#amounts.get(transfer);
+  }
+
   /** The token's previous transfer, or -1. */
   prev(transfer: number): number {
     return this.#table.get(transfer, PREV);

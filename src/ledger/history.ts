@@ -1,0 +1,103 @@
+/**
+ * The history of one token, newest transfer first: who gave it to whom, in which block. Follows the links between the
+ * entries of the token, so its cost is the length of the page.
+ */
+import { TransferKind } from "../events/columns.ts";
+import { type Amount, SUPPLY } from "./balance-entries.ts";
+import type { Ledger } from "./ledger.ts";
+import { rangeOfCode } from "./rows.ts";
+import type { Slot } from "./tables.ts";
+
+/** A transfer of the token. Sender and receiver are indexes of the address table; 0 is the zero address. */
+export interface TokenTransfer {
+  readonly block: number;
+  readonly from: number;
+  readonly to: number;
+  readonly amount: Amount;
+}
+
+export interface TokenHistory {
+  readonly transfers: TokenTransfer[];
+  /** Place of the next older transfer; undefined at the end. */
+  readonly next: number | undefined;
+}
+
+/** Place of the newest transfer. */
+export const NEWEST = -1;
+
+/** A token id of a collection. Ids of different kinds differ: some contracts have both. */
+export interface TokenName {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+}
+
+/** Returns the kinds under which the ledger has this id, in the order of the kinds' codes. */
+export function kindsOf({ tokens, rows }: Ledger, id: bigint): TransferKind[] {
+  return Object.values(TransferKind).filter((kind) => {
+    if (kind === TransferKind.range) return false;
+    return tokens.findId(kind, id) >= 0 || (kind === TransferKind.erc721 && rows.rangeOf(id) >= 0);
+  });
+}
+
+/**
+ * Reads up to `limit` transfers of a token at or before `block`.
+ * @param from `NEWEST`, or `next` of the page before. The ledger must hold the same blocks up to `block`
+ */
+export function readHistory(
+  ledger: Ledger,
+  { kind, id }: TokenName,
+  { block, from, limit }: { readonly block: number; readonly from: number; readonly limit: number },
+): TokenHistory {
+  const slot = ledger.tokens.findId(kind, id);
+  if (slot < 0) return rangeHistory(ledger, ledger.rows.rangeOf(id), block);
+  const walk = kind === TransferKind.erc1155 ? amounts(ledger, slot, from) : owners(ledger, slot, from);
+  const transfers: TokenTransfer[] = [];
+  for (const { place, transfer } of walk) {
+    if (transfer.block > block) continue;
+    if (transfers.length === limit) return { transfers, next: place };
+    transfers.push(transfer);
+  }
+  return { transfers, next: undefined };
+}
+
+interface Step {
+  readonly place: number;
+  readonly transfer: TokenTransfer;
+}
+
+/** Places are entries; below -1 they are codes of the id range that minted the token. */
+function* owners(ledger: Ledger, slot: Slot, from: number): Generator<Step> {
+  const { owners: entries, links, rows } = ledger;
+  for (let place = from === NEWEST ? links.tail(slot) : from; place !== -1; ) {
+    if (place < -1) {
+      const range = rows.ranges[rangeOfCode(place)];
+      if (range !== undefined) yield { place, transfer: { block: range.block, from: 0, to: range.to, amount: 1 } };
+      return;
+    }
+    const before = entries.prev(place);
+    const transfer = { block: entries.block(place), from: ledger.ownerAt(before), to: entries.to(place), amount: 1 };
+    yield { place, transfer };
+    place = before;
+  }
+}
+
+function* amounts({ balances, links }: Ledger, slot: Slot, from: number): Generator<Step> {
+  for (let place = from === NEWEST ? links.tail(slot) : from; place >= 0; place = balances.prev(place)) {
+    const sender = balances.holdingOf(2 * place);
+    const receiver = balances.receiverOf(place);
+    const transfer = {
+      block: balances.block(place),
+      from: sender === SUPPLY ? 0 : balances.holdingOwner(sender),
+      to: receiver === SUPPLY ? 0 : balances.holdingOwner(receiver),
+      amount: balances.amount(place),
+    };
+    yield { place, transfer };
+  }
+}
+
+/** The history of an id that never moved after its range was minted. */
+function rangeHistory({ rows }: Ledger, index: number, block: number): TokenHistory {
+  const range = rows.ranges[index];
+  const isMinted = range !== undefined && range.block <= block;
+  return { transfers: isMinted ? [{ block: range.block, from: 0, to: range.to, amount: 1 }] : [], next: undefined };
+}

@@ -3,6 +3,7 @@
  * that all chains share.
  */
 import { LRUCache } from "lru-cache";
+import { firstUnlinked, numbersBetween } from "./chain/branch.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, MULTICALL3 } from "./chains/chains.ts";
@@ -16,7 +17,7 @@ import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import type { HeaderRef } from "./events/types.ts";
+import type { BlockRef, HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
@@ -45,7 +46,7 @@ export interface ChainRuntime {
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   metadataVersion(address: Address): number | undefined;
-  headerOf(block: number): Promise<HeaderRef | undefined>;
+  headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   isHalted(): boolean;
   endpoints(): readonly EndpointStatus[];
   /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
@@ -189,14 +190,27 @@ async function probe(reader: RpcChainReader, { chainId }: Chain): Promise<string
   });
 }
 
+/** Returns a block's header if it is linked to the known block above it, which may still be reverted. */
+async function headerBelow({ reader }: ReadChain, block: number, above: BlockRef): Promise<HeaderRef | undefined> {
+  const headers = await reader.presentHeaders(numbersBetween(block, above.number));
+  return headers.at(-1)?.hash === above.hash && firstUnlinked(headers) === undefined ? headers[0] : undefined;
+}
+
 /** Headers of blocks that are not in memory: asks the node, with a short timeout. */
-function blockHeaders({ reader, view }: ReadChain, clock: Clock): (block: number) => Promise<HeaderRef | undefined> {
+function blockHeaders(chain: ReadChain, clock: Clock): ChainRuntime["headerOf"] {
+  const { reader, view } = chain;
   const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
-  return async (block) => {
+  return async (block, above) => {
     const known = headers.get(block);
     if (known !== undefined) return known;
-    const asked = reader.header(block).catch(() => undefined);
-    const answer = (await withTimeout(clock, HEADER_WAIT_MS, asked))?.value;
+    const asked = above === undefined ? reader.header(block) : headerBelow(chain, block, above);
+    const answer = (
+      await withTimeout(
+        clock,
+        HEADER_WAIT_MS,
+        asked.catch(() => undefined),
+      )
+    )?.value;
     if (answer === undefined) return undefined;
     const { number, hash, parentHash, timestamp } = answer;
     const header = { number, hash, parentHash, timestamp };

@@ -10,7 +10,7 @@ import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { type HeaderRef, nftStream } from "../events/types.ts";
+import { type BlockRef, type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
@@ -23,8 +23,11 @@ import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from ".
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
   readonly view: ShownChain;
-  /** Returns the header of a block that is not in memory; undefined when the node does not answer soon enough. */
-  headerOf(block: number): Promise<HeaderRef | undefined>;
+  /**
+   * Returns the header of a block that is not in memory; undefined when the node does not answer soon enough.
+   * @param above a known block that it must be linked to
+   */
+  headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Changes with any token's metadata; undefined while none is in memory. */
@@ -96,9 +99,9 @@ async function asOfBlock(
   { walk, finalized }: { walk: Walk; finalized: boolean },
   { view, headerOf }: NftChain,
 ): Promise<AsOf | undefined> {
-  const { block, hash, time } = walk;
+  const { block, hash, above, time } = walk;
   if (block === undefined) return undefined;
-  const header = hash === "" ? await headerOf(block) : view.header(block);
+  const header = hash === "" ? await headerOf(block, above) : view.header(block);
   const isSame = header !== undefined && (hash === "" || header.hash === hash);
   const sameTime = isSame ? header.timestamp : undefined;
   return { block, hash: hash || (header?.hash ?? ""), time: time ?? sameTime, finalized };

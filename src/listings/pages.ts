@@ -13,6 +13,7 @@ import type { ContractNames } from "../collections/operator-lists.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import { ByteWriter } from "../core/byte-text.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import type { BlockRef } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import {
@@ -52,6 +53,8 @@ export interface Page {
   readonly body: Uint8Array<ArrayBuffer>;
   readonly block: number | undefined;
   readonly hash: Hash | "";
+  /** The lowest known block above it; see `Walk`. */
+  readonly above: BlockRef | undefined;
   readonly finalized: boolean;
 }
 
@@ -133,7 +136,7 @@ const out = new ByteWriter();
 /** Writes the page's body, with one record per element of `facts`. */
 export function finishPage(whole: PagePlan, facts: readonly RecordFacts[], options: PageOptions): Page {
   const { collection, snapshot, walk, entries, next, finalized } = cutPlan(whole, facts.length);
-  const { block, hash, page, limit, total, hex, address } = walk;
+  const { block, hash, above, page, limit, total, hex, address } = walk;
   const { native, cursorSecret, time, names } = options;
   const left = walk.left === undefined ? undefined : walk.left - entries.length;
   const number = (value: number) => (native ? String(value) : `"${value}"`);
@@ -149,7 +152,7 @@ export function finishPage(whole: PagePlan, facts: readonly RecordFacts[], optio
   );
   addRecords(out, { address, collection, names }, entries, facts, { hex, native });
   out.ascii("}");
-  return { body: out.view(), block, hash, finalized };
+  return { body: out.view(), block, hash, above, finalized };
 }
 
 // Plans a page for a route: at once if no long walk is needed, else in slices that count the pairs of its block and

@@ -114,6 +114,8 @@ test("finds a fork between two looks, and ends walks as of a block whose header 
       const path = `/api/v2/nft/${nft.address}?limit=1`;
       const first = await service.get(`${path}&as_of_block=${asOf}`);
       expect(first.headers.get("x-as-of-block")).toBe(String(asOf));
+      const block = (await anvil.send("eth_getBlockByNumber", [`0x${asOf.toString(16)}`, false])) as { hash: string };
+      expect(first.headers.get("x-as-of-hash")).toBe(block.hash);
       const kept = await service.get(`${path}&as_of_block=${asOf - 40}`);
       // Eight blocks are replaced, one of them by a block with a transfer.
       await reorg(anvil, 8);

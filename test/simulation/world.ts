@@ -370,7 +370,7 @@ class World implements ProcessWorld, EndpointWorld {
       check(records.length === 0, "a page without a block has records");
       return { records, cursor };
     }
-    const block = page.hash === "" ? this.chain.canonical[page.block] : this.chain.blocks.get(page.hash as never);
+    const block = this.#blockOf(page);
     check(block?.number === page.block, `a page names block ${page.block} ${page.hash}, which never existed`);
     const truth = this.#truth(address, block, holders);
     const isWhole = cursor !== null || records.length === truth.length;
@@ -379,6 +379,12 @@ class World implements ProcessWorld, EndpointWorld {
       `the listing of ${address} at block ${block.number} ${block.hash} is\n${records.join("\n")}\nnot\n${truth.join("\n")}`,
     );
     return { records, cursor };
+  }
+
+  /** The block of a page. Without a hash of its own, it lies on the branch of the known block above it, or is final. */
+  #blockOf({ block = 0, hash, above }: Page): SimBlock | undefined {
+    if (hash !== "") return this.chain.blocks.get(hash);
+    return above === undefined ? this.chain.canonical[block] : this.chain.branchOf(above.hash)[block];
   }
 
   /** The true listing on the branch of a block. */

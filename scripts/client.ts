@@ -1,0 +1,162 @@
+/**
+ * The client for JavaScript programs: `bun scripts/client.ts types` writes its types from the service's schemas, and
+ * `bun scripts/client.ts pack [folder]` makes a tarball of JavaScript with types, for browsers, Node and Bun.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { $ } from "bun";
+import { schemasOf } from "../src/http/models.ts";
+
+const ROOT = resolve(import.meta.dir, "..");
+const SOURCE = join(ROOT, "src/client");
+const TYPES = join(SOURCE, "types.ts");
+/** Types of the socket's messages, as the service declares them. */
+const MESSAGES = join(ROOT, "src/push/messages.ts");
+const MESSAGE_TYPES = ["BadMessage", "Envelope", "ServerMessage", "ErrorMessage"];
+
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string;
+  readonly nullable?: boolean;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | Schema;
+  readonly description?: string;
+}
+
+/** Returns the TypeScript type of a schema. */
+function typeOf(schema: Schema): string {
+  const plain = plainType(schema);
+  return schema.nullable === true && !plain.endsWith(" | null") ? `${plain} | null` : plain;
+}
+
+function plainType(schema: Schema): string {
+  if (schema.$ref !== undefined) return schema.$ref.slice(schema.$ref.lastIndexOf("/") + 1);
+  const either = schema.oneOf ?? schema.anyOf;
+  if (either !== undefined) return either.map(typeOf).join(" | ");
+  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  switch (schema.type) {
+    case "string":
+      return "string";
+    case "integer":
+    case "number":
+      return "number";
+    case "boolean":
+      return "boolean";
+    case "null":
+      return "null";
+    case "array":
+      return `readonly (${typeOf(schema.items ?? {})})[]`;
+    case "object":
+      return objectType(schema);
+    default:
+      return "unknown";
+  }
+}
+
+function objectType({ properties = {}, required = [], additionalProperties }: Schema): string {
+  const fields = Object.entries(properties).map(([name, field]) => {
+    const key = /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
+    const comment = field.description === undefined ? "" : `  /** ${field.description} */\n`;
+    return `${comment}  readonly ${key}${required.includes(name) ? "" : "?"}: ${typeOf(field)};`;
+  });
+  const others = Object.keys(properties).length > 0 ? "unknown" : typeOf(additionalProperties as Schema);
+  if (additionalProperties) fields.push(`  readonly [name: string]: ${others};`);
+  return fields.length === 0 ? "Record<string, unknown>" : `{\n${fields.join("\n")}\n}`;
+}
+
+/** A field may have two forms, as the server's `WIRE_TYPES` sets it. */
+function bothForms(seed: Schema, native: Schema): Schema {
+  if (seed.type === "object" && seed.properties !== undefined) {
+    const fields = Object.entries(seed.properties).map(([name, field]) => {
+      return [name, bothForms(field, native.properties?.[name] ?? field)] as const;
+    });
+    return { ...seed, properties: Object.fromEntries(fields) };
+  }
+  if (typeOf(seed) === typeOf(native)) return seed;
+  const [one, other] = [seed, native].map((form) => ({ ...form, nullable: false }));
+  return {
+    oneOf: [one as Schema, other as Schema],
+    nullable: seed.nullable === true,
+    ...(seed.description === undefined ? {} : { description: seed.description }),
+  };
+}
+
+/** Returns the declaration of a type in a source file. */
+function declarationOf(source: string, name: string): string {
+  const declared = new RegExp(
+    `(?:^/\\*\\*[^/]*?\\*/\\n)?^(?:export )?(?:interface|type) ${name}\\b[\\s\\S]*?^(?:}|\\S.*;|  \\|.*;)$`,
+    "m",
+  );
+  const found = declared.exec(source)?.[0];
+  if (found === undefined) throw new Error(`${name} is not declared in ${MESSAGES}`);
+  return found.replace(/^(?!export )(interface|type) /m, "export $1 ");
+}
+
+/** Returns the text of the client's types. */
+export async function clientTypes(): Promise<string> {
+  const [seed, native] = [schemasOf("seed"), schemasOf("native")] as unknown as Record<string, Schema>[];
+  const models = Object.entries(seed ?? {}).map(([name, schema]) => {
+    const both = bothForms(schema, native?.[name] ?? schema);
+    return `export type ${name} = ${typeOf(both)};`;
+  });
+  const source = readFileSync(MESSAGES, "utf8");
+  const text = [
+    "/** Bodies and messages of the service. Made by `bun scripts/client.ts types` from its schemas: do not edit. */",
+    ...models,
+    ...MESSAGE_TYPES.map((name) => declarationOf(source, name)),
+  ].join("\n\n");
+  const formatted =
+    await $`${process.execPath} x biome format --stdin-file-path=${TYPES} < ${Buffer.from(text)}`.quiet();
+  return formatted.stdout.toString();
+}
+
+/** Makes the tarball. Returns its path. */
+export async function packClient(folder: string): Promise<string> {
+  const { version, license } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Record<string, string>;
+  const work = mkdtempSync(join(tmpdir(), "client-"));
+  try {
+    const built = await Bun.build({ entrypoints: [join(SOURCE, "index.ts")], target: "browser", format: "esm" });
+    const [script] = built.outputs;
+    if (!built.success || script === undefined) throw new Error(built.logs.join("\n"));
+    writeFileSync(join(work, "index.js"), await script.text());
+    const options = ["--declaration", "--emitDeclarationOnly", "--noEmit", "false", "--outDir", join(work, "types")];
+    const lib = ["--target", "ESNext", "--lib", "ESNext,DOM", "--module", "Preserve", "--moduleResolution", "bundler"];
+    const strict = ["--strict", "--rewriteRelativeImportExtensions", "--types", ""];
+    await $`${process.execPath} x tsc ${options} ${lib} ${strict} --ignoreConfig ${join(SOURCE, "index.ts")}`.cwd(ROOT);
+    const manifest = {
+      name: "evm-data-client",
+      version,
+      license,
+      description: "Client of the EVM data service: NFT listings, token prices, live messages",
+      type: "module",
+      sideEffects: false,
+      exports: { ".": { types: "./types/index.d.ts", default: "./index.js" } },
+      files: ["index.js", "types"],
+    };
+    writeFileSync(join(work, "package.json"), JSON.stringify(manifest, null, 2));
+    writeFileSync(join(work, "README.md"), readFileSync(join(SOURCE, "README.md")));
+    mkdirSync(folder, { recursive: true });
+    await $`${process.execPath} pm pack --destination ${folder} --quiet`.cwd(work).quiet();
+    return join(folder, `evm-data-client-${version}.tgz`);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+if (import.meta.main) {
+  const [command, folder = "dist"] = process.argv.slice(2);
+  if (command === "types") writeFileSync(TYPES, await clientTypes());
+  else if (command === "pack") console.log(await packClient(resolve(folder)));
+  else {
+    console.error("usage: bun scripts/client.ts types | pack [folder]");
+    process.exitCode = 64;
+  }
+}

@@ -1,0 +1,201 @@
+/** The client: the two operations, the routes for operators, and live messages. */
+import { Feed, type SubscribeOptions, type Subscription } from "./feed.ts";
+import { type ClientOptions, type Query, Requests } from "./requests.ts";
+import type {
+  CollectionList,
+  IndexAnswer,
+  Key,
+  KeyRequest,
+  KeyText,
+  ListedCollection,
+  NftPage,
+  NftRecord,
+  ServiceStatus,
+  TokenPrice,
+} from "./types.ts";
+
+interface Cancelled {
+  readonly signal?: AbortSignal;
+}
+
+/** Parameters of a listing, as the API names them. */
+export interface NftQuery extends Cancelled {
+  /** Name or code of the chain. Default: eth. */
+  readonly chain?: string;
+  readonly format?: "decimal" | "hex";
+  readonly limit?: number;
+  readonly totalRanges?: number;
+  readonly range?: number;
+  readonly cursor?: string;
+  readonly normalizeMetadata?: boolean;
+  readonly media_items?: boolean;
+  readonly disable_total?: boolean;
+  /** A record per token and owner. */
+  readonly holders?: boolean;
+  readonly as_of_block?: number;
+  readonly metadata_as_of?: string;
+}
+
+/** Parameters of a price, as the API names them. */
+export interface PriceQuery extends Cancelled {
+  /** Name or code of the chain. Default: eth. */
+  readonly chain?: string;
+  readonly include?: readonly string[];
+  readonly exchange?: string;
+  readonly to_block?: number;
+  readonly min_liquidity_usd?: number;
+}
+
+/** The block that an answer is valid for. */
+export interface AsOf {
+  readonly block: number;
+  readonly hash: string | null;
+  readonly time: string | null;
+  /** `stale` while the server is cut off from its log. */
+  readonly finality: "finalized" | "latest" | "stale";
+}
+
+/** An answer with the block that it is valid for; null if it depends on none. */
+export type Answer<T> = T & { readonly asOf: AsOf | null };
+
+export interface CollectionQuery extends Cancelled {
+  readonly chain?: string;
+  readonly status?: ListedCollection["status"];
+  readonly text?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+/** A contract on a chain. */
+export interface Contract {
+  readonly chain?: string;
+  readonly address: string;
+}
+
+export class Client {
+  readonly #requests: Requests;
+  readonly #feed: Feed;
+
+  constructor(options: ClientOptions) {
+    this.#requests = new Requests(options);
+    this.#feed = new Feed(options);
+  }
+
+  /** Returns one page of a collection's NFTs. @throws ServiceError */
+  async nftPage(address: string, { signal, ...query }: NftQuery = {}): Promise<Answer<NftPage>> {
+    const { body, headers } = await this.#get<NftPage>(`/api/v2/nft/${address}`, query, signal);
+    return { ...body, asOf: asOfHeaders(headers) };
+  }
+
+  /**
+   * Yields the pages of a listing, all as of the block of the first one. @throws ServiceError `cursor_reorged` if that
+   * block left the chain meanwhile
+   */
+  async *nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<NftPage>> {
+    for (let page = await this.nftPage(address, query); ; ) {
+      yield page;
+      if (page.cursor === null) return;
+      page = await this.nftPage(address, { ...query, cursor: page.cursor });
+    }
+  }
+
+  /** Yields all NFTs of a collection as of one block. @throws ServiceError */
+  async *nfts(address: string, query: NftQuery = {}): AsyncGenerator<NftRecord> {
+    for await (const { result } of this.nftPages(address, query)) yield* result;
+  }
+
+  /** Returns the price of a token. @throws ServiceError */
+  async price(address: string, { signal, include, ...query }: PriceQuery = {}): Promise<Answer<TokenPrice>> {
+    const asked = { ...query, include: include?.join(",") };
+    const { body, headers } = await this.#get<TokenPrice>(`/api/v2/erc20/${address}/price`, asked, signal);
+    return { ...body, asOf: asOfHeaders(headers) };
+  }
+
+  /** Subscribes to the messages of a collection, over one socket for all. An unknown collection gets indexed. */
+  subscribe(address: string, options: SubscribeOptions = {}): Subscription {
+    return this.#feed.subscribe(address, options);
+  }
+
+  /** Ends all subscriptions. */
+  close(): void {
+    this.#feed.close();
+  }
+
+  /** Returns the state of the service. For keys of scope `operate`, like all further methods. @throws ServiceError */
+  async status({ signal }: Cancelled = {}): Promise<ServiceStatus> {
+    return (await this.#get<ServiceStatus>("/api/status", {}, signal)).body;
+  }
+
+  /** Yields the known collections. @throws ServiceError */
+  async *collections({ signal, ...query }: CollectionQuery = {}): AsyncGenerator<ListedCollection> {
+    for (let cursor = query.cursor; ; ) {
+      const asked = { ...query, cursor };
+      const { body } = await this.#get<CollectionList>("/api/collections", asked, signal);
+      yield* body.result;
+      if (body.cursor === null) return;
+      cursor = body.cursor;
+    }
+  }
+
+  /** Requests the indexing of at most 500 collections. Returns what each was before. @throws ServiceError */
+  async index(contracts: readonly Contract[]): Promise<IndexAnswer> {
+    const items = contracts.map(({ chain = "eth", address }) => ({ chain, address }));
+    return (await this.#requests.json<IndexAnswer>("/api/collections", { method: "POST", body: { items } })).body;
+  }
+
+  /** Has a collection indexed anew. @throws ServiceError */
+  async reindex(contract: Contract): Promise<void> {
+    await this.#requests.response(`${pathOf(contract)}/reindex`, { method: "POST" });
+  }
+
+  /** Has the metadata of at most 500 tokens fetched again, by default of all. @throws ServiceError */
+  async refresh(contract: Contract, tokenIds?: readonly string[]): Promise<void> {
+    const body = tokenIds === undefined ? {} : { tokenIds };
+    await this.#requests.response(`${pathOf(contract)}/refresh`, { method: "POST", body });
+  }
+
+  /** Stops following a collection. @throws ServiceError */
+  async remove(contract: Contract): Promise<void> {
+    await this.#requests.response(pathOf(contract), { method: "DELETE" });
+  }
+
+  /** Returns the API keys, without their texts. @throws ServiceError */
+  async keys(): Promise<readonly Key[]> {
+    return (await this.#get<{ result: readonly Key[] }>("/api/keys", {}, undefined)).body.result;
+  }
+
+  /** Adds a key. Its text is in this answer only. @throws ServiceError */
+  async addKey(key: KeyRequest): Promise<KeyText> {
+    return (await this.#requests.json<KeyText>("/api/keys", { method: "POST", body: key })).body;
+  }
+
+  /** Gives a key a new text. The former one stays valid for a while. @throws ServiceError */
+  async rotateKey(name: string, graceSeconds?: number): Promise<KeyText> {
+    const body = graceSeconds === undefined ? {} : { graceSeconds };
+    const path = `/api/keys/${encodeURIComponent(name)}/rotate`;
+    return (await this.#requests.json<KeyText>(path, { method: "POST", body })).body;
+  }
+
+  /** Revokes a key and closes its sockets. @throws ServiceError */
+  async revokeKey(name: string): Promise<void> {
+    await this.#requests.response(`/api/keys/${encodeURIComponent(name)}`, { method: "DELETE" });
+  }
+
+  #get<T>(path: string, query: Query, signal: AbortSignal | undefined): Promise<{ body: T; headers: Headers }> {
+    return this.#requests.json<T>(path, { query, signal });
+  }
+}
+
+const pathOf = ({ chain = "eth", address }: Contract): string =>
+  `/api/collections/${encodeURIComponent(chain)}/${address}`;
+
+function asOfHeaders(headers: Headers): AsOf | null {
+  const block = headers.get("x-as-of-block");
+  if (block === null) return null;
+  return {
+    block: Number(block),
+    hash: headers.get("x-as-of-hash"),
+    time: headers.get("x-as-of-time"),
+    finality: headers.get("x-finality") as AsOf["finality"],
+  };
+}

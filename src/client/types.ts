@@ -1,0 +1,605 @@
+/** Bodies and messages of the service. Made by `bun scripts/client.ts types` from its schemas: do not edit. */
+
+export type NftPage = {
+  /** SYNCED once the whole history is indexed */
+  readonly status: "SYNCING" | "SYNCED";
+  /** Count with disable_total=false, else null */
+  readonly total: string | number | null;
+  /** Number of the page along the cursor, from 0 */
+  readonly page: string | number;
+  /** The page size in effect */
+  readonly page_size: string | number;
+  /** Cursor of the next page; null on the last page */
+  readonly cursor: string | null;
+  readonly result: readonly NftRecord[];
+};
+
+export type NftRecord = {
+  /** Address of the contract, lower case */
+  readonly token_address: string;
+  /** Decimal, or 0x… with format=hex */
+  readonly token_id: string;
+  /** Owner; "" for an ERC-1155 token with several holders */
+  readonly owner_of: string;
+  /** md5 of the lower-case contract address followed by the decimal token id */
+  readonly token_hash: string;
+  /** Block of the last transfer */
+  readonly block_number: string;
+  /** Block of the first mint */
+  readonly block_number_minted: string;
+  /** ERC721, ERC1155, or the family of a contract older than both: CRYPTOPUNKS, MOONCATS */
+  readonly contract_type: string;
+  /** Token URI as the contract returned it */
+  readonly token_uri: string | null;
+  /** The raw JSON as one string */
+  readonly metadata: string | null;
+  /** "" unless normalizeMetadata=true */
+  readonly normalized_metadata: "" | NormalizedMetadata;
+  /** "" unless media_items=true */
+  readonly media: "" | Media;
+  /** Receiver of the first mint; a fixed sentence for ERC-1155, where a token can have several */
+  readonly minter_address: string;
+  /** 1, or the circulating amount of an ERC-1155 token */
+  readonly amount: string;
+  /** Name of the collection */
+  readonly name: string;
+  /** Symbol of the collection */
+  readonly symbol: string;
+  /** true if the contract looks like spam */
+  readonly possible_spam: "true" | "false" | boolean;
+  /** true if the operator lists the contract as genuine */
+  readonly verified_collection: "true" | "false" | boolean;
+  /** Time of the last read of the URI */
+  readonly last_token_uri_sync: string | null;
+  /** Time of the last read of the metadata */
+  readonly last_metadata_sync: string | null;
+};
+
+export type NormalizedMetadata = {
+  /** Name of the token */
+  readonly name: string | null;
+  /** Description of the token */
+  readonly description: string | null;
+  /** URI of the image */
+  readonly image: string | null;
+  /** Link to the token's page */
+  readonly external_link: string | null;
+  /** Link to the token's page */
+  readonly external_url: string | null;
+  /** URI of a video, sound or page */
+  readonly animation_url: string | null;
+  readonly attributes: readonly Attribute[];
+};
+
+export type Attribute = {
+  /** Name of the trait */
+  readonly trait_type: string | null;
+  /** Any JSON value, in the type that the metadata gives it */
+  readonly value: unknown;
+  /** How to show the value, such as number or date */
+  readonly display_type: string | null;
+  /** Largest value of the trait; mostly null */
+  readonly max_value: unknown;
+  /** From the metadata, else 0 */
+  readonly trait_count: number;
+  /** Position among the traits; mostly null */
+  readonly order: unknown;
+};
+
+export type Media = {
+  /** Progress of the previews, or the reason that there are none */
+  readonly status:
+    | "success"
+    | "processing"
+    | "unsupported_media"
+    | "invalid_url"
+    | "host_unavailable"
+    | "temporarily_unavailable";
+  /** Media type of the original, detected from its content */
+  readonly mimetype: string | null;
+  /** image, video, audio and the like */
+  readonly category: string | null;
+  /** URL from the metadata; null when it has none */
+  readonly original_media_url: string | null;
+  /** SHA-256 of the original */
+  readonly parent_hash: string | null;
+  /** Time at which the image was examined */
+  readonly updatedAt: string | null;
+  /** Previews of 100, 250 and 500 pixels */
+  readonly media_collection: {
+    readonly low: Preview;
+    readonly medium: Preview;
+    readonly high: Preview;
+  } | null;
+};
+
+export type Preview = {
+  /** Pixels */
+  readonly height: number;
+  /** Pixels */
+  readonly width: number;
+  /** Absolute URL under the server's public URL */
+  readonly url: string;
+};
+
+export type TokenPrice = {
+  /** Name of the token */
+  readonly tokenName: string;
+  /** Symbol of the token */
+  readonly tokenSymbol: string;
+  /** URL, or "" */
+  readonly tokenLogo: string;
+  /** Decimals of the token */
+  readonly tokenDecimals: string;
+  /** Null if the token has a dollar price but the native coin has none */
+  readonly nativePrice: {
+    /** Price of one whole token in the smallest unit of the native coin, truncated */
+    readonly value: string;
+    /** Decimals of the native coin */
+    readonly decimals: number;
+    /** Name of the native coin */
+    readonly name: string;
+    /** Symbol of the native coin */
+    readonly symbol: string;
+    /** The wrapped native coin */
+    readonly address: string;
+  } | null;
+  /** US dollars for one whole token */
+  readonly usdPrice: number;
+  /** The shortest decimal that parses back to usdPrice */
+  readonly usdPriceFormatted: string;
+  /** With include=percent_change, if there was a price 24 hours earlier */
+  readonly "24hrPercentChange"?: string;
+  /** The factory; "" if no pool measures the price */
+  readonly exchangeAddress: string;
+  /** Display name of the exchange */
+  readonly exchangeName: string;
+  /** The token */
+  readonly tokenAddress: string;
+  /** Block of the price */
+  readonly toBlock: string;
+  readonly provenance?: Provenance;
+};
+
+export type Provenance = {
+  /** From the token to the dollar */
+  readonly route: readonly PoolState[];
+  /** Pool of the native price, if it is not on the route */
+  readonly nativeRoute?: readonly PoolState[];
+  /** Smaller side of the shallowest pool on the route, in US dollars */
+  readonly liquidityUsd: string;
+  /** From 0 to 1; at most 0.5 while stablecoins are in dispute */
+  readonly confidence: string;
+  /** Configured stablecoins that are more than 2 % off a trusted one; absent while all agree */
+  readonly disputedStablecoins?: readonly DisputedStablecoin[];
+  /** 30-minute average in US dollars; null if it cannot be computed */
+  readonly twap30m: string | null;
+  /** Spread between the usable routes, in per cent */
+  readonly spreadPercent: string;
+};
+
+export type PoolState = {
+  /** The pool */
+  readonly pool: string;
+  /** Display name of the exchange */
+  readonly exchange: string;
+  /** The pool's factory */
+  readonly factory: string;
+  /** Hundredths of a basis point */
+  readonly fee: number;
+  /** First token */
+  readonly token0: string;
+  /** Second token */
+  readonly token1: string;
+  /** Decimals of the first token */
+  readonly decimals0: number;
+  /** Decimals of the second token */
+  readonly decimals1: number;
+  /** v2 pools only */
+  readonly reserve0?: string;
+  /** v2 pools only */
+  readonly reserve1?: string;
+  /** v3 pools only */
+  readonly sqrtPriceX96?: string;
+  /** v3 pools only: liquidity in range */
+  readonly liquidity?: string;
+  /** true for a pair on the curve of x³y + y³x */
+  readonly stableCurve?: boolean;
+  /** The pool's balance of the first token, if known; caps its depth */
+  readonly balance0?: string;
+  /** The pool's balance of the second token, if known; caps its depth */
+  readonly balance1?: string;
+  /** Block of the state */
+  readonly block: number;
+  /** Hash of that block */
+  readonly blockHash: string;
+  /** Transaction that set the state, if it comes from a log */
+  readonly transactionHash?: string;
+  /** Index of that log in its block */
+  readonly logIndex?: number;
+};
+
+export type DisputedStablecoin = {
+  /** The stablecoin, lower case */
+  readonly address: string;
+  /** Symbol of the stablecoin */
+  readonly symbol: string;
+  /** Its measured price in US dollars */
+  readonly usdPrice: string;
+};
+
+export type ErrorBody = {
+  /** The error and the allowed values, in words */
+  readonly message: string;
+  readonly code: ErrorCode;
+  readonly details?: ErrorDetails;
+};
+
+export type ErrorCode =
+  | "invalid_parameter"
+  | "chain_not_enabled"
+  | "missing_api_key"
+  | "invalid_api_key"
+  | "not_found"
+  | "not_a_contract"
+  | "no_pool"
+  | "low_liquidity"
+  | "not_a_token"
+  | "unknown_decimals"
+  | "no_price_at_block"
+  | "method_not_allowed"
+  | "not_indexed_yet"
+  | "conflict"
+  | "forbidden"
+  | "cursor_reorged"
+  | "upgrade_required"
+  | "rate_limited"
+  | "internal"
+  | "chain_unavailable"
+  | "log_unavailable"
+  | "starting";
+
+export type ErrorDetails = {
+  /** Name of the invalid parameter */
+  readonly parameter?: string;
+  readonly pools?: readonly SkippedPool[];
+  readonly [name: string]: unknown;
+};
+
+export type SkippedPool = {
+  /** The pool */
+  readonly pool: string;
+  /** Display name of the exchange */
+  readonly exchange: string;
+  /** Reason to skip the pool */
+  readonly reason: string;
+  /** Its smaller side in US dollars */
+  readonly liquidityUsd?: string;
+  /** The liquidity floor that it is below */
+  readonly minLiquidityUsd?: string;
+  readonly [name: string]: unknown;
+};
+
+export type Health = {
+  /** State of the process */
+  readonly status: "live" | "ready";
+};
+
+export type ServiceStatus = {
+  /** Id of this process */
+  readonly instance: string;
+  /** Version of the program */
+  readonly version: string;
+  /** Start of this process */
+  readonly startedAt: string;
+  readonly log: LogState;
+  readonly memory: MemoryState;
+  readonly leases: readonly LeaseState[];
+  readonly chains: readonly ChainStatus[];
+  readonly collections: CollectionCounts;
+  /** Collections that wait for work or have some */
+  readonly queue: number;
+};
+
+export type LogState = {
+  /** sqlite or postgres */
+  readonly engine: string;
+  /** On disk */
+  readonly bytes: number;
+  /** Left on the disk; null if the engine doesn't tell */
+  readonly freeBytes: number | null;
+  /** False if the log takes no appends */
+  readonly writable: boolean;
+  /** Time of the newest event */
+  readonly lastAppendAt: string | null;
+  /** How far this process is behind the log */
+  readonly behindSeconds: number;
+};
+
+export type MemoryState = {
+  /** Resident bytes of the process */
+  readonly rss: number;
+  /** Bytes of JavaScript objects */
+  readonly heap: number;
+  /** Bytes of collections in memory */
+  readonly collections: number;
+  /** Bytes of metadata in memory */
+  readonly metadata: number;
+};
+
+export type LeaseState = {
+  /** follow/<chain id>, metadata/<chain id> or index/<stream> */
+  readonly what: string;
+  /** Id of the process */
+  readonly holder: string;
+};
+
+export type ChainStatus = {
+  /** Name of the chain */
+  readonly name: string;
+  /** Id of the chain */
+  readonly chainId: number;
+  readonly head: {
+    /** Block */
+    readonly number: number;
+    /** Its hash */
+    readonly hash: string;
+    /** Its time */
+    readonly time: string;
+  } | null;
+  /** Newest final block */
+  readonly finalized: number | null;
+  /** idle: nothing is followed; the rest as the word says */
+  readonly state: "following" | "idle" | "halted" | "unreachable" | "wrong_chain";
+  /** When this process noticed the state */
+  readonly since: string;
+  readonly endpoints: readonly EndpointState[];
+};
+
+export type EndpointState = {
+  /** Stands for the endpoint's URL in logs and metrics */
+  readonly label: string;
+  /** available, or the reason that other endpoints are preferred */
+  readonly state: "unused" | "available" | "wrong_chain" | "lied" | "behind" | "paused" | "failed";
+  /** The fault in words */
+  readonly reason: string | null;
+  /** Until then other endpoints are preferred */
+  readonly restsUntil: string | null;
+  readonly latencyMs: {
+    /** Median in ms */
+    readonly p50: number;
+    /** 99th percentile in ms */
+    readonly p99: number;
+  } | null;
+  readonly calls: CallCounts;
+  readonly units: HourAndDay;
+  readonly bytes: HourAndDay;
+};
+
+export type CallCounts = {
+  readonly hour: MethodCounts;
+  readonly day: MethodCounts;
+};
+
+export type MethodCounts = {
+  readonly [name: string]: number;
+};
+
+export type HourAndDay = {
+  /** Last 60 minutes */
+  readonly hour: number;
+  /** Last 24 hours */
+  readonly day: number;
+};
+
+export type CollectionCounts = {
+  /** Collections */
+  readonly requested: number;
+  /** Collections */
+  readonly indexing: number;
+  /** Collections */
+  readonly joining: number;
+  /** Collections */
+  readonly following: number;
+  /** Collections */
+  readonly failing: number;
+  /** Collections */
+  readonly not_nft: number;
+  /** Collections */
+  readonly not_a_contract: number;
+  /** Collections */
+  readonly removed: number;
+};
+
+export type CollectionList = {
+  /** Cursor of the next page; null on the last page */
+  readonly cursor: string | null;
+  readonly result: readonly ListedCollection[];
+};
+
+export type ListedCollection = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Name; null if the log doesn't tell yet */
+  readonly name: string | null;
+  /** Symbol */
+  readonly symbol: string | null;
+  /** ERC721, ERC1155, CRYPTOPUNKS or MOONCATS */
+  readonly type: string | null;
+  /** Progress of the indexing */
+  readonly status:
+    | "requested"
+    | "indexing"
+    | "joining"
+    | "following"
+    | "failing"
+    | "not_nft"
+    | "not_a_contract"
+    | "removed";
+  /** From 0 to 100; 100 only when complete */
+  readonly percent: number | null;
+  /** Transfers in the log */
+  readonly transfers: number | null;
+  /** Tokens, as they were last counted */
+  readonly nfts: number | null;
+  /** Since the start of the attempt; null while nothing is read */
+  readonly transfersPerSecond: number | null;
+  /** Estimate */
+  readonly secondsLeft: number | null;
+  /** First request */
+  readonly requestedAt: string | null;
+  /** Last completion */
+  readonly finishedAt: string | null;
+  /** Failed attempts in a row */
+  readonly attempts: number;
+  /** The last failure in words */
+  readonly lastError: string | null;
+  /** Time of the next attempt */
+  readonly nextTry: string | null;
+  /** Calls to endpoints that indexing took */
+  readonly calls: number | null;
+  /** Bytes of its events */
+  readonly bytes: number | null;
+};
+
+export type IndexRequest = {
+  /** The contracts to index */
+  readonly items: readonly RequestedItem[];
+};
+
+export type RequestedItem = {
+  /** Name or code of the chain; eth by default */
+  readonly chain?: string;
+  /** 20-byte hex */
+  readonly address: string;
+};
+
+export type IndexAnswer = {
+  readonly items: readonly IndexAnswerItem[];
+};
+
+export type IndexAnswerItem = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Status before this request; null if it was unknown */
+  readonly before: string | null;
+};
+
+export type RefreshRequest = {
+  /** All tokens by default */
+  readonly tokenIds?: readonly string[];
+};
+
+export type KeyList = {
+  readonly result: readonly Key[];
+};
+
+export type Key = {
+  /** Name of the key */
+  readonly name: string;
+  /** read: the two operations; operate: everything */
+  readonly scope: "read" | "operate";
+  /** Keys of the environment can't be changed here */
+  readonly source: "environment" | "log";
+  /** Per replica */
+  readonly requestsPerMinute: number;
+  /** Null for keys of the environment and the first one */
+  readonly createdAt: string | null;
+  /** In this process, to the minute */
+  readonly lastUse: string | null;
+  /** In this process, since midnight UTC */
+  readonly requestsToday: number;
+};
+
+export type KeyRequest = {
+  /** 1 to 64 lower-case letters, digits, dots, hyphens or underscores */
+  readonly name: string;
+  /** read by default */
+  readonly scope?: "read" | "operate";
+  /** RATE_LIMIT_PER_MINUTE by default */
+  readonly requestsPerMinute?: number;
+};
+
+export type RotateRequest = {
+  /** How long the former text stays valid; a day by default */
+  readonly graceSeconds?: number;
+};
+
+export type KeyText = {
+  /** Name of the key */
+  readonly name: string;
+  /** The key's text. It is shown once and kept only as a hash */
+  readonly key: string;
+};
+
+/**
+ * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
+ * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
+ */
+export interface BadMessage extends Partial<Envelope> {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The fields that every message about a collection carries. */
+export interface Envelope {
+  readonly chain: string;
+  readonly address: string;
+  readonly version: number;
+  /** Names the record of the version. A client that connects again gives it as `since`. */
+  readonly resume?: string;
+}
+
+export type ServerMessage =
+  | (Envelope & {
+      readonly type: "status";
+      readonly status: "SYNCING" | "SYNCED";
+      readonly block: number | null;
+      readonly percent: number;
+      /** Some of the versions after `since` are too old for a replay. */
+      readonly gap?: true;
+    })
+  | (Envelope & {
+      readonly type: "progress";
+      readonly percent: number;
+      readonly blocksLeft: number;
+      readonly transfers: number;
+      /** Present when nothing has moved for at least a minute: the current attempt and the last request's error. */
+      readonly reason?: string;
+    })
+  | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
+  | (Envelope & {
+      readonly type: "transfers";
+      /** Newest block with any of the transfers. The follower may read several blocks at once. */
+      readonly block: number;
+      /** Token ids, decimal. */
+      readonly tokenIds: readonly string[];
+      readonly truncated?: true;
+    })
+  | (Envelope & {
+      readonly type: "metadata";
+      /** Tokens with metadata, tokens that only failed so far, tokens without any attempt. */
+      readonly resolved: number;
+      readonly failed: number;
+      readonly left: number;
+    })
+  | (Envelope & { readonly type: "reorged"; readonly block: number; readonly hash: string })
+  | (Envelope & {
+      readonly type: "failed";
+      readonly code: string;
+      readonly reason: string;
+      /** ISO 8601; null when there will be no retry. */
+      readonly nextTry: string | null;
+    })
+  | { readonly type: "unsubscribed"; readonly chain: string; readonly address: string }
+  | ErrorMessage
+  | { readonly type: "pong" };
+
+/** Carries `version` only if the collection is known. */
+export type ErrorMessage = BadMessage & { readonly type: "error" };
+
+export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;

@@ -1,0 +1,207 @@
+/** The client against the real service: its types, its iterators, its errors, and messages across interruptions. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { $ } from "bun";
+import { clientTypes, packClient } from "../../scripts/client.ts";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { Client, type FeedMessage, ServiceError } from "../../src/client/index.ts";
+import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(60_000);
+
+const OPERATOR = "operator-key-of-the-client";
+const COUNT = 7n;
+const ROOT = join(import.meta.dir, "../..");
+
+let anvil: Anvil;
+let nft: Deployed;
+let service: TestService;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ slotsInAnEpoch: 1 });
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Client", "C"]);
+  for (let id = 1n; id <= COUNT; id++) await transact(anvil, nft.contract, "mint", [anvil.accounts[1], id]);
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: { OPERATOR_KEYS: OPERATOR } });
+  await synced(service, nft.address, nft.blockNumber);
+});
+afterAll(async () => {
+  await service?.stop();
+  await anvil?.stop();
+});
+
+const clientOf = (url = service.url, key = TEST_KEY): Client => new Client({ url, key });
+
+/** Reads messages until one is of this type. */
+async function until<T extends FeedMessage["type"]>(
+  messages: AsyncIterator<FeedMessage>,
+  type: T,
+): Promise<Extract<FeedMessage, { type: T }>> {
+  for (;;) {
+    const { value, done } = await messages.next();
+    if (done === true) throw new Error(`the subscription ended before ${type}`);
+    if (value.type === type) return value as Extract<FeedMessage, { type: T }>;
+  }
+}
+
+test("has the types that the schemas give", async () => {
+  expect(readFileSync(join(import.meta.dir, "../../src/client/types.ts"), "utf8")).toBe(await clientTypes());
+});
+
+describe("a listing", () => {
+  test("is one iterator over all its pages, as of one block", async () => {
+    const client = clientOf();
+    const ids: string[] = [];
+    for await (const { token_id } of client.nfts(nft.address, { limit: 3 })) ids.push(token_id);
+    expect(ids.map(BigInt)).toEqual(Array.from({ length: Number(COUNT) }, (_, i) => BigInt(i + 1)));
+    const blocks: unknown[] = [];
+    for await (const { asOf } of client.nftPages(nft.address, { limit: 3 })) blocks.push(asOf?.block);
+    expect(blocks.length).toBe(3);
+    expect(new Set(blocks).size).toBe(1);
+  });
+
+  test("can be left early", async () => {
+    let read = 0;
+    for await (const _ of clientOf().nfts(nft.address, { limit: 2 })) if (++read === 3) break;
+    expect(read).toBe(3);
+  });
+});
+
+describe("an error", () => {
+  test("has the service's status, code and details", async () => {
+    const failed = clientOf().nftPage(nft.address, { limit: 0 });
+    await expect(failed).rejects.toBeInstanceOf(ServiceError);
+    await expect(failed).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_parameter",
+      details: { parameter: "limit" },
+    });
+    await expect(clientOf(service.url, "wrong").nftPage(nft.address)).rejects.toMatchObject({ status: 401 });
+    await expect(clientOf().status()).rejects.toMatchObject({ status: 403, code: "forbidden" });
+  });
+
+  test("is `unreachable` without an answer, after the attempts", async () => {
+    const client = new Client({ url: "http://127.0.0.1:9", key: "k", attempts: 2 });
+    await expect(client.nftPage(nft.address)).rejects.toMatchObject({ status: 0, code: "unreachable" });
+  });
+
+  test("that passes is repeated as long as the service says", async () => {
+    let asked = 0;
+    const busy = Bun.serve({
+      port: 0,
+      fetch: () => {
+        if (++asked < 3) {
+          const body = { message: "busy", code: "rate_limited" };
+          return Response.json(body, { status: 429, headers: { "retry-after": "0" } });
+        }
+        return Response.json({ result: [] });
+      },
+    });
+    try {
+      await clientOf(busy.url.href, "k").keys();
+      expect(asked).toBe(3);
+      await expect(clientOf(busy.url.href, "k").addKey({ name: "n" })).resolves.toBeDefined();
+    } finally {
+      await busy.stop(true);
+    }
+  });
+
+  test("is the signal's reason once the caller gives up", async () => {
+    const reason = new Error("enough");
+    await expect(clientOf().nftPage(nft.address, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+});
+
+test("lists collections, requests indexing and manages keys with a key of that scope", async () => {
+  const client = clientOf(service.url, OPERATOR);
+  const listed: string[] = [];
+  for await (const { address } of client.collections({ limit: 1 })) listed.push(address);
+  expect(listed).toContain(nft.address.toLowerCase());
+  const [item] = (await client.index([{ address: nft.address }])).items;
+  expect(item?.before).toBe("following");
+  const { key } = await client.addKey({ name: "reader" });
+  expect((await new Client({ url: service.url, key }).nftPage(nft.address)).status).toBe("SYNCED");
+  await client.revokeKey("reader");
+  await expect(new Client({ url: service.url, key }).nftPage(nft.address)).rejects.toMatchObject({ status: 401 });
+  expect((await client.status()).chains[0]?.name).toBe("eth");
+});
+
+describe("a subscription", () => {
+  test("gets each change once, also across an interruption", async () => {
+    const proxy = await startTcpProxy(service.port);
+    const client = clientOf(`http://127.0.0.1:${proxy.port}`);
+    try {
+      const messages = client.subscribe(nft.address)[Symbol.asyncIterator]();
+      await until(messages, "indexed");
+      await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 101n]);
+      expect((await until(messages, "transfers")).tokenIds).toEqual(["101"]);
+      proxy.disturb("cut");
+      await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 102n]);
+      proxy.heal();
+      expect((await until(messages, "transfers")).tokenIds).toEqual(["102"]);
+      await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 103n]);
+      expect((await until(messages, "transfers")).tokenIds).toEqual(["103"]);
+      await messages.return?.(undefined);
+    } finally {
+      client.close();
+      await proxy.stop();
+    }
+  });
+
+  test("ends with an error if the service refuses the key", async () => {
+    const client = clientOf(service.url, "wrong");
+    const messages = client.subscribe(nft.address)[Symbol.asyncIterator]();
+    await expect(messages.next()).rejects.toMatchObject({ status: 401 });
+    client.close();
+  });
+
+  test("ends once its key is revoked", async () => {
+    const operator = clientOf(service.url, OPERATOR);
+    const { key } = await operator.addKey({ name: "listener" });
+    const messages = clientOf(service.url, key).subscribe(nft.address)[Symbol.asyncIterator]();
+    await until(messages, "status");
+    await operator.revokeKey("listener");
+    await expect(until(messages, "failed")).rejects.toMatchObject({ status: 401 });
+  });
+});
+
+test("is packed as JavaScript with types, which a program in Node and in Bun installs and uses", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "client-user-"));
+  try {
+    const tarball = await packClient(folder);
+    writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
+    await $`${process.execPath} add ${tarball}`.cwd(folder).quiet();
+    const program = `import { Client, type NftRecord, ServiceError } from "evm-data-client";
+const client = new Client({ url: process.argv[2] as string, key: process.argv[3] as string });
+const nfts: NftRecord[] = [];
+for await (const nft of client.nfts("${nft.address}")) nfts.push(nft);
+const failed: unknown = await client.nftPage("0x12").catch((error: unknown) => error);
+const code: string | undefined = failed instanceof ServiceError ? failed.code : undefined;
+console.log(nfts.length >= ${COUNT}, code);
+if (typeof WebSocket !== "undefined") {
+  for await (const message of client.subscribe("${nft.address}")) {
+    if (message.type === "indexed") break;
+  }
+}
+console.log("end");
+`;
+    writeFileSync(join(folder, "program.ts"), program);
+    const options = ["--target", "ESNext", "--module", "NodeNext", "--strict", "--skipLibCheck", "--lib", "ESNext,DOM"];
+    const types = ["--types", "node", "--typeRoots", join(ROOT, "node_modules/@types")];
+    await $`${process.execPath} x tsc ${options} ${types} --outDir out program.ts`.cwd(folder).env({
+      ...process.env,
+      PATH: `${join(ROOT, "node_modules/.bin")}:${process.env["PATH"]}`,
+    });
+    for (const runtime of [process.execPath, "node"]) {
+      const out = await $`${runtime} out/program.js ${service.url} ${TEST_KEY}`.cwd(folder).text();
+      expect(out).toBe("true invalid_parameter\nend\n");
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

@@ -10,6 +10,7 @@ import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, USAGE } fr
 import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
 import { doctorCommand } from "./doctor-command.ts";
+import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { keysCommand } from "./keys-command.ts";
 import { priceCommand } from "./price-command.ts";
@@ -27,7 +28,7 @@ const serveCommand: Command = {
 
 const COMMANDS: readonly Command[] = [
   ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
-  ...[inspectCommand, priceCommand, keysCommand, doctorCommand],
+  ...[inspectCommand, priceCommand, exportCommand, keysCommand, doctorCommand],
 ];
 
 const COMMON: CommandOptions = {

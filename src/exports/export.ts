@@ -5,13 +5,30 @@ import { rankHolders } from "./holders.ts";
 import { type ExportRow, HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./tables.ts";
 import { assertKept, batchesOf, type ExportSource, type ExportStart, type FactsOf } from "./walk.ts";
 
-export interface ExportOptions {
+/** What a file is true of and at. Texts are left out if they are "" or undefined. */
+export interface FileFacts {
+  readonly chain: string;
+  readonly address: string;
+  readonly block: string;
+  readonly block_hash?: string | undefined;
+  /** ISO 8601. */
+  readonly block_time?: string | undefined;
+  readonly finality?: string | undefined;
+}
+
+/** `eth-0x…-21000000.csv`. */
+export const fileName = ({ chain, address, block }: FileFacts, { format, holders }: FileKind): string =>
+  `${chain.replaceAll(" ", "-")}-${address}-${block}${holders ? "-holders" : ""}.${format}`;
+
+interface FileKind {
   readonly format: ExportFormat;
   /** True for a row per owner, false for a row per token. */
   readonly holders: boolean;
+}
+
+export interface ExportOptions extends FileKind {
   readonly factsOf: FactsOf;
-  /** Facts about the file, by name. */
-  readonly facts: Readonly<Record<string, string>>;
+  readonly facts: FileFacts;
 }
 
 /** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
@@ -26,7 +43,8 @@ export async function* piecesOf(
   start: ExportStart,
   { format, holders, factsOf, facts }: ExportOptions,
 ): AsyncGenerator<Uint8Array> {
-  const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, facts);
+  const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
+  const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, known as [string, string][]);
   yield* encoded(encoder, holders ? holderRows(source, start) : tokens(source, start, factsOf));
   const end = encoder.end();
   if (end.length > 0) yield end;

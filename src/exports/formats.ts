@@ -24,7 +24,7 @@ export interface Encoder {
 export function encoderOf(
   format: ExportFormat,
   columns: readonly Column[],
-  facts: Readonly<Record<string, string>>,
+  facts: readonly (readonly [name: string, value: string])[],
 ): Encoder {
   if (format === "parquet") return new ParquetEncoder(columns, facts);
   return format === "csv" ? new CsvEncoder(columns) : new JsonLinesEncoder(columns);
@@ -110,7 +110,7 @@ class ParquetEncoder implements Encoder {
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;
 
-  constructor(columns: readonly Column[], facts: Readonly<Record<string, string>>) {
+  constructor(columns: readonly Column[], facts: readonly (readonly [string, string])[]) {
     this.#columns = columns;
     const elements = columns.map(({ name, type }) => ({
       name,
@@ -120,7 +120,7 @@ class ParquetEncoder implements Encoder {
     this.#writer = new ParquetWriter({
       writer: this.#bytes,
       schema: [{ name: "root", num_children: columns.length }, ...elements],
-      kvMetadata: Object.entries(facts).map(([key, value]) => ({ key, value })),
+      kvMetadata: facts.map(([key, value]) => ({ key, value })),
       createdBy: "evm-data-service",
     });
   }

@@ -7,7 +7,7 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { piecesOf } from "../exports/export.ts";
+import { fileName, piecesOf } from "../exports/export.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, type ExportFormat } from "../exports/formats.ts";
 import { startExport } from "../exports/walk.ts";
 import type { ApiKeys } from "../operators/keys.ts";
@@ -84,19 +84,21 @@ export async function exportOf(
   const asOf = await asOfBlock(start, runtime);
   const state = { isHalted: runtime.isHalted(), isStale: deps.isStale() };
   const headers = responseHeaders(asOf, state);
-  const facts = fileFacts(chain, address, headers);
+  const facts = {
+    ...{ chain: chain.name, address, block: String(start.walk.block) },
+    ...{ block_hash: headers["x-as-of-hash"], block_time: headers["x-as-of-time"], finality: headers["x-finality"] },
+  };
   // As known now: so an export asks for no refresh of a million tokens, and is of one moment in this, too.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
     ...{ format, holders, facts },
     factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
   });
-  const name = `${chain.name.replaceAll(" ", "-")}-${address}-${start.walk.block}${holders ? "-holders" : ""}.${format}`;
   return new Response(streamOf(pieces, key, deps), {
     headers: {
       ...headers,
       "content-type": CONTENT_TYPES[format],
-      "content-disposition": `attachment; filename="${name}"`,
+      "content-disposition": `attachment; filename="${fileName(facts, { format, holders })}"`,
       "cache-control": "no-store",
       "x-content-type-options": "nosniff",
     },
@@ -111,14 +113,6 @@ function exportQuery(search: string) {
   if (holders !== "true" && holders !== "false") throw invalidParameter("holders", "must be true or false");
   const block = integer(query, "as_of_block", 0, Number.MAX_SAFE_INTEGER);
   return { format, holders: holders === "true", block };
-}
-
-/** Facts about the file, by name. */
-function fileFacts(chain: Chain, address: Address, headers: Readonly<Record<string, string>>): Record<string, string> {
-  const facts = { chain: chain.name, address, block: "", block_hash: "", block_time: "", finality: "" };
-  const of = { block: "x-as-of-block", block_hash: "x-as-of-hash", block_time: "x-as-of-time", finality: "x-finality" };
-  for (const [name, header] of Object.entries(of)) facts[name as keyof typeof of] = headers[header] ?? "";
-  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== ""));
 }
 
 /** Makes each piece when the client has taken the last one. An error breaks the connection. */

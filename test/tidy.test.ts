@@ -20,6 +20,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ledger: ["core", "events"],
   collections: ["core", "chains", "events", "log", "ledger"],
   listings: ["core", "chains", "events", "log", "ledger", "collections"],
+  exports: ["core", "events", "ledger", "collections", "listings"],
   indexing: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
@@ -27,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   push: ["core", "chains", "events", "log", "ledger", "collections", "listings"],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "operators", "push"],
-    "config.ts",
+    ...["exports", "config.ts"],
   ],
   "config.ts": ["core", "chains"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],
@@ -39,7 +40,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
     ...["operators", "prices", "metadata", "push", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
   ],
-  cli: ["core", "chains", "events", "log", "rpc", "collections", "metadata", "operators", "config.ts", "service.ts"],
+  cli: [
+    ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "exports", "prices"],
+    ...["metadata", "operators", "config.ts", "service.ts"],
+  ],
   "main.ts": ["service.ts", "config.ts", "core", "cli"],
   client: [],
 };

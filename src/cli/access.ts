@@ -92,9 +92,24 @@ export class HttpOperator implements Operator {
     }
     const answer = (await bodyOf(response)) as (T & { readonly message?: string }) | undefined;
     if (response.ok && answer !== undefined) return answer;
-    const message = answer?.message ?? `--url: no service of this kind answers there (status ${response.status})`;
-    const isRefused = response.status === 401 || response.status === 403;
-    throw new CommandError(message, isRefused ? NO_PERMISSION : response.status >= 500 ? UNAVAILABLE : FAILED);
+    throw refusalOf(response, answer);
+  }
+
+  /** Asks for a file. Its body comes as fast as it is read. @throws CommandError with the service's words */
+  async download(path: string): Promise<Response> {
+    const waiting = new AbortController();
+    const cancel = systemClock.after(TIMEOUT_MS, () => waiting.abort(new Error("it did not answer in time")));
+    let response: Response;
+    try {
+      const headers = { "x-api-key": this.#key };
+      response = await fetch(`${this.#url}${path}`, { headers, redirect: "manual", signal: waiting.signal });
+    } catch (error) {
+      throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
+    } finally {
+      cancel();
+    }
+    if (!response.ok) throw refusalOf(response, await bodyOf(response));
+    return response;
   }
 
   status(): Promise<StatusReport> {
@@ -155,6 +170,12 @@ export class HttpOperator implements Operator {
   }
 
   async close(): Promise<void> {}
+}
+
+function refusalOf({ status }: Response, answer: { readonly message?: string } | undefined): CommandError {
+  const message = answer?.message ?? `--url: no service of this kind answers there (status ${status})`;
+  const isRefused = status === 401 || status === 403;
+  return new CommandError(message, isRefused ? NO_PERMISSION : status >= 500 ? UNAVAILABLE : FAILED);
 }
 
 /** The JSON object of an answer; undefined if it is none, or too long. */

@@ -9,7 +9,9 @@ import { messageOf } from "../core/errors.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, USAGE } from "./access.ts";
 import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
+import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
+import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { keysCommand } from "./keys-command.ts";
 import { priceCommand } from "./price-command.ts";
@@ -27,7 +29,7 @@ const serveCommand: Command = {
 
 const COMMANDS: readonly Command[] = [
   ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
-  ...[inspectCommand, priceCommand, keysCommand, doctorCommand],
+  ...[inspectCommand, priceCommand, exportCommand, copyCommand, keysCommand, doctorCommand],
 ];
 
 const COMMON: CommandOptions = {

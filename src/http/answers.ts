@@ -142,6 +142,11 @@ export function matchesEtag(etag: string, ifNoneMatch: string | null): boolean {
 
 /** Makes the response to HEAD: the headers of GET, with the content length of its body. */
 export async function withoutBody(response: Response): Promise<Response> {
+  // A file is made while it is read, and its length is not known before.
+  if (response.headers.has("content-disposition")) {
+    await response.body?.cancel();
+    return new Response(null, { status: response.status, headers: response.headers });
+  }
   const bytes = await response.arrayBuffer();
   const headers = new Headers(response.headers);
   if (response.status !== 304) headers.set("content-length", String(bytes.byteLength));

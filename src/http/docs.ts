@@ -45,16 +45,19 @@ export const headers = (names: Readonly<Record<string, keyof typeof HEADERS>>) =
   );
 
 export const READ = { "x-unknown-parameters": "UnknownParameters" } as const;
-const ANSWERED = {
-  ...READ,
-  "x-request-id": "RequestId",
-  "cache-control": "CacheControl",
-  etag: "ETag",
+export const AS_OF = {
   "x-as-of-block": "AsOfBlock",
   "x-as-of-hash": "AsOfHash",
   "x-as-of-time": "AsOfTime",
   "x-finality": "Finality",
   "x-chain-status": "ChainStatus",
+} as const;
+const ANSWERED = {
+  ...READ,
+  "x-request-id": "RequestId",
+  "cache-control": "CacheControl",
+  etag: "ETag",
+  ...AS_OF,
 } as const;
 export const REFUSED = { "x-request-id": "RequestId", "cache-control": "NoStore" } as const;
 

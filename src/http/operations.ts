@@ -62,7 +62,7 @@ export interface NftRouteDeps {
 }
 
 /** The block that a response is valid for. */
-interface AsOf {
+export interface AsOf {
   readonly block: number;
   /** "" when unknown. */
   readonly hash: Hash | "";
@@ -72,7 +72,7 @@ interface AsOf {
 }
 
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
-function responseHeaders(
+export function responseHeaders(
   asOf: AsOf | undefined,
   { isHalted, isStale }: { readonly isHalted: boolean; readonly isStale: boolean },
 ): Record<string, string> {
@@ -95,9 +95,9 @@ function notEnabled(chain: Chain): ApiError {
 }
 
 /** Returns the block of a page with hash and time. Asks the node only if the hash is unknown, not for a time alone. */
-async function asOfBlock(
-  { walk, finalized }: { walk: Walk; finalized: boolean },
-  { view, headerOf }: NftChain,
+export async function asOfBlock(
+  { walk, finalized }: { readonly walk: Walk; readonly finalized: boolean },
+  { view, headerOf }: Pick<NftChain, "view" | "headerOf">,
 ): Promise<AsOf | undefined> {
   const { block, hash, above, time } = walk;
   if (block === undefined) return undefined;

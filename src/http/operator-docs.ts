@@ -1,15 +1,18 @@
 /** The operations for operators in the OpenAPI document. */
 import { CHAINS } from "../chains/chains.ts";
+import { EXPORT_FORMATS } from "../exports/formats.ts";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import { content, errorResponses, headers, queries, READ, REFUSED } from "./docs.ts";
+import { AS_OF, content, errorResponses, headers, queries, READ, REFUSED } from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
 import type { SchemaName } from "./models.ts";
 
 interface Documented {
   readonly operationId: string;
   readonly summary: string;
-  readonly answer: SchemaName;
+  /** Body of the answer, by content type. */
+  readonly answer: SchemaName | object;
   readonly example: unknown;
+  readonly answerHeaders?: Parameters<typeof headers>[0];
   readonly body?: { readonly schema: SchemaName; readonly example: unknown };
   readonly parameters?: readonly object[];
   /** Statuses of errors in addition to 401, 403, 429, 500 and 503. */
@@ -138,6 +141,33 @@ const LIST_PARAMETERS = queries(
   ],
 );
 
+const TOKEN_ROW = {
+  token_id: "1234",
+  contract_type: "ERC721",
+  owner_of: "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce",
+  amount: "1",
+  block_number: 21_000_000,
+  block_number_minted: 12_346_178,
+  minter_address: "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce",
+  token_uri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234",
+  metadata: null,
+  last_token_uri_sync: TIME,
+  last_metadata_sync: null,
+};
+const FILES = {
+  "text/csv": {
+    schema: { type: "string" },
+    example: `${Object.keys(TOKEN_ROW).join(",")}\r\n${Object.values(TOKEN_ROW).join(",")}\r\n`,
+  },
+  "application/x-ndjson": { schema: { type: "string" }, example: `${JSON.stringify(TOKEN_ROW)}\n` },
+  "application/vnd.apache.parquet": { schema: { type: "string", format: "binary" }, example: "PAR1" },
+};
+const EXPORT_PARAMETERS = queries({ format: "parquet", holders: false, as_of_block: 21_000_000 }, [
+  ["format", { type: "string", enum: [...EXPORT_FORMATS], default: "csv" }, "Format of the file"],
+  ["holders", { type: "boolean", default: false }, "A row per owner, with share and rank, in place of a row per token"],
+  ["as_of_block", { type: "integer", format: "int64", minimum: 0 }, "Block; the newest final one by default"],
+]);
+
 const OPERATIONS: Readonly<Record<string, Documented>> = {
   "GET /api/status": {
     operationId: "getStatus",
@@ -187,6 +217,15 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     parameters: ONE,
     errors: [400, 404],
   },
+  "GET /api/collections/:chain/:address/export": {
+    operationId: "exportCollection",
+    summary: "All tokens or all owners at one block, as a file. A lost block breaks the connection",
+    answer: FILES,
+    example: undefined,
+    answerHeaders: AS_OF,
+    parameters: [...ONE, ...EXPORT_PARAMETERS],
+    errors: [400, 404, 409],
+  },
   "GET /api/keys": {
     operationId: "listKeys",
     summary: "The API keys, without their texts",
@@ -225,7 +264,7 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
 export function operatorDetail({ method, path }: { readonly method: string; readonly path: string }): object {
   const documented = OPERATIONS[`${method} ${path}`];
   if (documented === undefined) throw new TypeError(`${method} ${path} is not documented`);
-  const { operationId, summary, answer, example, body, parameters, errors } = documented;
+  const { operationId, summary, answer, example, answerHeaders = {}, body, parameters, errors } = documented;
   return {
     operationId,
     summary,
@@ -234,7 +273,11 @@ export function operatorDetail({ method, path }: { readonly method: string; read
     ...(parameters === undefined ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body.schema, body.example) } }),
     responses: {
-      200: { description: "OK", headers: headers({ ...REFUSED, ...READ }), content: content(answer, example) },
+      200: {
+        description: "OK",
+        headers: headers({ ...REFUSED, ...READ, ...answerHeaders }),
+        content: typeof answer === "string" ? content(answer, example) : answer,
+      },
       ...errorResponses(
         [...errors, ...ALWAYS].sort((a, b) => a - b),
         {},

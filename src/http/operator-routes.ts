@@ -7,7 +7,6 @@ import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
 import { parseChain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
-import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { KeyScope, StreamName } from "../events/types.ts";
@@ -15,13 +14,13 @@ import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../op
 import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
 import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
+import { EXPORT_PARAMETERS, type ExportDeps, exportOf, RunningExports } from "./export-route.ts";
 import { operatorDetail } from "./operator-docs.ts";
 import { BODIES } from "./operator-models.ts";
 import { patternOf } from "./paths.ts";
 import { addressOf, chainOf, integer, parseQueryString, single, unknownParameters } from "./requests.ts";
 
-export interface OperatorDeps {
-  readonly clock: Clock;
+export interface OperatorDeps extends ExportDeps {
   readonly keys: ApiKeys;
   readonly catalogue: Catalogue;
   readonly status: ServiceStatus;
@@ -40,6 +39,8 @@ export interface OperatorDeps {
 interface Asked {
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
+  /** Text of the key, which was checked before. */
+  readonly key: string;
   /** Returns the body. @throws ApiError 400 that names the field */
   body<T extends TSchema>(schema: T): Promise<Static<T>>;
 }
@@ -50,7 +51,12 @@ export interface OperatorRoute {
   readonly scope: KeyScope;
   /** Names of its query parameters. */
   readonly parameters?: ReadonlySet<string>;
-  readonly answer: (asked: Asked, deps: OperatorDeps) => Promise<object>;
+  /** Returns the body as an object, or the whole response. */
+  readonly answer: (asked: Asked, deps: RouteDeps) => Promise<object>;
+}
+
+interface RouteDeps extends OperatorDeps {
+  readonly exports: RunningExports;
 }
 
 /** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
@@ -75,6 +81,13 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "POST", path: `${ONE}/reindex`, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, true) },
   { method: "POST", path: `${ONE}/refresh`, scope: "operate", answer: refresh },
   { method: "DELETE", path: ONE, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, false) },
+  {
+    method: "GET",
+    path: `${ONE}/export`,
+    scope: "read",
+    parameters: EXPORT_PARAMETERS,
+    answer: async (asked, deps) => exportOf({ ...asked, ...(await collectionOf(asked, deps)) }, deps),
+  },
   {
     method: "GET",
     path: "/api/keys",
@@ -122,15 +135,18 @@ export function assertMayUse(
 }
 
 /** Adds the routes to the application. */
-export function addOperatorRoutes(app: Elysia, deps: OperatorDeps): Elysia {
+export function addOperatorRoutes(app: Elysia, given: OperatorDeps): Elysia {
+  const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock) };
   for (const route of OPERATOR_ROUTES) {
     const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
       const asked: Asked = {
         search: searchOf(request.url),
         params,
+        key: request.headers.get("x-api-key") ?? "",
         body: (schema) => bodyOf(request, schema),
       };
       const answer = await whileLogAnswers(deps.isLogAnswering, deps.clock, route.answer(asked, deps));
+      if (answer instanceof Response) return answer;
       return Response.json(answer, { headers: { "cache-control": "no-store" } });
     };
     app.route(route.method, route.path, handler, { detail: operatorDetail(route) });

@@ -135,7 +135,11 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
       const answer = ready.app.handle(request, target, path);
       if (answer instanceof Response) return answer;
       // An answer that is made while the log goes back may come from lost records.
-      return answer.then((made) => (serving() === ready ? made : unready(path, true)));
+      return answer.then(async (made) => {
+        if (serving() === ready) return made;
+        await made.body?.cancel();
+        return unready(path, true);
+      });
     },
     error: () => withRequestId(errorResponse(undefined)),
     websocket: {

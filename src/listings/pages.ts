@@ -80,7 +80,7 @@ interface PagePlan extends PageStart {
  * @param snapshot of a first page, if it was decided before
  * @throws ApiError
  */
-function startPage(
+export function startPage(
   of: Pick<Walk, "chainId" | "address">,
   collection: Collection,
   chain: PageChain,

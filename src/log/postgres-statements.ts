@@ -5,7 +5,7 @@ import type { Append } from "./event-log.ts";
 import type { PostgresConnections } from "./postgres-connections.ts";
 import type { StoredAppend } from "./records.ts";
 
-const MIGRATIONS: readonly (readonly string[])[] = [
+export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
   [
     "CREATE SEQUENCE streams_seq",
     // The collation "C" compares bytes, so prefix scans use the index in any locale.
@@ -44,10 +44,12 @@ export function migrate(connections: PostgresConnections): Promise<void> {
     const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
     const applied = new Set(rows.map((row) => row.id));
     const newest = Math.max(0, ...applied);
-    if (newest > MIGRATIONS.length) {
-      throw new InvariantError(`the event log has schema ${newest}, this release knows up to ${MIGRATIONS.length}`);
+    if (newest > POSTGRES_MIGRATIONS.length) {
+      throw new InvariantError(
+        `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
+      );
     }
-    for (const [index, statements] of MIGRATIONS.entries()) {
+    for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
       if (applied.has(index + 1)) continue;
       for (const statement of statements) await tx.unsafe(statement);
       await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);

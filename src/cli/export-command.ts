@@ -1,0 +1,117 @@
+/** `export`: a collection at one block as a file, over a running service or over the log. */
+import { rename, rm, stat } from "node:fs/promises";
+import { messageOf } from "../core/errors.ts";
+import { bytesText } from "../core/format.ts";
+import { type FileFacts, fileName } from "../exports/export.ts";
+import { EXPORT_FORMATS, type ExportFormat } from "../exports/formats.ts";
+import { CommandError, type Contract, FAILED, HttpOperator, USAGE } from "./access.ts";
+import { contractOf } from "./change-commands.ts";
+import type { Command, CommandRun } from "./command.ts";
+import { type ExportWish, type OpenExport, openLogExport } from "./log-export.ts";
+
+export const exportCommand: Command = {
+  name: "export",
+  usage: "export <address> [--format csv] [--holders] [--as-of N] [--chain eth] [--output file]",
+  summary: "Writes all tokens of a collection, or all its owners, as they were at one block",
+  options: {
+    ...{ chain: { type: "string" }, format: { type: "string" }, "as-of": { type: "string" } },
+    ...{ holders: { type: "boolean" }, output: { type: "string" } },
+  },
+  help: {
+    "--format <name>": "csv (by default), jsonl or parquet",
+    "--holders": "A row per owner, with share and rank, in place of a row per token",
+    "--as-of <block>": "The state after that block; the newest final one by default",
+    "--output <file>": "A file, or a folder for a file with a name of its own; standard output by default",
+    "--chain <name>": "eth by default",
+  },
+  run: async (run) => {
+    const contract = contractOf(run, "export");
+    const wish = wishOf(run);
+    const output = run.values["output"];
+    if (output === undefined && run.values["json"] === true)
+      throw new CommandError("--json needs --output: standard output is the file", USAGE);
+    if (output === undefined && wish.format === "parquet" && process.stdout.isTTY === true)
+      throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
+    const opened = await openExport(run, contract, wish);
+    try {
+      if (typeof output !== "string") await toStandardOutput(opened.pieces);
+      else await toFile(run, opened, await pathOf(output, opened.facts, wish));
+      return 0;
+    } catch (error) {
+      if (error instanceof CommandError) throw error;
+      throw new CommandError(`the export broke off, its file is incomplete: ${messageOf(error)}`, FAILED);
+    } finally {
+      await opened.close();
+    }
+  },
+};
+
+function wishOf({ values }: CommandRun): ExportWish {
+  const format = String(values["format"] ?? "csv") as ExportFormat;
+  if (!EXPORT_FORMATS.includes(format))
+    throw new CommandError(`--format: must be one of ${EXPORT_FORMATS.join(", ")}`, USAGE);
+  const asOf = values["as-of"];
+  if (asOf !== undefined && !/^\d{1,15}$/.test(String(asOf))) throw new CommandError("--as-of: must be a block", USAGE);
+  return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
+}
+
+async function openExport(run: CommandRun, contract: Contract, wish: ExportWish): Promise<OpenExport> {
+  if (run.values["url"] === undefined) return openLogExport(run.config(), contract, wish);
+  const operator = await run.open();
+  if (!(operator instanceof HttpOperator)) throw new CommandError("--url: must be a service", USAGE);
+  const { format, holders, asOfBlock } = wish;
+  const query = new URLSearchParams({ format, holders: String(holders) });
+  if (asOfBlock !== undefined) query.set("as_of_block", String(asOfBlock));
+  const path = `/api/collections/${encodeURIComponent(contract.chain)}/${contract.address}/export?${query}`;
+  const { headers, body } = await operator.download(path);
+  const facts = {
+    ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
+    ...{ block_time: headers.get("x-as-of-time") ?? "", finality: headers.get("x-finality") ?? "" },
+  };
+  return { facts, pieces: body ?? new ReadableStream<Uint8Array>(), close: () => operator.close() };
+}
+
+/** The path of the file: of that name, or of a name of its own in that folder. */
+async function pathOf(output: string, facts: FileFacts, wish: ExportWish): Promise<string> {
+  const isFolder = output.endsWith("/") || (await isDirectory(output));
+  return isFolder ? `${output.replace(/\/+$/, "")}/${fileName(facts, wish)}` : output;
+}
+
+const isDirectory = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+
+/** Writes under another name first, so that a file of that name is complete. */
+async function toFile(run: CommandRun, { pieces, facts }: OpenExport, path: string): Promise<void> {
+  const part = `${path}.part`;
+  let bytes = 0;
+  try {
+    const writer = Bun.file(part).writer();
+    for await (const piece of pieces) {
+      writer.write(piece);
+      await writer.flush();
+      bytes += piece.length;
+      run.redraw([`${path}  ${bytesText(bytes)}`]);
+    }
+    await writer.end();
+    await rename(part, path);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
+  run.redraw([]);
+  const answer = { ...facts, file: path, bytes };
+  const at = `block ${facts.block} ${facts.block_hash ?? ""}`.trimEnd();
+  run.print(run.values["json"] === true ? JSON.stringify(answer) : `${path}  ${bytesText(bytes)}, at ${at}`);
+}
+
+/** Takes the next piece when the last one was taken. */
+async function toStandardOutput(pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const piece of pieces) {
+    await new Promise<void>((resolve, reject) => {
+      process.stdout.write(piece, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+}

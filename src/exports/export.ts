@@ -1,0 +1,89 @@
+/** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
+import { yieldToEventLoop } from "../core/background.ts";
+import { type Encoder, type ExportFormat, encoderOf } from "./formats.ts";
+import { rankHolders } from "./holders.ts";
+import { type ExportRow, HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./tables.ts";
+import { assertKept, batchesOf, type ExportSource, type ExportStart, type FactsOf } from "./walk.ts";
+
+/** What a file is true of and at. Texts are left out if they are "" or undefined. */
+export interface FileFacts {
+  readonly chain: string;
+  readonly address: string;
+  readonly block: string;
+  readonly block_hash?: string | undefined;
+  /** ISO 8601. */
+  readonly block_time?: string | undefined;
+  readonly finality?: string | undefined;
+}
+
+/** `eth-0x…-21000000.csv`. */
+export const fileName = ({ chain, address, block }: FileFacts, { format, holders }: FileKind): string =>
+  `${chain.replaceAll(" ", "-")}-${address}-${block}${holders ? "-holders" : ""}.${format}`;
+
+interface FileKind {
+  readonly format: ExportFormat;
+  /** True for a row per owner, false for a row per token. */
+  readonly holders: boolean;
+}
+
+export interface ExportOptions extends FileKind {
+  readonly factsOf: FactsOf;
+  readonly facts: FileFacts;
+}
+
+/** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
+const PIECE_CHARACTERS = 2 * 1024 * 1024;
+
+/**
+ * Yields the file's pieces. Reads nothing before it is asked for the next one.
+ * @throws ApiError 410 if the block left the canonical chain: the file is then incomplete
+ */
+export async function* piecesOf(
+  source: ExportSource,
+  start: ExportStart,
+  { format, holders, factsOf, facts }: ExportOptions,
+): AsyncGenerator<Uint8Array> {
+  const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
+  const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, known as [string, string][]);
+  yield* encoded(encoder, holders ? holderRows(source, start) : tokens(source, start, factsOf));
+  const end = encoder.end();
+  if (end.length > 0) yield end;
+}
+
+async function* tokens(
+  source: ExportSource,
+  start: ExportStart,
+  factsOf: FactsOf,
+): AsyncGenerator<readonly ExportRow[]> {
+  for await (const batch of batchesOf(source, start, factsOf)) yield tokenRows(batch);
+}
+
+/** Owners per list of rows. */
+const OWNERS = 1_000;
+
+async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
+  const ranking = await rankHolders(batchesOf(source, start));
+  for (let rows = ranking.take(OWNERS); rows.length > 0; rows = ranking.take(OWNERS)) {
+    yield rows.map(holderRow);
+    await yieldToEventLoop();
+    // A slow client may take the rest an hour later.
+    await assertKept(source, start);
+  }
+}
+
+/** Gathers rows to pieces. */
+async function* encoded(encoder: Encoder, lists: AsyncIterable<readonly ExportRow[]>): AsyncGenerator<Uint8Array> {
+  let gathered: ExportRow[] = [];
+  let characters = 0;
+  for await (const rows of lists) {
+    for (const row of rows) {
+      gathered.push(row);
+      for (const cell of row) if (typeof cell === "string") characters += cell.length;
+      if (gathered.length < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
+      yield encoder.rows(gathered);
+      [gathered, characters] = [[], 0];
+      await yieldToEventLoop();
+    }
+  }
+  if (gathered.length > 0) yield encoder.rows(gathered);
+}

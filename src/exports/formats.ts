@@ -1,0 +1,153 @@
+/** The formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
+import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
+import type { Column, ExportRow } from "./tables.ts";
+
+export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+export const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
+  csv: "text/csv; charset=utf-8",
+  jsonl: "application/x-ndjson; charset=utf-8",
+  parquet: "application/vnd.apache.parquet",
+};
+
+export interface Encoder {
+  /** Rows of a piece, as few as the format allows. */
+  readonly rowsPerPiece: number;
+  /** The bytes of some rows, with the beginning of the file before the first ones. */
+  rows(rows: readonly ExportRow[]): Uint8Array;
+  /** The bytes after the last row. A file without them is incomplete. */
+  end(): Uint8Array;
+}
+
+/** @param facts what the file is true at, as key-value metadata where the format has such */
+export function encoderOf(
+  format: ExportFormat,
+  columns: readonly Column[],
+  facts: readonly (readonly [name: string, value: string])[],
+): Encoder {
+  if (format === "parquet") return new ParquetEncoder(columns, facts);
+  return format === "csv" ? new CsvEncoder(columns) : new JsonLinesEncoder(columns);
+}
+
+const utf8 = new TextEncoder();
+const NOTHING = new Uint8Array(0);
+
+/** Lines per piece of text. */
+const LINES = 500;
+
+class JsonLinesEncoder implements Encoder {
+  readonly rowsPerPiece = LINES;
+  readonly #names: readonly string[];
+
+  constructor(columns: readonly Column[]) {
+    this.#names = columns.map(({ name }) => `${JSON.stringify(name)}:`);
+  }
+
+  rows(rows: readonly ExportRow[]): Uint8Array {
+    const line = (row: ExportRow) =>
+      `{${row.map((cell, at) => `${this.#names[at]}${JSON.stringify(cell)}`).join(",")}}\n`;
+    return utf8.encode(rows.map(line).join(""));
+  }
+
+  end(): Uint8Array {
+    return NOTHING;
+  }
+}
+
+class CsvEncoder implements Encoder {
+  readonly rowsPerPiece = LINES;
+  #head: string;
+
+  constructor(columns: readonly Column[]) {
+    this.#head = `${columns.map(({ name }) => name).join(",")}\r\n`;
+  }
+
+  rows(rows: readonly ExportRow[]): Uint8Array {
+    return utf8.encode(this.#takeHead() + rows.map((row) => `${row.map(csvCell).join(",")}\r\n`).join(""));
+  }
+
+  end(): Uint8Array {
+    return utf8.encode(this.#takeHead());
+  }
+
+  #takeHead(): string {
+    const head = this.#head;
+    this.#head = "";
+    return head;
+  }
+}
+
+/**
+ * First characters by which a spreadsheet runs a cell as a formula, the full-width forms included. Contracts write these
+ * texts, and a formula can send the sheet's content away.
+ */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+
+/** A cell by RFC 4180. Null is empty; a text that a spreadsheet would run gets an apostrophe before it. */
+function csvCell(cell: string | number | null): string {
+  if (cell === null) return "";
+  if (typeof cell === "number") return decimal(cell);
+  const safe = FORMULA.test(cell) ? `'${cell}` : cell;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** Digits without an exponent. Shares have up to twelve of them after the point. */
+const decimal = (value: number): string =>
+  Number.isInteger(value) ? String(value) : value.toFixed(12).replace(/0+$/, "");
+
+const ELEMENTS: Readonly<Record<Column["type"], Omit<SchemaElement, "name">>> = {
+  text: { type: "BYTE_ARRAY", converted_type: "UTF8" },
+  count: { type: "INT64" },
+  share: { type: "DOUBLE" },
+  time: { type: "INT64", converted_type: "TIMESTAMP_MILLIS" },
+};
+
+/** Each piece is a row group. Fewer rows would make the list of the groups, which is kept until the end, too long. */
+class ParquetEncoder implements Encoder {
+  readonly rowsPerPiece = 5_000;
+  readonly #columns: readonly Column[];
+  readonly #bytes = new ByteWriter();
+  readonly #writer: ParquetWriter;
+
+  constructor(columns: readonly Column[], facts: readonly (readonly [string, string])[]) {
+    this.#columns = columns;
+    const elements = columns.map(({ name, type }) => ({
+      name,
+      repetition_type: "OPTIONAL" as const,
+      ...ELEMENTS[type],
+    }));
+    this.#writer = new ParquetWriter({
+      writer: this.#bytes,
+      schema: [{ name: "root", num_children: columns.length }, ...elements],
+      kvMetadata: facts.map(([key, value]) => ({ key, value })),
+      createdBy: "evm-data-service",
+    });
+  }
+
+  rows(rows: readonly ExportRow[]): Uint8Array {
+    const columnData = this.#columns.map(({ name, type }, at) => {
+      return { name, data: rows.map((row) => parquetCell(row[at] ?? null, type)), offsetIndex: false };
+    });
+    void this.#writer.write({ columnData, rowGroupSize: Math.max(1, rows.length) });
+    return this.#take();
+  }
+
+  end(): Uint8Array {
+    void this.#writer.finish();
+    return this.#take();
+  }
+
+  /** The bytes since the last call. The buffer is used again; offsets go on counting. */
+  #take(): Uint8Array {
+    const taken = new Uint8Array(this.#bytes.getBuffer());
+    this.#bytes.index = 0;
+    return taken;
+  }
+}
+
+function parquetCell(cell: string | number | null, type: Column["type"]) {
+  if (cell === null) return null;
+  if (type === "count") return BigInt(cell);
+  return type === "time" ? new Date(cell) : cell;
+}

@@ -1,0 +1,127 @@
+/**
+ * The owners of a collection by what they hold: a fold over all (token, owner) pairs of a block, then the order by
+ * units. Both go in slices, because a collection may have a million owners.
+ */
+import { yieldToEventLoop } from "../core/background.ts";
+import type { Entry } from "../ledger/entries.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { ExportBatch } from "./walk.ts";
+
+/** What one owner holds. */
+export interface Holder {
+  /** 0x and 40 lower-case digits. */
+  readonly owner: string;
+  /** Number of token ids. */
+  readonly tokens: number;
+  /** Sum of the amounts: for ERC-721 the same as `tokens`. */
+  readonly units: bigint;
+}
+
+/** A holder with its place. */
+export interface RankedHolder extends Holder {
+  /** Part of all units, from 0 to 1, rounded down to 12 digits. */
+  readonly share: number;
+  /** 1 plus the number of owners that hold more units; owners with equal units share a rank. */
+  readonly rank: number;
+}
+
+interface Counted {
+  tokens: number;
+  units: bigint;
+}
+
+/** Sums the pairs of a block by owner. */
+export class HolderTotals {
+  readonly #byOwner = new Map<string, Counted>();
+  #units = 0n;
+
+  /** Adds (token, owner) pairs. Each pair must be added once. */
+  add(ledger: Ledger, entries: readonly Entry[]): void {
+    for (const { owner, amount } of entries) {
+      const name = ledger.addresses.hex(owner);
+      const units = BigInt(amount);
+      this.#units += units;
+      const counted = this.#byOwner.get(name);
+      if (counted === undefined) this.#byOwner.set(name, { tokens: 1, units });
+      else {
+        counted.tokens++;
+        counted.units += units;
+      }
+    }
+  }
+
+  /** The owners, those with the most units first, equal ones by address. */
+  async ranked(): Promise<HolderRanking> {
+    const holders = Array.from(this.#byOwner, ([owner, { tokens, units }]) => ({ owner, tokens, units }));
+    return new HolderRanking(await sortInSlices(holders, compare), this.#units);
+  }
+}
+
+/** Adds all batches, then ranks the owners. */
+export async function rankHolders(batches: AsyncIterable<ExportBatch>): Promise<HolderRanking> {
+  const totals = new HolderTotals();
+  for await (const { ledger, entries } of batches) totals.add(ledger, entries);
+  return totals.ranked();
+}
+
+const SHARE_DIGITS = 10n ** 12n;
+
+/** Owners in their order. Ranks and shares are computed when they are read. */
+export class HolderRanking {
+  readonly #holders: readonly Holder[];
+  readonly #units: bigint;
+  #rank = 0;
+  #next = 0;
+
+  constructor(holders: readonly Holder[], units: bigint) {
+    this.#holders = holders;
+    this.#units = units;
+  }
+
+  get count(): number {
+    return this.#holders.length;
+  }
+
+  /** The next owners in the order, at most `count`; an empty list at the end. */
+  take(count: number): RankedHolder[] {
+    const taken = this.#holders.slice(this.#next, this.#next + count);
+    return taken.map((holder) => {
+      const before = this.#holders[this.#next++ - 1];
+      if (before === undefined || before.units !== holder.units) this.#rank = this.#next;
+      return { ...holder, share: Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12, rank: this.#rank };
+    });
+  }
+}
+
+function compare(a: Holder, b: Holder): number {
+  if (a.units !== b.units) return a.units > b.units ? -1 : 1;
+  return a.owner < b.owner ? -1 : 1;
+}
+
+/** Members that are sorted, or merged, between two turns of the event loop: one to three milliseconds. */
+const SORTED_AT_ONCE = 4_096;
+
+/** Merge sort that yields to the event loop. Returns a new list. */
+async function sortInSlices<T>(list: readonly T[], order: (a: T, b: T) => number): Promise<T[]> {
+  let runs: T[][] = [];
+  for (let at = 0; at < list.length; at += SORTED_AT_ONCE) {
+    runs.push(list.slice(at, at + SORTED_AT_ONCE).sort(order));
+    await yieldToEventLoop();
+  }
+  while (runs.length > 1) {
+    const merged: T[][] = [];
+    for (let at = 0; at < runs.length; at += 2) merged.push(await merge(runs[at] ?? [], runs[at + 1] ?? [], order));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+async function merge<T>(left: readonly T[], right: readonly T[], order: (a: T, b: T) => number): Promise<T[]> {
+  const merged: T[] = [];
+  for (let [l, r] = [0, 0]; l < left.length || r < right.length; ) {
+    const isLeft = r === right.length || (l < left.length && order(left[l] as T, right[r] as T) <= 0);
+    merged.push((isLeft ? left[l++] : right[r++]) as T);
+    if (merged.length % SORTED_AT_ONCE === 0) await yieldToEventLoop();
+  }
+  return merged;
+}

@@ -1,0 +1,112 @@
+/**
+ * The walk of an export: which block it is true at, and its entries in batches. It is a walk like that of a cursor, so
+ * each batch first checks that the block is still canonical, and a ledger that was evicted meanwhile is read again.
+ */
+import {
+  currentBlock,
+  currentCollection,
+  type HotCollections,
+  type ShownChain,
+} from "../collections/hot-collections.ts";
+import { yieldToEventLoop } from "../core/background.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { Entry } from "../ledger/entries.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { currentPlan, startPage } from "../listings/pages.ts";
+import type { RecordFacts } from "../listings/record.ts";
+import { resolveWalk, snapshotOf, type Walk } from "../listings/walk.ts";
+
+/** Entries per batch: one to two milliseconds of the request thread, without their metadata. */
+const BATCH = 500;
+
+export interface ExportSource {
+  readonly projections: HotCollections;
+  readonly chain: ShownChain;
+  readonly chainId: number;
+  readonly address: Address;
+}
+
+/** The walk of an export before its first batch. */
+export interface ExportStart {
+  readonly walk: Walk & { readonly block: number };
+  readonly hash: Hash | "";
+  readonly finalized: boolean;
+}
+
+export interface ExportBatch {
+  readonly ledger: Ledger;
+  readonly entries: readonly Entry[];
+  /** One per entry; empty if the export reads no metadata. */
+  readonly facts: readonly RecordFacts[];
+}
+
+/** Returns the metadata of the first entries: of at least one, and of as many as memory allows. */
+export type FactsOf = (entries: readonly Entry[]) => Promise<readonly RecordFacts[]>;
+
+/**
+ * Decides the block of an export.
+ * @param asOfBlock the newest final block by default
+ * @param byPair true for an entry per (token, owner), false for an entry per token
+ * @throws ApiError 400 above the head, 404 if the contract is no NFT, 409 above what is indexed
+ */
+export async function startExport(
+  source: ExportSource,
+  { asOfBlock, byPair }: { readonly asOfBlock: number | undefined; readonly byPair: boolean },
+): Promise<ExportStart> {
+  const { chain } = source;
+  const collection = await currentCollection(source, source, undefined);
+  if (collection.status === "not_nft" || collection.status === "not_a_contract") {
+    throw new ApiError(
+      404,
+      "not_found",
+      `address: ${source.address} is no NFT contract, so there is nothing to export`,
+    );
+  }
+  const final = chain.finalized()?.number;
+  const current = currentBlock(collection, chain)?.number;
+  // Without a followed chain, only a finished backfill tells which block is the newest final one.
+  if (asOfBlock === undefined && (current === undefined || (final === undefined && collection.status !== "synced"))) {
+    throw new ApiError(409, "not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
+  }
+  const isAhead = collection.status === "synced" && current !== undefined && (final ?? current) > current;
+  const block = asOfBlock ?? (isAhead ? current : (final ?? current));
+  const snapshot = snapshotOf(collection, chain, block);
+  const common = { limit: BATCH, hex: false, withTotal: false, part: undefined };
+  const first = { ...common, holders: byPair, asOfBlock: block };
+  const { walk, finalized } = startPage(source, collection, chain, { first }, snapshot);
+  if (walk.block === undefined) throw new ApiError(409, "not_indexed_yet", "nothing of the collection is indexed yet");
+  return { walk: { ...walk, block: walk.block }, hash: walk.hash, finalized };
+}
+
+/**
+ * Yields the entries of an export, a batch at a time. Reads nothing before it is asked for the next batch.
+ * @param factsOf reads the metadata of entries; without it `facts` is empty
+ * @throws ApiError 410 if the block left the canonical chain, or the collection was indexed anew
+ */
+export async function* batchesOf(
+  source: ExportSource,
+  start: ExportStart,
+  factsOf?: FactsOf,
+): AsyncGenerator<ExportBatch> {
+  for (let walk: Walk = start.walk; walk.position !== undefined; ) {
+    const collection = await currentCollection(source, source, start.walk);
+    const plan = await currentPlan(source, collection, { cursor: walk });
+    const facts = factsOf === undefined || plan.entries.length === 0 ? [] : await factsOf(plan.entries);
+    const read = factsOf === undefined ? plan.entries.length : facts.length;
+    const rest = plan.starts[read];
+    const position = rest === undefined ? plan.next : typeof rest === "number" ? ([rest, 0, 0, 0] as const) : rest;
+    const entries = rest === undefined ? plan.entries : plan.entries.slice(0, read);
+    yield { ledger: plan.collection.ledger, entries, facts };
+    walk = { ...walk, position: position as Walk["position"], page: walk.page + 1 };
+    await yieldToEventLoop();
+  }
+  await assertKept(source, start);
+}
+
+/** Asserts that the export's block is still canonical. @throws ApiError 410 */
+export async function assertKept(source: ExportSource, { walk }: ExportStart): Promise<void> {
+  const collection = await currentCollection(source, source, walk);
+  const snapshot = snapshotOf(collection, source.chain, undefined);
+  resolveWalk(source, collection, source.chain, { cursor: walk }, snapshot);
+}

@@ -45,6 +45,7 @@ export interface ChainRuntime {
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  outcomesOf: ChainMetadata["outcomesOf"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   isHalted(): boolean;
@@ -167,7 +168,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
-  const { factsOf, versionOf: metadataVersion } = metadata;
+  const { factsOf, outcomesOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
     view,
@@ -175,6 +176,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     prices,
     metadata,
     factsOf,
+    outcomesOf,
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     isHalted: () => view.halted() !== undefined,

@@ -21,6 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   collections: ["core", "chains", "events", "log", "ledger"],
   listings: ["core", "chains", "events", "log", "ledger", "collections"],
   exports: ["core", "events", "ledger", "collections", "listings"],
+  explore: ["core", "events", "ledger", "collections", "listings", "exports"],
   indexing: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
@@ -28,7 +29,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   push: ["core", "chains", "events", "log", "ledger", "collections", "listings"],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "operators", "push"],
-    ...["exports", "config.ts"],
+    ...["exports", "explore", "config.ts"],
   ],
   "config.ts": ["core", "chains"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],

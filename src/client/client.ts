@@ -3,6 +3,8 @@ import { Feed, type SubscribeOptions, type Subscription } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
 import type {
   CollectionList,
+  Holder,
+  HolderList,
   IndexAnswer,
   Key,
   KeyRequest,
@@ -11,7 +13,9 @@ import type {
   NftPage,
   NftRecord,
   ServiceStatus,
+  TokenDetails,
   TokenPrice,
+  TraitList,
 } from "./types.ts";
 
 interface Cancelled {
@@ -66,6 +70,18 @@ export interface CollectionQuery extends Cancelled {
   readonly cursor?: string;
 }
 
+export interface PageQuery extends Cancelled {
+  readonly as_of_block?: number;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export interface TokenQuery extends PageQuery {
+  readonly owner?: string;
+  /** Each `Type:Value`. */
+  readonly trait?: readonly string[];
+}
+
 /** A contract on a chain. */
 export interface Contract {
   readonly chain?: string;
@@ -109,6 +125,30 @@ export class Client {
     const asked = { ...query, include: include?.join(",") };
     const { body, headers } = await this.#get<TokenPrice>(`/api/v2/erc20/${address}/price`, asked, signal);
     return { ...body, asOf: asOfHeaders(headers) };
+  }
+
+  /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */
+  async *holders(contract: Contract, query: PageQuery = {}): AsyncGenerator<Holder> {
+    for await (const { result } of this.#pages<HolderList>(`${pathOf(contract)}/holders`, query)) yield* result;
+  }
+
+  /** Yields the tokens of an owner, or those with certain traits (`Type:Value`), as of one block. @throws ServiceError */
+  async *tokens(contract: Contract, query: TokenQuery = {}): AsyncGenerator<NftRecord> {
+    const pages = this.#pages<{ result: readonly NftRecord[]; cursor: string | null }>(
+      `${pathOf(contract)}/tokens`,
+      query,
+    );
+    for await (const { result } of pages) yield* result;
+  }
+
+  /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
+  async token(contract: Contract, id: string | bigint, { signal, ...query }: PageQuery = {}): Promise<TokenDetails> {
+    return (await this.#get<TokenDetails>(`${pathOf(contract)}/tokens/${id}`, query, signal)).body;
+  }
+
+  /** Returns how many tokens have which trait. @throws ServiceError */
+  async traits(contract: Contract, { signal }: Cancelled = {}): Promise<TraitList> {
+    return (await this.#get<TraitList>(`${pathOf(contract)}/traits`, {}, signal)).body;
   }
 
   /** Subscribes to the messages of a collection, over one socket for all. An unknown collection gets indexed. */
@@ -179,6 +219,15 @@ export class Client {
   /** Revokes a key and closes its sockets. @throws ServiceError */
   async revokeKey(name: string): Promise<void> {
     await this.#requests.response(`/api/keys/${encodeURIComponent(name)}`, { method: "DELETE" });
+  }
+
+  async *#pages<T extends { readonly cursor: string | null }>(path: string, { signal, ...query }: TokenQuery) {
+    for (let asked: TokenQuery = query; ; ) {
+      const { body } = await this.#get<T>(path, asked as Query, signal);
+      yield body;
+      if (body.cursor === null) return;
+      asked = { ...query, cursor: body.cursor };
+    }
   }
 
   #get<T>(path: string, query: Query, signal: AbortSignal | undefined): Promise<{ body: T; headers: Headers }> {

@@ -536,6 +536,89 @@ export type KeyText = {
   readonly key: string;
 };
 
+export type HolderList = {
+  /** Number of owners */
+  readonly total: number;
+  readonly result: readonly Holder[];
+  /** Cursor of the next page, at the same block; null on the last page */
+  readonly cursor: string | null;
+};
+
+export type Holder = {
+  /** 1 plus the number of owners that hold more units; owners with equal units share a rank */
+  readonly rank: number;
+  /** The owner */
+  readonly owner: string;
+  /** Number of token ids */
+  readonly tokens: number;
+  /** Sum of the amounts; for ERC-721 the number of tokens */
+  readonly units: string;
+  /** Part of all units, from 0 to 1 */
+  readonly share: number;
+};
+
+export type TokenList = {
+  readonly result: readonly NftRecord[];
+  /** Cursor of the next page, at the same block; null on the last page */
+  readonly cursor: string | null;
+};
+
+export type TokenDetails = {
+  readonly record?: NftRecord;
+  /** Newest first */
+  readonly history: readonly TokenTransfer[];
+  /** The newest attempts to fetch the metadata, newest first; on the first page only */
+  readonly metadata: readonly MetadataOutcome[];
+  /** Cursor of older transfers; null at the end */
+  readonly cursor: string | null;
+};
+
+export type TokenTransfer = {
+  /** Block of the transfer */
+  readonly block: number;
+  /** The sender; the zero address for a mint */
+  readonly from: string;
+  /** The receiver; the zero address for a burn */
+  readonly to: string;
+  /** 1, or an amount of an ERC-1155 token */
+  readonly amount: string;
+};
+
+export type MetadataOutcome = {
+  /** Time of the attempt */
+  readonly time: string;
+  /** Whether metadata was found */
+  readonly outcome: "resolved" | "failed";
+  /** Why it failed */
+  readonly reason: string | null;
+  /** Hash of the stored document; equal ones are the same */
+  readonly hash: string | null;
+};
+
+export type TraitList = {
+  /** Tokens in the collection */
+  readonly of: number;
+  /** Tokens whose metadata is known */
+  readonly indexed: number;
+  readonly result: readonly Trait[];
+};
+
+export type Trait = {
+  /** Type of the trait */
+  readonly type: string;
+  /** Number of different values */
+  readonly distinct: number;
+  /** The most frequent values, at most 500 */
+  readonly values: readonly TraitValue[];
+};
+
+export type TraitValue = {
+  /** Value of the trait, as text */
+  readonly value: string;
+  /** Tokens with this value */
+  readonly count: number;
+};
+
 /**
  * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
  * else as the client wrote it. With several requests in flight, the client can match the error to one of them.

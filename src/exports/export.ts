@@ -63,7 +63,8 @@ const OWNERS = 1_000;
 
 async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
   const ranking = await rankHolders(batchesOf(source, start));
-  for (let rows = ranking.take(OWNERS); rows.length > 0; rows = ranking.take(OWNERS)) {
+  for (let at = 0; at < ranking.count; at += OWNERS) {
+    const rows = ranking.from(at, OWNERS);
     yield rows.map(holderRow);
     await yieldToEventLoop();
     // A slow client may take the rest an hour later.

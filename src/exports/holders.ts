@@ -66,29 +66,31 @@ export async function rankHolders(batches: AsyncIterable<ExportBatch>): Promise<
 
 const SHARE_DIGITS = 10n ** 12n;
 
-/** Owners in their order. Ranks and shares are computed when they are read. */
+/** Owners in their order, with their ranks. */
 export class HolderRanking {
   readonly #holders: readonly Holder[];
+  readonly #ranks: Uint32Array;
   readonly #units: bigint;
-  #rank = 0;
-  #next = 0;
 
   constructor(holders: readonly Holder[], units: bigint) {
     this.#holders = holders;
     this.#units = units;
+    this.#ranks = new Uint32Array(holders.length);
+    for (const [i, { units: own }] of holders.entries()) {
+      const isEqual = i > 0 && holders[i - 1]?.units === own;
+      this.#ranks[i] = isEqual ? (this.#ranks[i - 1] as number) : i + 1;
+    }
   }
 
   get count(): number {
     return this.#holders.length;
   }
 
-  /** The next owners in the order, at most `count`; an empty list at the end. */
-  take(count: number): RankedHolder[] {
-    const taken = this.#holders.slice(this.#next, this.#next + count);
-    return taken.map((holder) => {
-      const before = this.#holders[this.#next++ - 1];
-      if (before === undefined || before.units !== holder.units) this.#rank = this.#next;
-      return { ...holder, share: Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12, rank: this.#rank };
+  /** The owners from a place in the order on, at most `count`; an empty list at the end. */
+  from(at: number, count: number): RankedHolder[] {
+    return this.#holders.slice(at, at + count).map((holder, i) => {
+      const share = Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12;
+      return { ...holder, share, rank: this.#ranks[at + i] as number };
     });
   }
 }

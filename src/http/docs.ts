@@ -5,6 +5,7 @@ import { NO_STORE } from "./answers.ts";
 import {
   ERROR_EXAMPLES,
   HEADER_EXAMPLES,
+  NFT_ADDRESS,
   NO_CONTRACT,
   NO_PRICE,
   PARAMETER_EXAMPLES,
@@ -105,7 +106,7 @@ const success = (names: Parameters<typeof headers>[0], body: object) => ({
   304: { description: "Not modified: the client's copy is current (If-None-Match)", headers: headers(names) },
 });
 
-interface ParameterSchema {
+export interface ParameterSchema {
   readonly type: string;
   readonly [key: string]: unknown;
 }
@@ -279,3 +280,37 @@ export const INFO = {
   description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this server.",
   license: { name: "MIT" },
 };
+
+/** An operation of the document. */
+export interface Documented {
+  readonly operationId: string;
+  readonly summary: string;
+  /** Body of the answer, by content type. */
+  readonly answer: SchemaName | object;
+  readonly example: unknown;
+  readonly answerHeaders?: Parameters<typeof headers>[0];
+  readonly body?: { readonly schema: SchemaName; readonly example: unknown };
+  readonly parameters?: readonly object[];
+  /** Statuses of errors in addition to 401, 403, 429, 500 and 503. */
+  readonly errors: readonly (400 | 404 | 409 | 410)[];
+}
+
+/** The path parameters of a collection. */
+export const COLLECTION_PATH = [
+  {
+    name: "chain",
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+    description: "Name or code of the chain",
+    example: "eth",
+  },
+  {
+    name: "address",
+    in: "path",
+    required: true,
+    schema: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" },
+    description: "The contract",
+    example: NFT_ADDRESS,
+  },
+];

@@ -6,6 +6,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { MediaStatus } from "../metadata/media/media.ts";
+import { EXPLORE_SCHEMAS } from "./explore-models.ts";
 import { OPERATOR_SCHEMAS } from "./operator-models.ts";
 import {
   address,
@@ -239,7 +240,17 @@ export function schemasOf(wire: WireTypes) {
   const NftPage = nftPage(wire, NftRecord);
   const listing = { NftPage, NftRecord, NormalizedMetadata, Attribute, Media, Preview };
   const price = { TokenPrice, Provenance, PoolState, DisputedStablecoin };
-  return { ...listing, ...price, ErrorBody, ErrorCode, ErrorDetails, SkippedPool, Health, ...OPERATOR_SCHEMAS };
+  return {
+    ...listing,
+    ...price,
+    ErrorBody,
+    ErrorCode,
+    ErrorDetails,
+    SkippedPool,
+    Health,
+    ...OPERATOR_SCHEMAS,
+    ...EXPLORE_SCHEMAS,
+  };
 }
 
 export type SchemaName = keyof ReturnType<typeof schemasOf>;

@@ -12,8 +12,10 @@ import { ApiError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, nftStream } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
+import type { TokenName } from "../ledger/history.ts";
 import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
+import type { Outcome } from "../metadata/book.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-record.ts";
 import type { Prices } from "../prices/price-service.ts";
@@ -30,6 +32,8 @@ export interface NftChain {
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
+  outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
   /** Changes with any token's metadata; undefined while none is in memory. */
   metadataVersion(address: Address): number | undefined;
   /** True if a reorg deeper than finality stopped the follower. */

@@ -2,22 +2,19 @@
 import { CHAINS } from "../chains/chains.ts";
 import { EXPORT_FORMATS } from "../exports/formats.ts";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import { AS_OF, content, errorResponses, headers, queries, READ, REFUSED } from "./docs.ts";
+import {
+  AS_OF,
+  COLLECTION_PATH,
+  content,
+  type Documented,
+  errorResponses,
+  headers,
+  queries,
+  READ,
+  REFUSED,
+} from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
-import type { SchemaName } from "./models.ts";
-
-interface Documented {
-  readonly operationId: string;
-  readonly summary: string;
-  /** Body of the answer, by content type. */
-  readonly answer: SchemaName | object;
-  readonly example: unknown;
-  readonly answerHeaders?: Parameters<typeof headers>[0];
-  readonly body?: { readonly schema: SchemaName; readonly example: unknown };
-  readonly parameters?: readonly object[];
-  /** Statuses of errors in addition to 401, 403, 429, 500 and 503. */
-  readonly errors: readonly (400 | 404 | 409)[];
-}
+import { EXPLORE_OPERATIONS } from "./explore-docs.ts";
 
 /** Statuses that every route may answer, and those among them that come before the query is read. */
 const ALWAYS = [401, 403, 429, 500, 503] as const;
@@ -105,25 +102,6 @@ const NAME = {
   example: "shop",
 };
 
-const ONE = [
-  {
-    name: "chain",
-    in: "path",
-    required: true,
-    schema: { type: "string" },
-    description: "Name or code of the chain",
-    example: "eth",
-  },
-  {
-    name: "address",
-    in: "path",
-    required: true,
-    schema: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" },
-    description: "The contract",
-    example: NFT_ADDRESS,
-  },
-];
-
 const LIST_PARAMETERS = queries(
   {
     chain: "eth",
@@ -197,7 +175,7 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     summary: "Indexes a collection anew. Its versions go on counting; cursors from before are 410",
     answer: "IndexAnswerItem",
     example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
-    parameters: ONE,
+    parameters: COLLECTION_PATH,
     errors: [400, 404],
   },
   "POST /api/collections/:chain/:address/refresh": {
@@ -206,7 +184,7 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     answer: "IndexAnswerItem",
     example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
     body: { schema: "RefreshRequest", example: { tokenIds: ["1", "2"] } },
-    parameters: ONE,
+    parameters: COLLECTION_PATH,
     errors: [400, 404, 409],
   },
   "DELETE /api/collections/:chain/:address": {
@@ -214,16 +192,17 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     summary: "Stops following a collection and frees its memory. A later request indexes it again",
     answer: "IndexAnswerItem",
     example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
-    parameters: ONE,
+    parameters: COLLECTION_PATH,
     errors: [400, 404],
   },
+  ...EXPLORE_OPERATIONS,
   "GET /api/collections/:chain/:address/export": {
     operationId: "exportCollection",
     summary: "All tokens or all owners at one block, as a file. A lost block breaks the connection",
     answer: FILES,
     example: undefined,
     answerHeaders: AS_OF,
-    parameters: [...ONE, ...EXPORT_PARAMETERS],
+    parameters: [...COLLECTION_PATH, ...EXPORT_PARAMETERS],
     errors: [400, 404, 409],
   },
   "GET /api/keys": {

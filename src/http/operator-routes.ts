@@ -14,13 +14,24 @@ import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../op
 import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
 import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
+import {
+  countedTraits,
+  type ExploreDeps,
+  Explorer,
+  foundTokens,
+  HOLDER_PARAMETERS,
+  listedHolders,
+  TOKEN_LIST_PARAMETERS,
+  TOKEN_PARAMETERS,
+  tokenDetails,
+} from "./explore-routes.ts";
 import { EXPORT_PARAMETERS, type ExportDeps, exportOf, RunningExports } from "./export-route.ts";
 import { operatorDetail } from "./operator-docs.ts";
 import { BODIES } from "./operator-models.ts";
 import { patternOf } from "./paths.ts";
 import { addressOf, chainOf, integer, parseQueryString, single, unknownParameters } from "./requests.ts";
 
-export interface OperatorDeps extends ExportDeps {
+export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly keys: ApiKeys;
   readonly catalogue: Catalogue;
   readonly status: ServiceStatus;
@@ -57,6 +68,7 @@ export interface OperatorRoute {
 
 interface RouteDeps extends OperatorDeps {
   readonly exports: RunningExports;
+  readonly explorer: Explorer;
 }
 
 /** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
@@ -81,6 +93,33 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "POST", path: `${ONE}/reindex`, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, true) },
   { method: "POST", path: `${ONE}/refresh`, scope: "operate", answer: refresh },
   { method: "DELETE", path: ONE, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, false) },
+  {
+    method: "GET",
+    path: `${ONE}/holders`,
+    scope: "read",
+    parameters: HOLDER_PARAMETERS,
+    answer: async (asked, deps) => listedHolders(await exploredBy(asked, deps), deps, deps.explorer),
+  },
+  {
+    method: "GET",
+    path: `${ONE}/tokens`,
+    scope: "read",
+    parameters: TOKEN_LIST_PARAMETERS,
+    answer: async (asked, deps) => foundTokens(await exploredBy(asked, deps), deps, deps.explorer),
+  },
+  {
+    method: "GET",
+    path: `${ONE}/tokens/:id`,
+    scope: "read",
+    parameters: TOKEN_PARAMETERS,
+    answer: async (asked, deps) => tokenDetails(await exploredBy(asked, deps), deps),
+  },
+  {
+    method: "GET",
+    path: `${ONE}/traits`,
+    scope: "read",
+    answer: async (asked, deps) => countedTraits(await exploredBy(asked, deps), deps, deps.explorer),
+  },
   {
     method: "GET",
     path: `${ONE}/export`,
@@ -136,7 +175,7 @@ export function assertMayUse(
 
 /** Adds the routes to the application. */
 export function addOperatorRoutes(app: Elysia, given: OperatorDeps): Elysia {
-  const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock) };
+  const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock), explorer: new Explorer(given.clock) };
   for (const route of OPERATOR_ROUTES) {
     const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
       const asked: Asked = {
@@ -230,6 +269,10 @@ async function collectionOf({ params }: Asked, { catalogue, isEnabled }: Operato
   const before = await catalogue.find(chain.chainId, address);
   if (before !== undefined) return { chain, address, before: before.status };
   throw new ApiError(404, "not_found", `the collection ${address} on ${chain.name} was never requested`);
+}
+
+async function exploredBy(asked: Asked, deps: OperatorDeps) {
+  return { ...asked, ...(await collectionOf(asked, deps)) };
 }
 
 async function beginAnew(asked: Asked, deps: OperatorDeps, isIndexedAgain: boolean): Promise<object> {

@@ -130,6 +130,18 @@ function cutPlan(plan: PagePlan, count: number): PagePlan {
   return { ...plan, entries: plan.entries.slice(0, count), next };
 }
 
+/** Returns the records of entries as objects, one for each of `facts`. */
+export function recordsOf(
+  of: Parameters<typeof addRecords>[1],
+  entries: readonly Entry[],
+  facts: readonly RecordFacts[],
+  native: boolean,
+): object[] {
+  out.start();
+  addRecords(out, of, entries, facts, { hex: false, native });
+  return JSON.parse(new TextDecoder().decode(out.view())) as object[];
+}
+
 /** The buffer of all pages. They are written one after the other, never at the same time. */
 const out = new ByteWriter();
 

@@ -213,6 +213,16 @@ export class MetadataBook {
     return this.#outcome(row);
   }
 
+  /** Returns up to `limit` outcomes of a slot, newest first. */
+  outcomes(slot: number, limit: number): Outcome[] {
+    const outcomes: Outcome[] = [];
+    for (let row = this.#slots.get(slot, NEWEST); row >= 0 && outcomes.length < limit; ) {
+      outcomes.push(this.#outcome(row) as Outcome);
+      row = this.#outcomes.get(row, PREVIOUS);
+    }
+    return outcomes;
+  }
+
   /** Time since which the content is unchanged. Stored, because the walk through a token's outcomes is unbounded. */
   unchangedSince(slot: number): number {
     const hasOutcome = this.#slots.get(slot, NEWEST) >= 0;

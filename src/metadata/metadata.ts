@@ -19,6 +19,7 @@ import { type MetadataReason, parseStream, type Recorded, type StreamName } from
 import type { Entry } from "../ledger/entries.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
+import type { Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
@@ -89,6 +90,8 @@ export interface ChainMetadata {
   /** Number of tokens in flight in this process. */
   inFlight(): number;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
+  outcomesOf(address: Address, token: Token, limit: number): Promise<readonly Outcome[]>;
   /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
   versionOf(address: Address): number | undefined;
 }
@@ -180,6 +183,11 @@ export class Metadata {
           this.#requestThroughLog({ chainId, address }, duePictures, true);
         }
         return { facts, isSettled: dueTokens.length + duePictures.length === 0 };
+      },
+      outcomesOf: async (address, { kind, id }, limit) => {
+        const book = await this.books.get(chainId, address);
+        const slot = book.find(kind, id);
+        return slot < 0 ? [] : book.outcomes(slot, limit);
       },
       versionOf: (address) => this.books.peek(chainId, address)?.version,
     };

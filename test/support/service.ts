@@ -23,7 +23,7 @@ export interface TestService extends Service {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of bodies
-type Body = any;
+export type Body = any;
 
 export interface Answer {
   readonly status: number;

@@ -1,0 +1,126 @@
+/**
+ * Pages of what is explored: each is a page of a walk that is true at one block. The first page decides the block, and
+ * the cursor carries it.
+ */
+import type { Collection } from "../collections/collection.ts";
+import { currentBlock, currentCollection } from "../collections/hot-collections.ts";
+import { yieldToEventLoop } from "../core/background.ts";
+import { assertKept, type ExportSource, type ExportStart, startExport } from "../exports/walk.ts";
+import type { Entry } from "../ledger/entries.ts";
+import { kindsOf, NEWEST, readHistory, type TokenName, type TokenTransfer } from "../ledger/history.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { readSlice } from "../ledger/listing.ts";
+import type { Position } from "../ledger/rows.ts";
+import { currentPlan, startPage } from "../listings/pages.ts";
+import type { Walk } from "../listings/walk.ts";
+
+/** Entries read between two checks that the block is still canonical: two to four milliseconds. */
+const BATCH = 2_000;
+
+export interface WalkRequest {
+  /** The walk of a cursor; undefined for a first page. */
+  readonly cursor: (Walk & { readonly block: number }) | undefined;
+  readonly asOfBlock: number | undefined;
+  /** True for an entry per (token, owner). */
+  readonly byPair: boolean;
+}
+
+/**
+ * Begins a page, or goes on with a walk. A first page is at the newest block by default.
+ * @throws ApiError 400 above the head, 404 if the contract is no NFT, 409 above what is indexed, 410 if the cursor's
+ * block is lost
+ */
+export async function beginWalk(
+  source: ExportSource,
+  { cursor, asOfBlock, byPair }: WalkRequest,
+): Promise<ExportStart> {
+  const { chain } = source;
+  if (cursor === undefined) {
+    const collection = await currentCollection(source, source, undefined);
+    const newest = currentBlock(collection, chain)?.number;
+    return startExport(source, { asOfBlock: asOfBlock ?? newest, byPair });
+  }
+  const collection = await currentCollection(source, source, cursor);
+  const { finalized } = startPage(source, collection, chain, { cursor });
+  return { walk: cursor, hash: cursor.hash, finalized };
+}
+
+interface Found {
+  /** Holds the addresses of the entries. */
+  readonly collection: Collection;
+  readonly entries: readonly Entry[];
+  /** The place of each entry, then that of the next match; none at the end of the listing. */
+  readonly places: readonly Position[];
+}
+
+/**
+ * Returns up to `limit` entries that match, from the walk's place on.
+ * @param matches made for each ledger, because an evicted one is read again
+ * @throws ApiError 410 if the block is lost meanwhile
+ */
+export async function findEntries(
+  source: ExportSource,
+  { walk }: ExportStart,
+  limit: number,
+  matches: (ledger: Ledger) => (entry: Entry) => boolean,
+): Promise<Found> {
+  const entries: Entry[] = [];
+  const places: Position[] = [];
+  for (let position = walk.position; ; ) {
+    const collection = await currentCollection(source, source, walk);
+    const plan = await currentPlan(source, collection, { cursor: { ...walk, position, limit: BATCH } });
+    const isMatch = matches(plan.collection.ledger);
+    for (const [i, entry] of plan.entries.entries()) {
+      if (!isMatch(entry)) continue;
+      places.push(placeOf(plan.starts[i] as number | Position));
+      if (entries.length === limit) return { collection: plan.collection, entries, places };
+      entries.push(entry);
+    }
+    position = plan.next;
+    if (position === undefined) return { collection: plan.collection, entries, places };
+    await yieldToEventLoop();
+  }
+}
+
+const placeOf = (start: number | Position): Position => (typeof start === "number" ? [start, 0, 0, 0] : start);
+
+/** The token of an id; the single-owner one if the contract has two of that id. Undefined if no log names it. */
+export function tokenOfId(ledger: Ledger, id: bigint): TokenName | undefined {
+  const [kind] = kindsOf(ledger, id);
+  return kind === undefined ? undefined : { kind, id };
+}
+
+/** Returns the token's entry in the listing at a block; undefined while it does not exist. */
+export function entryOfToken(ledger: Ledger, { kind, id }: TokenName, block: number): Entry | undefined {
+  const { tokens, rows } = ledger;
+  const slot = tokens.findId(kind, id);
+  const range = rows.ranges[rows.rangeOf(id)];
+  const row = slot >= 0 ? ledger.rowOf(slot) : range && range.firstRow + Number(id - range.id);
+  if (row === undefined) return undefined;
+  const [entry] = readSlice(ledger, { block, holders: false, from: [row, 0, 0, 0], limit: 1 }).entries;
+  return entry !== undefined && entry.kind === kind && BigInt(entry.id) === id ? entry : undefined;
+}
+
+export interface HistoryPage {
+  readonly transfers: readonly (Omit<TokenTransfer, "from" | "to"> & { readonly from: string; readonly to: string })[];
+  readonly next: Position | undefined;
+}
+
+/** Returns transfers of a token, newest first, from the walk's place on. @throws ApiError 410 if the block is lost */
+export async function historyPage(
+  source: ExportSource,
+  start: ExportStart,
+  token: TokenName,
+  { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
+): Promise<HistoryPage> {
+  await assertKept(source, start);
+  const { ledger } = await currentCollection(source, source, start.walk);
+  const { block, position } = start.walk;
+  const from = isFirst ? NEWEST : (position?.[0] ?? NEWEST);
+  const { transfers, next } = readHistory(ledger, token, { block, from, limit });
+  const name = (owner: number) => ledger.addresses.hex(owner);
+  return {
+    transfers: transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })),
+    next: next === undefined ? undefined : [next, 0, 0, 0],
+  };
+}

@@ -1,0 +1,81 @@
+/** The operations that explore a collection, in the OpenAPI document. */
+import { AS_OF, COLLECTION_PATH, type Documented, type ParameterSchema, queries } from "./docs.ts";
+import { pageExample } from "./examples.ts";
+
+const TIME = "2026-11-23T09:00:00.000Z";
+const [NFT_EXAMPLE] = pageExample("seed").result;
+
+const PAGED: ["as_of_block" | "limit" | "cursor", ParameterSchema, string][] = [
+  ["as_of_block", { type: "integer", format: "int64", minimum: 0 }, "Block; the newest one by default"],
+  ["limit", { type: "integer", format: "int32", minimum: 1, maximum: 500, default: 100 }, "Page size"],
+  ["cursor", { type: "string" }, "Cursor of the previous page"],
+];
+const PAGE_EXAMPLES = { as_of_block: 21_000_000, limit: 100, cursor: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMy" };
+const OWNER = "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce";
+const TOKEN_LIST_PARAMETERS = queries({ ...PAGE_EXAMPLES, owner: OWNER, trait: ["Fur:Golden"] }, [
+  ...PAGED,
+  ["owner", { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" }, "Only tokens of this owner"],
+  [
+    "trait",
+    { type: "array", items: { type: "string" }, maxItems: 20 },
+    "Only tokens with this trait, as Type:Value; repeatable. For collections of up to 100,000 tokens",
+  ],
+]);
+const ID = {
+  name: "id",
+  in: "path",
+  required: true,
+  schema: { type: "string", pattern: "^[0-9]{1,78}$" },
+  description: "Decimal token id",
+  example: "1234",
+};
+const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER, amount: "1" };
+const HOLDER = { owner: OWNER, tokens: 112, units: "112", share: 0.0112, rank: 1 };
+const OUTCOME = { time: TIME, outcome: "resolved", reason: null, hash: `0x${"5e".repeat(32)}` };
+const FUR = {
+  type: "Fur",
+  distinct: 2,
+  values: [
+    { value: "Brown", count: 9_954 },
+    { value: "Golden", count: 46 },
+  ],
+};
+
+export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
+  "GET /api/collections/:chain/:address/holders": {
+    operationId: "listHolders",
+    summary: "Owners by what they hold, with share and rank, at one block",
+    answer: "HolderList",
+    example: { total: 1, result: [HOLDER], cursor: null },
+    answerHeaders: AS_OF,
+    parameters: [...COLLECTION_PATH, ...queries(PAGE_EXAMPLES, PAGED)],
+    errors: [400, 404, 409, 410],
+  },
+  "GET /api/collections/:chain/:address/tokens": {
+    operationId: "findTokens",
+    summary: "Records of the tokens that an owner holds, or that have certain traits, at one block",
+    answer: "TokenList",
+    example: { result: [NFT_EXAMPLE], cursor: null },
+    answerHeaders: AS_OF,
+    parameters: [...COLLECTION_PATH, ...TOKEN_LIST_PARAMETERS],
+    errors: [400, 404, 409, 410],
+  },
+  "GET /api/collections/:chain/:address/tokens/:id": {
+    operationId: "getToken",
+    summary: "The record of a token unless it is burned, its transfers, and the attempts to fetch its metadata",
+    answer: "TokenDetails",
+    example: { record: NFT_EXAMPLE, history: [TRANSFER], metadata: [OUTCOME], cursor: null },
+    answerHeaders: AS_OF,
+    parameters: [...COLLECTION_PATH, ID, ...queries(PAGE_EXAMPLES, PAGED.slice(1))],
+    errors: [400, 404, 409, 410],
+  },
+  "GET /api/collections/:chain/:address/traits": {
+    operationId: "listTraits",
+    summary: "How many tokens have which trait, by the metadata known now. Up to 100,000 tokens",
+    answer: "TraitList",
+    example: { of: 10_000, indexed: 10_000, result: [FUR] },
+    answerHeaders: AS_OF,
+    parameters: COLLECTION_PATH,
+    errors: [400, 404, 409],
+  },
+};

@@ -1,0 +1,241 @@
+/**
+ * The routes that explore a collection: its holders, tokens by owner and trait, one token with its history, its traits.
+ * Parameters in, a response out. Their cursors are walks, signed with a secret of the route and its filter.
+ */
+import type { Chain } from "../chains/chains.ts";
+import type { Collection } from "../collections/collection.ts";
+import { currentCollection } from "../collections/hot-collections.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import { type Address, parseAddress } from "../core/hex.ts";
+import { Rankings } from "../explore/rankings.ts";
+import { Readings } from "../explore/readings.ts";
+import { type TraitIndex, TraitIndexes, tokenKey } from "../explore/traits.ts";
+import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../explore/walks.ts";
+import type { ExportSource, ExportStart } from "../exports/walk.ts";
+import type { Entry } from "../ledger/entries.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { countEntries } from "../ledger/listing.ts";
+import { type Position, START } from "../ledger/rows.ts";
+import { recordsOf } from "../listings/pages.ts";
+import type { RecordFacts } from "../listings/record.ts";
+import { openCursor, signCursor, type Walk } from "../listings/walk.ts";
+import { asOfBlock, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
+import { integer, invalidCursor, parseQueryString, single } from "./requests.ts";
+
+export interface ExploreDeps
+  extends Pick<
+    NftRouteDeps,
+    "projections" | "clock" | "isStale" | "cursorSecret" | "namesOf" | "wireTypes" | "nftChain"
+  > {}
+
+/** What the requests of a process share. */
+export class Explorer {
+  readonly readings = new Readings();
+  readonly rankings = new Rankings();
+  readonly traits: TraitIndexes;
+
+  constructor(clock: Clock) {
+    this.traits = new TraitIndexes(clock);
+  }
+}
+
+type Query = ReturnType<typeof parseQueryString>;
+
+/** A request for one collection. */
+interface Explored {
+  readonly chain: Chain;
+  readonly address: Address;
+  readonly search: string;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+const PAGED = ["as_of_block", "limit", "cursor"];
+export const HOLDER_PARAMETERS: ReadonlySet<string> = new Set(PAGED);
+export const TOKEN_LIST_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "owner", "trait"]);
+export const TOKEN_PARAMETERS: ReadonlySet<string> = new Set(["limit", "cursor"]);
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 500;
+const MAX_TRAITS = 20;
+const MAX_TRAIT_LENGTH = 401;
+const MAX_ID = (1n << 256n) - 1n;
+/** Most attempts to fetch a token's metadata that are told. */
+const MAX_OUTCOMES = 100;
+
+/** A request that is being answered: where it reads, and how its cursors are signed. */
+interface Reading {
+  readonly source: ExportSource;
+  readonly runtime: NftChain;
+  readonly limit: number;
+  readonly cursor: (Walk & { readonly block: number }) | undefined;
+  readonly asOf: number | undefined;
+  /** The cursor of the page after `start` that begins at this place; null without a place. */
+  readonly cursorAt: (start: ExportStart, place: Position | undefined) => string | null;
+}
+
+/** @param filter everything that a cursor depends on, beside the collection */
+function readingOf(
+  { chain, address }: Explored,
+  query: Query,
+  deps: ExploreDeps,
+  filter: readonly (string | undefined)[],
+): Reading {
+  const runtime = deps.nftChain(chain);
+  if (runtime === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  const { chainId } = chain;
+  const secret = `${deps.cursorSecret}/${JSON.stringify(filter)}`;
+  const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
+  const text = single(query, "cursor");
+  const cursor = text === undefined ? undefined : openCursor(text, secret);
+  if (text !== undefined && (cursor?.chainId !== chainId || cursor.address !== address)) throw invalidCursor();
+  const asOf = integer(query, "as_of_block", 0, Number.MAX_SAFE_INTEGER);
+  if (cursor !== undefined && asOf !== undefined && asOf !== cursor.block) {
+    throw invalidParameter("as_of_block", "must be left out, or be the block of the cursor");
+  }
+  const source = { projections: deps.projections, chain: runtime.view, chainId, address };
+  const cursorAt: Reading["cursorAt"] = ({ walk }, position) =>
+    position === undefined ? null : signCursor({ ...walk, position, page: walk.page + 1, limit }, secret);
+  return { source, runtime, limit, cursor, asOf, cursorAt };
+}
+
+/** Makes the response: the body, and the block that it is valid for. */
+async function respond(body: object, start: ExportStart, { runtime }: Reading, deps: ExploreDeps): Promise<Response> {
+  const asOf = await asOfBlock(start, runtime);
+  const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
+  return Response.json(body, { headers: { ...headers, "cache-control": "no-store" } });
+}
+
+/** `GET …/holders`: owners by what they hold. */
+export async function listedHolders(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
+  const query = parseQueryString(asked.search);
+  const reading = readingOf(asked, query, deps, ["holders"]);
+  const { source, limit, cursor, asOf, cursorAt } = reading;
+  return explorer.readings.run(async () => {
+    const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: true });
+    // A walk of holders reads all pairs from the start, and its place is the number of the owner.
+    const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
+    const ranking = await explorer.rankings.of(source, { ...start, walk: { ...start.walk, position: [0, 0, 0, 0] } });
+    const result = ranking.from(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
+    const next = first + result.length < ranking.count ? ([first + result.length, 0, 0, 0] as const) : undefined;
+    return respond({ total: ranking.count, result, cursor: cursorAt(start, next) }, start, reading, deps);
+  });
+}
+
+/** `GET …/tokens`: the records of the tokens that an owner holds, or that have certain traits. */
+export async function foundTokens(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
+  const query = parseQueryString(asked.search);
+  const owner = ownerIn(query);
+  const traits = traitsIn(query);
+  const reading = readingOf(asked, query, deps, ["tokens", owner, ...traits]);
+  const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+  return explorer.readings.run(async () => {
+    const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
+    const having = traits.length === 0 ? undefined : (await traitIndex(reading, start, explorer, deps)).having(traits);
+    const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
+      matcher(ledger, owner, having),
+    );
+    const { facts } = await runtime.factsOf(asked.address, entries, pageFacts());
+    const result = recordsFor({ collection, entries, facts }, asked, deps);
+    return respond({ result, cursor: cursorAt(start, places[result.length]) }, start, reading, deps);
+  });
+}
+
+/** The metadata of a page: all of it, as known now. */
+const pageFacts = () => ({ normalizeMetadata: true, mediaItems: true, asOf: undefined });
+
+interface Records {
+  readonly collection: Collection;
+  readonly entries: readonly Entry[];
+  readonly facts: readonly RecordFacts[];
+}
+
+/** The records of a page, as the listing has them. */
+function recordsFor(
+  { collection, entries, facts }: Records,
+  { chain, address }: Explored,
+  deps: ExploreDeps,
+): object[] {
+  const names = deps.namesOf(chain.chainId, address);
+  return recordsOf({ address, collection, names }, entries, facts, deps.wireTypes === "native");
+}
+
+function ownerIn(query: Query): Address | undefined {
+  const text = single(query, "owner");
+  if (text === undefined) return undefined;
+  const owner = parseAddress(text);
+  if (owner === undefined) throw invalidParameter("owner", "must be an address: 0x and 40 hex digits");
+  return owner;
+}
+
+function traitsIn(query: Query): string[] {
+  const traits = [query["trait"] ?? []].flat();
+  const isWrong = traits.some((trait) => !trait.includes(":") || trait.length > MAX_TRAIT_LENGTH);
+  if (isWrong || traits.length > MAX_TRAITS) {
+    throw invalidParameter("trait", `must be Type:Value, at most ${MAX_TRAITS} times`);
+  }
+  return traits;
+}
+
+function matcher(ledger: Ledger, owner: Address | undefined, having: ReadonlySet<string> | undefined) {
+  return (entry: Entry): boolean => {
+    if (owner !== undefined && (entry.owner < 0 || ledger.addresses.hex(entry.owner) !== owner)) return false;
+    return having === undefined || having.has(tokenKey(entry));
+  };
+}
+
+/** The index of a collection's traits, made of its listing at the walk's block and its metadata as it is now. */
+async function traitIndex(
+  { source, runtime }: Reading,
+  start: ExportStart,
+  { traits }: Explorer,
+  { clock }: ExploreDeps,
+): Promise<TraitIndex> {
+  const collection = await currentCollection(source, source, start.walk);
+  const tokens = countEntries(collection.ledger, start.walk.block, false);
+  const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
+  const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
+  const version = `${collection.version} ${runtime.metadataVersion(source.address)}`;
+  const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
+  return traits.of({ source, start: whole, factsOf, version }, tokens);
+}
+
+/** `GET …/traits`: how many tokens have which trait. */
+export async function countedTraits(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
+  const reading = readingOf(asked, parseQueryString(""), deps, ["traits"]);
+  return explorer.readings.run(async () => {
+    const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
+    const index = await traitIndex(reading, start, explorer, deps);
+    return respond({ of: index.tokens, indexed: index.indexed, result: index.list() }, start, reading, deps);
+  });
+}
+
+/** `GET …/tokens/:id`: the record of a token, its history, and the attempts to fetch its metadata. */
+export async function tokenDetails(asked: Explored, deps: ExploreDeps): Promise<Response> {
+  const id = idIn(asked.params["id"]);
+  const query = parseQueryString(asked.search);
+  const reading = readingOf(asked, query, deps, ["token", id.toString()]);
+  const { source, runtime, limit, cursor, cursorAt } = reading;
+  const start = await beginWalk(source, { cursor, asOfBlock: undefined, byPair: false });
+  const collection = await currentCollection(source, source, start.walk);
+  const token = tokenOfId(collection.ledger, id);
+  if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
+  const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
+  const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
+  const body = { history, cursor: cursorAt(start, next) };
+  if (cursor !== undefined) return respond({ metadata: [], ...body }, start, reading, deps);
+  const entry = entryOfToken(collection.ledger, token, start.walk.block);
+  const entries = entry === undefined ? [] : [entry];
+  const { facts } = await runtime.factsOf(asked.address, entries, pageFacts());
+  const [record] = recordsFor({ collection, entries, facts }, asked, deps);
+  const outcomes = await runtime.outcomesOf(asked.address, token, MAX_OUTCOMES);
+  const metadata = outcomes.map(({ time, reason = null, hash = null }) => {
+    return { time: new Date(time).toISOString(), outcome: reason === null ? "resolved" : "failed", reason, hash };
+  });
+  return respond({ ...(record === undefined ? {} : { record }), metadata, ...body }, start, reading, deps);
+}
+
+function idIn(text = ""): bigint {
+  const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
+  if (id <= MAX_ID) return id;
+  throw invalidParameter("id", "must be a decimal token id");
+}

@@ -32,7 +32,7 @@ export interface ExportOptions extends FileKind {
 }
 
 /** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
-const PIECE_CHARACTERS = 2 * 1024 * 1024;
+const PIECE_CHARACTERS = 1024 * 1024;
 
 /**
  * Yields the file's pieces. Reads nothing before it is asked for the next one.

@@ -13,7 +13,7 @@ import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { hashOf } from "../log/contract.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
-import { eventually, temporaryLogUrl } from "../support/service.ts";
+import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(90_000);
@@ -114,6 +114,8 @@ test("goes on after a kill, over both engines", async () => {
     await child.exited;
     const copied = (await log.streams("nft/", { limit: 1_000 })).length;
     expect(copied).toBeLessThan(300);
+    const started = startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: target });
+    await expect(started).rejects.toThrow("a copy into this log has not ended");
     // The lease of the killed copy runs out.
     await eventually("no lease is alive", async () => ((await log.leases()).length === 0 ? true : undefined));
     await log.close();
@@ -121,6 +123,7 @@ test("goes on after a kill, over both engines", async () => {
     const report = JSON.parse(out);
     expect([code, report.events]).toEqual([0, 300 * 41]);
     expect(report.copiedEvents).toBeLessThan(report.events);
+    await (await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: target })).stop();
   }
 });
 

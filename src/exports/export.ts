@@ -63,8 +63,8 @@ const OWNERS = 1_000;
 
 async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
   const ranking = await rankHolders(batchesOf(source, start));
-  for (let rows = ranking.take(OWNERS); rows.length > 0; rows = ranking.take(OWNERS)) {
-    yield rows.map(holderRow);
+  for (let from = 0; from < ranking.count; from += OWNERS) {
+    yield ranking.slice(from, OWNERS).map(holderRow);
     await yieldToEventLoop();
     // A slow client may take the rest an hour later.
     await assertKept(source, start);

@@ -70,9 +70,8 @@ const SHARE_DIGITS = 10n ** 12n;
 export class HolderRanking {
   readonly #holders: readonly Holder[];
   readonly #units: bigint;
-  #rank = 0;
-  #next = 0;
 
+  /** @param holders in their order. @param units of all of them */
   constructor(holders: readonly Holder[], units: bigint) {
     this.#holders = holders;
     this.#units = units;
@@ -82,14 +81,27 @@ export class HolderRanking {
     return this.#holders.length;
   }
 
-  /** The next owners in the order, at most `count`; an empty list at the end. */
-  take(count: number): RankedHolder[] {
-    const taken = this.#holders.slice(this.#next, this.#next + count);
-    return taken.map((holder) => {
-      const before = this.#holders[this.#next++ - 1];
-      if (before === undefined || before.units !== holder.units) this.#rank = this.#next;
-      return { ...holder, share: Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12, rank: this.#rank };
+  /** At most `count` owners from place `from` on, 0 being the first; an empty list behind the end. */
+  slice(from: number, count: number): RankedHolder[] {
+    let rank = 0;
+    let before: Holder | undefined;
+    return this.#holders.slice(from, from + count).map((holder, at) => {
+      if (before === undefined) rank = 1 + this.#ahead(holder.units);
+      else if (before.units !== holder.units) rank = 1 + from + at;
+      before = holder;
+      return { ...holder, share: Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12, rank };
     });
+  }
+
+  /** Number of owners with more units. */
+  #ahead(units: bigint): number {
+    let [low, high] = [0, this.#holders.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#holders[middle] as Holder).units > units) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 

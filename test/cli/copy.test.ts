@@ -166,3 +166,19 @@ test("copies damaged records as they are, and fails only for those that are stil
   expect([live.code, JSON.parse(live.out).damaged[0].isPast]).toEqual([1, false]);
   db.close();
 });
+
+test("shows its progress in a terminal only", async () => {
+  let shown = "";
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "copy", source, temporaryLogUrl()], {
+    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm" },
+    terminal: {
+      data: (_terminal, bytes) => {
+        shown += Buffer.from(bytes).toString();
+      },
+    },
+  });
+  expect(await child.exited).toBe(0);
+  expect(shown).toContain("\x1b[2Kblobs");
+  expect(shown).toMatch(/20 streams · 820 events · 50 blobs/);
+  expect(shown).toMatch(/equal in both logs: sha256 [0-9a-f]{64}/);
+});

@@ -28,6 +28,7 @@ import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { openLog } from "./log/open.ts";
+import { UNFINISHED_COPY } from "./log/raw-log.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { requestRefresh } from "./metadata/refresh.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
@@ -195,10 +196,11 @@ async function openParts(
     connections: config.pgPool,
     onWentBack,
   });
+  lifecycle.onStopLast("event log", () => log.close());
+  await assertWhole(log);
   log.subscribe((_stream, _version, appended = []) => {
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
-  lifecycle.onStopLast("event log", () => log.close());
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
   const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
@@ -221,6 +223,14 @@ async function openParts(
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
   return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, priceList };
+}
+
+/** @throws AppError if a copy into the log was begun and has not ended: streams, or their ends, are missing */
+async function assertWhole(log: EventLog): Promise<void> {
+  if ((await log.findSetting(UNFINISHED_COPY)) === undefined) return;
+  throw new AppError("EVENT_LOG_URL: a copy into this log has not ended; run the same `copy` again", {
+    code: "configuration",
+  });
 }
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts> {

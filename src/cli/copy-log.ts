@@ -10,7 +10,7 @@ import { silentLogger } from "../core/logger.ts";
 import { checksum } from "../events/codec.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
-import type { RawReader, RawStream, RawWriter } from "../log/raw-log.ts";
+import { type RawReader, type RawStream, type RawWriter, UNFINISHED_COPY } from "../log/raw-log.ts";
 import { openRawPostgres, openRawPostgresWriter } from "../log/raw-postgres.ts";
 import { openRawSqlite, openRawSqliteWriter } from "../log/raw-sqlite.ts";
 import type { StoredEvent } from "../log/records.ts";
@@ -121,6 +121,7 @@ class Copy {
     const { source, target, withSecrets } = this.#parts;
     this.#total = await source.countEvents();
     await this.#assertBeginning();
+    await target.putSetting(UNFINISHED_COPY, new Date(systemClock.now()).toISOString());
     // Blobs first: an event that names one must find it, wherever a copy was killed.
     await this.#copyBlobs();
     let streams = 0;
@@ -128,8 +129,10 @@ class Copy {
       await this.#copyStream(stream);
       streams++;
     }
-    if (withSecrets) for (const { name, value } of await source.settings()) await target.putSetting(name, value);
+    const secrets = withSecrets ? await source.settings() : [];
+    for (const { name, value } of secrets) if (name !== UNFINISHED_COPY) await target.putSetting(name, value);
     const hash = await this.#compare();
+    await target.dropSetting(UNFINISHED_COPY);
     return {
       ...{ streams, hash, events: this.#events, blobs: this.#blobs, damaged: this.#damaged },
       ...{ copiedEvents: this.#copiedEvents, copiedBlobs: this.#copiedBlobs },

@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { type Config, ConfigError, readConfig } from "../config.ts";
 import { messageOf } from "../core/errors.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, USAGE } from "./access.ts";
+import { backupCommand, restoreCommand, verifyCommand } from "./backup-commands.ts";
 import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
@@ -30,6 +31,7 @@ const serveCommand: Command = {
 const COMMANDS: readonly Command[] = [
   ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
   ...[inspectCommand, priceCommand, exportCommand, copyCommand, keysCommand, doctorCommand],
+  ...[backupCommand, restoreCommand, verifyCommand],
 ];
 
 const COMMON: CommandOptions = {

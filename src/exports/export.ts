@@ -32,7 +32,7 @@ export interface ExportOptions extends FileKind {
 }
 
 /** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
-const PIECE_CHARACTERS = 2 * 1024 * 1024;
+const PIECE_CHARACTERS = 1024 * 1024;
 
 /**
  * Yields the file's pieces. Reads nothing before it is asked for the next one.
@@ -63,9 +63,8 @@ const OWNERS = 1_000;
 
 async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
   const ranking = await rankHolders(batchesOf(source, start));
-  for (let at = 0; at < ranking.count; at += OWNERS) {
-    const rows = ranking.from(at, OWNERS);
-    yield rows.map(holderRow);
+  for (let from = 0; from < ranking.count; from += OWNERS) {
+    yield ranking.slice(from, OWNERS).map(holderRow);
     await yieldToEventLoop();
     // A slow client may take the rest an hour later.
     await assertKept(source, start);

@@ -105,7 +105,7 @@ const ELEMENTS: Readonly<Record<Column["type"], Omit<SchemaElement, "name">>> = 
 
 /** Each piece is a row group. Fewer rows would make the list of the groups, which is kept until the end, too long. */
 class ParquetEncoder implements Encoder {
-  readonly rowsPerPiece = 5_000;
+  readonly rowsPerPiece = 2_000;
   readonly #columns: readonly Column[];
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;

@@ -66,32 +66,42 @@ export async function rankHolders(batches: AsyncIterable<ExportBatch>): Promise<
 
 const SHARE_DIGITS = 10n ** 12n;
 
-/** Owners in their order, with their ranks. */
+/** Owners in their order. Ranks and shares are computed when they are read. */
 export class HolderRanking {
   readonly #holders: readonly Holder[];
-  readonly #ranks: Uint32Array;
   readonly #units: bigint;
 
+  /** @param holders in their order. @param units of all of them */
   constructor(holders: readonly Holder[], units: bigint) {
     this.#holders = holders;
     this.#units = units;
-    this.#ranks = new Uint32Array(holders.length);
-    for (const [i, { units: own }] of holders.entries()) {
-      const isEqual = i > 0 && holders[i - 1]?.units === own;
-      this.#ranks[i] = isEqual ? (this.#ranks[i - 1] as number) : i + 1;
-    }
   }
 
   get count(): number {
     return this.#holders.length;
   }
 
-  /** The owners from a place in the order on, at most `count`; an empty list at the end. */
-  from(at: number, count: number): RankedHolder[] {
-    return this.#holders.slice(at, at + count).map((holder, i) => {
-      const share = Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12;
-      return { ...holder, share, rank: this.#ranks[at + i] as number };
+  /** At most `count` owners from place `from` on, 0 being the first; an empty list behind the end. */
+  slice(from: number, count: number): RankedHolder[] {
+    let rank = 0;
+    let before: Holder | undefined;
+    return this.#holders.slice(from, from + count).map((holder, at) => {
+      if (before === undefined) rank = 1 + this.#ahead(holder.units);
+      else if (before.units !== holder.units) rank = 1 + from + at;
+      before = holder;
+      return { ...holder, share: Number((holder.units * SHARE_DIGITS) / this.#units) / 1e12, rank };
     });
+  }
+
+  /** Number of owners with more units. */
+  #ahead(units: bigint): number {
+    let [low, high] = [0, this.#holders.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#holders[middle] as Holder).units > units) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 

@@ -287,7 +287,8 @@ export interface Documented {
   readonly summary: string;
   /** Body of the answer, by content type. */
   readonly answer: SchemaName | object;
-  readonly example: unknown;
+  /** May depend on the wire types in force. */
+  readonly example: object | undefined | ((wire: WireTypes) => object);
   readonly answerHeaders?: Parameters<typeof headers>[0];
   readonly body?: { readonly schema: SchemaName; readonly example: unknown };
   readonly parameters?: readonly object[];

@@ -1,9 +1,10 @@
 /** The operations that explore a collection, in the OpenAPI document. */
 import { AS_OF, COLLECTION_PATH, type Documented, type ParameterSchema, queries } from "./docs.ts";
 import { pageExample } from "./examples.ts";
+import type { WireTypes } from "./models.ts";
 
 const TIME = "2026-11-23T09:00:00.000Z";
-const [NFT_EXAMPLE] = pageExample("seed").result;
+const recordOf = (wire: WireTypes) => pageExample(wire).result[0];
 
 const PAGED: ["as_of_block" | "limit" | "cursor", ParameterSchema, string][] = [
   ["as_of_block", { type: "integer", format: "int64", minimum: 0 }, "Block; the newest one by default"],
@@ -55,7 +56,7 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
     operationId: "findTokens",
     summary: "Records of the tokens that an owner holds, or that have certain traits, at one block",
     answer: "TokenList",
-    example: { result: [NFT_EXAMPLE], cursor: null },
+    example: (wire) => ({ result: [recordOf(wire)], cursor: null }),
     answerHeaders: AS_OF,
     parameters: [...COLLECTION_PATH, ...TOKEN_LIST_PARAMETERS],
     errors: [400, 404, 409, 410],
@@ -64,7 +65,7 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
     operationId: "getToken",
     summary: "The record of a token unless it is burned, its transfers, and the attempts to fetch its metadata",
     answer: "TokenDetails",
-    example: { record: NFT_EXAMPLE, history: [TRANSFER], metadata: [OUTCOME], cursor: null },
+    example: (wire) => ({ record: recordOf(wire), history: [TRANSFER], metadata: [OUTCOME], cursor: null }),
     answerHeaders: AS_OF,
     parameters: [...COLLECTION_PATH, ID, ...queries(PAGE_EXAMPLES, PAGED.slice(1))],
     errors: [400, 404, 409, 410],

@@ -115,7 +115,7 @@ export async function listedHolders(asked: Explored, deps: ExploreDeps, explorer
     // A walk of holders reads all pairs from the start, and its place is the number of the owner.
     const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
     const ranking = await explorer.rankings.of(source, { ...start, walk: { ...start.walk, position: [0, 0, 0, 0] } });
-    const result = ranking.from(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
+    const result = ranking.slice(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
     const next = first + result.length < ranking.count ? ([first + result.length, 0, 0, 0] as const) : undefined;
     return respond({ total: ranking.count, result, cursor: cursorAt(start, next) }, start, reading, deps);
   });

@@ -15,6 +15,7 @@ import {
 } from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
 import { EXPLORE_OPERATIONS } from "./explore-docs.ts";
+import type { WireTypes } from "./models.ts";
 
 /** Statuses that every route may answer, and those among them that come before the query is read. */
 const ALWAYS = [401, 403, 429, 500, 503] as const;
@@ -240,7 +241,10 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
 };
 
 /** Describes a route. @throws TypeError for a route without a description */
-export function operatorDetail({ method, path }: { readonly method: string; readonly path: string }): object {
+export function operatorDetail(
+  { method, path }: { readonly method: string; readonly path: string },
+  wire: WireTypes,
+): object {
   const documented = OPERATIONS[`${method} ${path}`];
   if (documented === undefined) throw new TypeError(`${method} ${path} is not documented`);
   const { operationId, summary, answer, example, answerHeaders = {}, body, parameters, errors } = documented;
@@ -255,7 +259,10 @@ export function operatorDetail({ method, path }: { readonly method: string; read
       200: {
         description: "OK",
         headers: headers({ ...REFUSED, ...READ, ...answerHeaders }),
-        content: typeof answer === "string" ? content(answer, example) : answer,
+        content:
+          typeof answer === "string"
+            ? content(answer, typeof example === "function" ? example(wire) : example)
+            : answer,
       },
       ...errorResponses(
         [...errors, ...ALWAYS].sort((a, b) => a - b),

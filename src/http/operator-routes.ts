@@ -188,7 +188,7 @@ export function addOperatorRoutes(app: Elysia, given: OperatorDeps): Elysia {
       if (answer instanceof Response) return answer;
       return Response.json(answer, { headers: { "cache-control": "no-store" } });
     };
-    app.route(route.method, route.path, handler, { detail: operatorDetail(route) });
+    app.route(route.method, route.path, handler, { detail: operatorDetail(route, deps.wireTypes) });
   }
   return app;
 }

@@ -47,8 +47,12 @@ export interface RawWriter extends RawReader {
   write(stream: RawStream, events: readonly StoredEvent[]): Promise<void>;
   putBlobs(blobs: readonly RawBlob[]): Promise<void>;
   putSetting(name: string, value: string): Promise<void>;
+  dropSetting(name: string): Promise<void>;
 }
 
 /** Records and bytes of one read. */
 export const RAW_ROWS = 1_000;
 export const RAW_BYTES = 4 * 1024 * 1024;
+
+/** A setting of a log into which a copy was begun, until the copy has ended. No service may start on such a log. */
+export const UNFINISHED_COPY = "copy-unfinished";

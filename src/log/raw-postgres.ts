@@ -144,6 +144,10 @@ class RawPostgres implements RawWriter {
     await this.#ask(text, [name, value]);
   }
 
+  async dropSetting(name: string): Promise<void> {
+    await this.#ask("DELETE FROM settings WHERE name = $1", [name]);
+  }
+
   async close(): Promise<void> {
     this.#one.release();
     await this.#sql.close({ timeout: 1 });

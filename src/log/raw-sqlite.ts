@@ -123,6 +123,10 @@ class RawSqlite implements RawWriter {
     this.#db.query<unknown, [string, string]>(text).run(name, value);
   }
 
+  async dropSetting(name: string): Promise<void> {
+    this.#db.query<unknown, [string]>("DELETE FROM settings WHERE name = ?").run(name);
+  }
+
   async close(): Promise<void> {
     this.#db.close();
   }

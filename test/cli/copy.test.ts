@@ -13,7 +13,7 @@ import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { hashOf } from "../log/contract.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
-import { eventually, temporaryLogUrl } from "../support/service.ts";
+import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(90_000);
@@ -114,6 +114,8 @@ test("goes on after a kill, over both engines", async () => {
     await child.exited;
     const copied = (await log.streams("nft/", { limit: 1_000 })).length;
     expect(copied).toBeLessThan(300);
+    const started = startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: target });
+    await expect(started).rejects.toThrow("a copy into this log has not ended");
     // The lease of the killed copy runs out.
     await eventually("no lease is alive", async () => ((await log.leases()).length === 0 ? true : undefined));
     await log.close();
@@ -121,6 +123,7 @@ test("goes on after a kill, over both engines", async () => {
     const report = JSON.parse(out);
     expect([code, report.events]).toEqual([0, 300 * 41]);
     expect(report.copiedEvents).toBeLessThan(report.events);
+    await (await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: target })).stop();
   }
 });
 
@@ -162,4 +165,20 @@ test("copies damaged records as they are, and fails only for those that are stil
   const live = await copy(damaged, await database());
   expect([live.code, JSON.parse(live.out).damaged[0].isPast]).toEqual([1, false]);
   db.close();
+});
+
+test("shows its progress in a terminal only", async () => {
+  let shown = "";
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "copy", source, temporaryLogUrl()], {
+    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm" },
+    terminal: {
+      data: (_terminal, bytes) => {
+        shown += Buffer.from(bytes).toString();
+      },
+    },
+  });
+  expect(await child.exited).toBe(0);
+  expect(shown).toContain("\x1b[2Kblobs");
+  expect(shown).toMatch(/20 streams · 820 events · 50 blobs/);
+  expect(shown).toMatch(/equal in both logs: sha256 [0-9a-f]{64}/);
 });

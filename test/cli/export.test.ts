@@ -78,3 +78,20 @@ test("refuses with words and an exit code", async () => {
   expect(await refusal("--as-of", "99999999", ...over)).toEqual([1, expect.stringContaining("must not be above")]);
   expect(await refusal(...over, "--key", "wrong-key-0123")).toEqual([77, expect.stringContaining("not valid")]);
 });
+
+test("refuses to write binary to a terminal", async () => {
+  let shown = "";
+  const child = Bun.spawn(
+    [process.execPath, join(import.meta.dir, "../../src/main.ts"), "export", nft.address, "--format=parquet"],
+    {
+      env: { PATH: process.env["PATH"] ?? "", EVENT_LOG_URL: logUrl, RPC_URLS_ONLY: "true", RPC_URL_ETH: anvil.url },
+      terminal: {
+        data: (_terminal, bytes) => {
+          shown += Buffer.from(bytes).toString();
+        },
+      },
+    },
+  );
+  expect(await child.exited).toBe(64);
+  expect(shown).toContain("would garble the terminal: give --output");
+});

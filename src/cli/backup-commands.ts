@@ -1,0 +1,92 @@
+/** `backup`, `restore` and `verify`: the log as a whole. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Config } from "../config.ts";
+import { systemClock } from "../core/clock.ts";
+import { AppError, messageOf } from "../core/errors.ts";
+import { bytesText } from "../core/format.ts";
+import { backUpSqlite, restoreSqlite } from "../log/backup.ts";
+import { CommandError, FAILED, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
+import type { Command, CommandRun } from "./command.ts";
+import { verifyLog } from "./verify-log.ts";
+
+export const backupCommand: Command = {
+  name: "backup",
+  usage: "backup <file>",
+  summary: "Writes a SQLite log to a new file, consistent while a service writes. Includes keys and secrets",
+  run: async (run) => {
+    const { file, path } = filesOf(run, "backup", "pg_dump --format=custom --file=<file> <url>");
+    if (!existsSync(path)) throw new CommandError(`there is no event log at ${path}`, UNAVAILABLE);
+    const bytes = inWords(() => backUpSqlite(path, file));
+    const text = `${file}  ${bytesText(bytes)}; it holds keys and secrets: keep it as safe as the log`;
+    run.print(run.values["json"] === true ? JSON.stringify({ file, bytes }) : text);
+    return 0;
+  },
+};
+
+export const restoreCommand: Command = {
+  name: "restore",
+  usage: "restore <file>",
+  summary: "Puts a backup in place of the SQLite log, and keeps the former one beside it. Refused while a service runs",
+  run: async (run) => {
+    const { file, path } = filesOf(run, "restore", "pg_restore --clean --dbname=<url> <file>");
+    if (existsSync(path)) await assertNoLease(run.config());
+    const former = inWords(() => restoreSqlite(file, path, systemClock.now()));
+    const kept = former === undefined ? "" : `; the former log is ${former}`;
+    run.print(
+      run.values["json"] === true ? JSON.stringify({ log: path, former: former ?? null }) : `${path} restored${kept}`,
+    );
+    return 0;
+  },
+};
+
+export const verifyCommand: Command = {
+  name: "verify",
+  usage: "verify",
+  summary: "Reads the whole log: each checksum, version, fold, headline and blob. May run beside a service",
+  run: async ({ words, values, config, print }) => {
+    if (values["url"] !== undefined) throw new CommandError("verify reads the log: leave --url out", USAGE);
+    if (words.length > 0) throw new CommandError("verify takes no words: EVENT_LOG_URL names the log", USAGE);
+    const lines: string[] = [];
+    const isJson = values["json"] === true;
+    const { eventLogUrl } = config();
+    try {
+      const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print);
+      if (isJson) print(JSON.stringify({ ...report, lines }));
+      return report.wrong === 0 ? 0 : FAILED;
+    } catch (error) {
+      throw new CommandError(`the log can't be opened or read: ${messageOf(error)}`, UNAVAILABLE);
+    }
+  },
+};
+
+/** The file that the words name, and the log's. @throws CommandError that names the way on PostgreSQL */
+function filesOf({ words, values, config }: CommandRun, name: string, otherWay: string) {
+  if (values["url"] !== undefined) throw new CommandError(`${name} works on the log: leave --url out`, USAGE);
+  const [file] = words;
+  if (file === undefined || words.length > 1) throw new CommandError(`${name} needs the path of one file`, USAGE);
+  const { eventLogUrl } = config();
+  if (eventLogUrl.startsWith("sqlite://"))
+    return { file: resolve(file), path: resolve(eventLogUrl.slice("sqlite://".length)) };
+  const text = `the log is PostgreSQL, which has its own tools: ${otherWay}. To move it to SQLite: copy <from-url> <to-url>`;
+  throw new CommandError(text, FAILED);
+}
+
+/** @throws CommandError while a lease is alive. A damaged log has none that counts */
+async function assertNoLease(config: Config): Promise<void> {
+  const log = await openCommandLog(config).catch(() => undefined);
+  const leases = (await log?.leases()) ?? [];
+  await log?.close();
+  if (leases.length === 0) return;
+  const names = leases.map(({ name }) => name).join(", ");
+  throw new CommandError(`a service is running on this log (${names}): stop it, and try again`, FAILED);
+}
+
+function inWords<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
+  }
+}

@@ -6,6 +6,11 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { chainStream, nftStream } from "../../src/events/types.ts";
+import { openLog } from "../../src/log/open.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
@@ -15,10 +20,19 @@ setDefaultTimeout(60_000);
 let anvil: Anvil;
 let proxy: RpcProxy;
 let nft: Deployed;
+/** Runs once, before the next request for logs reaches the node. */
+let beforeLogs: (() => Promise<void>) | undefined;
 
 beforeAll(async () => {
   anvil = await startAnvil();
-  proxy = await startRpcProxy(anvil.url);
+  proxy = await startRpcProxy(anvil.url, {
+    onRequest: async ({ method }) => {
+      if (method !== "eth_getLogs") return;
+      const before = beforeLogs;
+      beforeLogs = undefined;
+      await before?.();
+    },
+  });
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Quiet", "Q"]);
   for (let id = 1n; id <= 3n; id++) await transact(anvil, nft.contract, "mint", [anvil.accounts[1], id]);
   await anvil.mine(80);
@@ -29,10 +43,10 @@ afterAll(async () => {
 });
 
 /** A service whose polls come only on request: by a socket's subscription, or when this much time is over. */
-const start = (env: Record<string, string> = {}): Promise<TestService> =>
+const start = (env: Record<string, string> = {}, logUrl = temporaryLogUrl()): Promise<TestService> =>
   startTestService({
     rpcUrl: proxy.url,
-    logUrl: temporaryLogUrl(),
+    logUrl,
     env: { FOLLOW_EVERY_ETH: "1", ...env },
     // The self-audit would add calls.
     auditMs: 3_600_000,
@@ -77,6 +91,8 @@ test("reads no header between two looks at a quiet collection", async () => {
     await service.stop();
   }
 });
+
+const account = (look: number): string => anvil.accounts[look % 2 === 0 ? 8 : 9] as string;
 
 /** Moves token 1 to another account. */
 async function moveToken(to: string): Promise<void> {
@@ -131,6 +147,43 @@ test("finds a fork between two looks, and ends walks as of a block whose header 
   } finally {
     await service.stop();
   }
+});
+
+test("never takes the logs of another branch for those of a head that is replaced before they are read", async () => {
+  const logUrl = temporaryLogUrl();
+  const service = await start({}, logUrl);
+  const lost = new Set<string>();
+  try {
+    await follow(service);
+    for (let look = 0; look < 6; look++) {
+      await anvil.mine(10);
+      await follow(service);
+      beforeLogs = async () => {
+        const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
+        lost.add(head.hash);
+        await reorg(anvil, 3);
+      };
+      await anvil.mine(8);
+      // This transfer and the block after it are replaced by blocks without it.
+      await moveToken(account(look));
+      await anvil.mine();
+      await eventually("the head was replaced", async () => (beforeLogs === undefined ? true : undefined));
+      await follow(service);
+    }
+  } finally {
+    await service.stop();
+  }
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const heads = (await log.read(chainStream(1))).flatMap(({ event }) =>
+    event.type === "HeadAdvanced" ? [event.headers.at(-1)?.hash as string] : [],
+  );
+  const moved = (await log.read(nftStream(1, nft.address.toLowerCase() as Address))).flatMap(({ event }) =>
+    event.type === "TransfersCommitted" ? [event.toHash as string] : [],
+  );
+  await log.close();
+  expect(lost.size).toBe(6);
+  // If such a head was followed all the same, then with its own transfer.
+  expect(heads.filter((hash) => lost.has(hash) && !moved.includes(hash))).toEqual([]);
 });
 
 test("asks nothing of a chain on which nothing is followed", async () => {

@@ -106,18 +106,6 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "hasBlocks(endpoint, [stretch.head])",
   },
   {
-    name: "leave out headers without asking for the new head again",
-    file: "src/rpc/logs.ts",
-    find: "hasBlocks(endpoint, [stretch.head, stretch.below])",
-    replace: "hasBlocks(endpoint, [stretch.below])",
-  },
-  {
-    name: "leave out the headers of blocks with logs",
-    file: "src/chain/new-blocks.ts",
-    find: "this.headersUpTo(logs[0]?.blockNumber ?? head.number, head)",
-    replace: "this.headersUpTo(head.number, head)",
-  },
-  {
     name: "continue a walk at a block whose header was left out",
     file: "src/listings/walk.ts",
     find: "(above !== undefined && !chain.isCanonical(above))",

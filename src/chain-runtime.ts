@@ -19,6 +19,7 @@ import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { BlockRef, HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
+import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
@@ -48,6 +49,8 @@ export interface ChainRuntime {
   outcomesOf: ChainMetadata["outcomesOf"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
+  /** Says what indexing a contract will cost. */
+  estimate(address: Address): Promise<Estimate>;
   isHalted(): boolean;
   endpoints(): readonly EndpointStatus[];
   /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
@@ -165,6 +168,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
+  const estimator = new Estimator({ chain, reader, clock, prices: shared.priceList, verify: shared.verify });
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
@@ -179,6 +183,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     outcomesOf,
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
+    estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
     endpoints: () => reader.endpoints(),
     probe: () => probe(reader, chain),

@@ -297,6 +297,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     ...operators,
     behindMs: () => freshness.behindMs,
     isEnabled: (chainId) => runtimes.has(chainId),
+    estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,

@@ -7,12 +7,24 @@ import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { CollectionEntry } from "../operators/catalogue.ts";
-import { CommandError, type Contract, FAILED, LogOperator, MAX_LIST_BYTES, type Operator, USAGE } from "./access.ts";
+import {
+  CommandError,
+  type Contract,
+  FAILED,
+  HttpOperator,
+  LogOperator,
+  MAX_LIST_BYTES,
+  type Operator,
+  USAGE,
+} from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
+import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
 import { ownService, type Work } from "./own-service.ts";
 import { barText, printable, tableText } from "./text.ts";
 
 const POLL_MS = 400;
+/** Most contracts with an estimate. */
+const MAX_ESTIMATED = 10;
 /** Bars in a terminal. */
 const MAX_BARS = 12;
 const DONE: readonly CollectionEntry["status"][] = ["following", "not_nft", "not_a_contract"];
@@ -25,19 +37,21 @@ export const indexCommand: Command = {
   help: {
     "--file <path>": "A file with one address, or chain,address, per line",
     "--chain <name>": "Chain of addresses without one; eth by default",
-    "--wait": "Waits until all are indexed, shows the progress, and prints a table. Exits with 1 if one failed",
+    "--wait":
+      "Waits until all are indexed, shows the progress, and prints a table, for up to ten contracts with estimates. Exits with 1 if one failed",
   },
   run: async (run) => {
     const contracts = await contractsOf(run);
     const work = await worker(run);
     try {
+      const estimates = run.values["wait"] === true ? await estimatesOf(work.operator, contracts) : NO_ESTIMATES;
       const asked = await work.operator.index(contracts);
       if (run.values["wait"] !== true) {
         if (run.values["json"] === true) run.print(JSON.stringify(asked, null, 2));
         else for (const { chain, address, before } of asked) run.print(`${chain} ${address}  ${before ?? "requested"}`);
         return 0;
       }
-      return await waitFor(run, work.operator, asked);
+      return await waitFor(run, work.operator, asked, estimates);
     } finally {
       await work.close();
     }
@@ -85,7 +99,28 @@ async function worker(run: CommandRun): Promise<Work> {
   return ownService(run.config());
 }
 
-async function waitFor(run: CommandRun, operator: Operator, contracts: readonly Contract[]): Promise<number> {
+/** Estimates by `keyOf`. */
+type Estimates = ReadonlyMap<string, ShownEstimate>;
+const NO_ESTIMATES: Estimates = new Map();
+
+/** Asks for estimates, to show them beside what was spent: only of a few contracts, because each costs calls. */
+async function estimatesOf(operator: Operator, contracts: readonly Contract[]): Promise<Estimates> {
+  if (!(operator instanceof HttpOperator) || contracts.length > MAX_ESTIMATED) return NO_ESTIMATES;
+  const estimates = new Map<string, ShownEstimate>();
+  for (const contract of contracts) {
+    // A contract without code, and a key that may only read, have none.
+    const estimate = await estimateOf(operator, contract).catch(() => undefined);
+    if (estimate !== undefined) estimates.set(keyOf(contract), estimate);
+  }
+  return estimates;
+}
+
+async function waitFor(
+  run: CommandRun,
+  operator: Operator,
+  contracts: readonly Contract[],
+  estimates: Estimates,
+): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
   for (;;) {
     const found = (await operator.collections({})).filter((one) => wanted.has(keyOf(one)));
@@ -98,8 +133,10 @@ async function waitFor(run: CommandRun, operator: Operator, contracts: readonly 
     // A collection that fails is tried again by the service; the command does not wait for that.
     if (busy.length === 0 && found.length === wanted.size) {
       run.redraw([]);
-      if (run.values["json"] === true) run.print(JSON.stringify(found, null, 2));
-      else run.print(endTable(found));
+      if (run.values["json"] === true) {
+        const told = found.map((one) => ({ ...one, estimate: estimates.get(keyOf(one)) ?? null }));
+        run.print(JSON.stringify(told, null, 2));
+      } else run.print(endTable(found, estimates));
       return failed.length > 0 ? FAILED : 0;
     }
     await systemClock.sleep(POLL_MS);
@@ -117,9 +154,10 @@ function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntr
   return [...lines, `${found.length - open.length} of ${found.length} done`];
 }
 
-function endTable(found: readonly CollectionEntry[]): string {
+function endTable(found: readonly CollectionEntry[], estimates: Estimates): string {
   const rows = found.map(
     ({ chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt, lastError }) => {
+      const estimate = estimates.get(keyOf({ chain, address }));
       const ms =
         requestedAt === null || finishedAt === null ? undefined : Date.parse(finishedAt) - Date.parse(requestedAt);
       return [
@@ -131,8 +169,11 @@ function endTable(found: readonly CollectionEntry[]): string {
         ],
         ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
         ms === undefined ? "–" : durationText(ms),
+        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(estimate.total)]),
+        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
       ];
     },
   );
-  return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME"], rows);
+  const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
+  return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated], rows);
 }

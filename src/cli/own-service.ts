@@ -2,7 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { Config } from "../config.ts";
 import { createLogger } from "../core/logger.ts";
-import { HttpOperator, type Operator } from "./access.ts";
+import { CommandError, HttpOperator, type Operator, USAGE } from "./access.ts";
+import type { CommandRun } from "./command.ts";
 
 export interface Work<T extends Operator = Operator> {
   readonly operator: T;
@@ -18,4 +19,12 @@ export async function ownService(config: Config): Promise<Work<HttpOperator>> {
   const own = { ...config, host: "127.0.0.1", port: 0, publicUrl: undefined, apiKeys };
   const service = await startService({ config: own, logger: createLogger("error") });
   return { operator: new HttpOperator(`http://127.0.0.1:${service.port}`, key), close: () => service.stop() };
+}
+
+/** The given service, or one in this process. */
+export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
+  if (run.values["url"] === undefined) return ownService(run.config());
+  const operator = await run.open();
+  if (!(operator instanceof HttpOperator)) throw new CommandError("the command needs a service: give --url", USAGE);
+  return { operator, close: () => operator.close() };
 }

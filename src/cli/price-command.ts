@@ -1,8 +1,8 @@
 /** `price`: the price of a token with the pools that it comes from. */
-import { CommandError, HttpOperator, USAGE } from "./access.ts";
+import { CommandError, USAGE } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
-import type { Command, CommandRun } from "./command.ts";
-import { ownService, type Work } from "./own-service.ts";
+import type { Command } from "./command.ts";
+import { serviceOf } from "./own-service.ts";
 import { printable, tableText } from "./text.ts";
 
 /** The part of the answer that is shown. */
@@ -56,14 +56,6 @@ export const priceCommand: Command = {
     }
   },
 };
-
-/** The given service, or one in this process. */
-async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
-  if (run.values["url"] === undefined) return ownService(run.config());
-  const operator = await run.open();
-  if (!(operator instanceof HttpOperator)) throw new CommandError("price needs a service: give --url", USAGE);
-  return { operator, close: () => operator.close() };
-}
 
 function priceLines({ tokenName, tokenSymbol, usdPriceFormatted, nativePrice, toBlock, provenance }: Price): string[] {
   const { route, liquidityUsd, confidence, spreadPercent, twap30m } = provenance;

@@ -12,6 +12,7 @@ import { refreshCommand, reindexCommand, removeCommand } from "./change-commands
 import { type Command, type CommandOptions, type CommandRun, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
+import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { keysCommand } from "./keys-command.ts";
@@ -30,7 +31,7 @@ const serveCommand: Command = {
 
 const COMMANDS: readonly Command[] = [
   ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
-  ...[inspectCommand, priceCommand, exportCommand, copyCommand, keysCommand, doctorCommand],
+  ...[inspectCommand, estimateCommand, priceCommand, exportCommand, copyCommand, keysCommand, doctorCommand],
   ...[backupCommand, restoreCommand, verifyCommand],
 ];
 

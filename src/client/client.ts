@@ -2,6 +2,7 @@
 import { Feed, type SubscribeOptions, type Subscription } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
 import type {
+  CollectionEstimate,
   CollectionList,
   Holder,
   HolderList,
@@ -181,6 +182,11 @@ export class Client {
   async index(contracts: readonly Contract[]): Promise<IndexAnswer> {
     const items = contracts.map(({ chain = "eth", address }) => ({ chain, address }));
     return (await this.#requests.json<IndexAnswer>("/api/collections", { method: "POST", body: { items } })).body;
+  }
+
+  /** Returns what indexing a contract would cost. @throws ServiceError */
+  async estimate(contract: Contract, { signal }: Cancelled = {}): Promise<CollectionEstimate> {
+    return (await this.#get<CollectionEstimate>(`${pathOf(contract)}/estimate`, {}, signal)).body;
   }
 
   /** Has a collection indexed anew. @throws ServiceError */

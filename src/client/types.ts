@@ -285,6 +285,69 @@ export type Health = {
   readonly status: "live" | "ready";
 };
 
+export type CollectionEstimate = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Status of the collection; null if it was never requested. Then the costs are those of a reindex */
+  readonly status: string | null;
+  /** Name of the contract */
+  readonly name: string;
+  readonly blocks: EstimatedBlocks;
+  readonly transfers: EstimatedRange;
+  readonly calls: EstimatedCalls;
+  readonly total: EstimatedRange;
+  readonly units: EstimatedUnits;
+  /** Until it is ready */
+  readonly seconds: number;
+  readonly limits: EndpointLimits;
+  /** Calls that this estimate made */
+  readonly probes: number;
+  /** When it was made; it is kept for ten minutes */
+  readonly time: string;
+};
+
+export type EstimatedRange = {
+  /** At least */
+  readonly low: number;
+  /** At most; equal if the number of blocks decides alone */
+  readonly high: number;
+};
+
+export type EstimatedBlocks = {
+  /** The deployment, as far as a few calls tell */
+  readonly from: number;
+  /** The newest block */
+  readonly to: number;
+  /** Blocks to read */
+  readonly count: number;
+};
+
+export type EstimatedCalls = {
+  readonly [name: string]: EstimatedRange;
+};
+
+export type EstimatedUnits = {
+  /** At least */
+  readonly low: number;
+  /** At most */
+  readonly high: number;
+  /** Name of the price list */
+  readonly list: string;
+};
+
+export type EndpointLimits = {
+  /** Blocks per request; null if no limit was met */
+  readonly maxBlocks: number | null;
+  /** Known from earlier work, or found by the estimate's own calls */
+  readonly source: "known" | "probed";
+  /** Several ranges fit into one request */
+  readonly batch: boolean;
+  /** Many reads of state are one call */
+  readonly multicall: boolean;
+};
+
 export type ServiceStatus = {
   /** Id of this process */
   readonly instance: string;

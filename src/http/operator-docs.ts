@@ -147,6 +147,20 @@ const EXPORT_PARAMETERS = queries({ format: "parquet", holders: false, as_of_blo
   ["as_of_block", { type: "integer", format: "int64", minimum: 0 }, "Block; the newest final one by default"],
 ]);
 
+const exactly = (count: number) => ({ low: count, high: count });
+const ESTIMATE = {
+  ...{ chain: "eth", address: NFT_ADDRESS, status: null, name: "BoredApeYachtClub" },
+  blocks: { from: 12_287_507, to: 24_100_000, count: 11_812_494 },
+  transfers: { low: 60_000, high: 400_000 },
+  calls: { eth_getLogs: exactly(1_182), eth_getBlockByNumber: exactly(1_250), eth_getCode: exactly(64) },
+  total: exactly(2_496),
+  units: { ...exactly(97_200), list: "compute units" },
+  seconds: 30,
+  limits: { maxBlocks: 10_000, source: "probed", batch: true, multicall: true },
+  probes: 17,
+  time: TIME,
+};
+
 const OPERATIONS: Readonly<Record<string, Documented>> = {
   "GET /api/status": {
     operationId: "getStatus",
@@ -193,6 +207,14 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     summary: "Stops following a collection and frees its memory. A later request indexes it again",
     answer: "IndexAnswerItem",
     example: { chain: "eth", address: NFT_ADDRESS, before: "following" },
+    parameters: COLLECTION_PATH,
+    errors: [400, 404],
+  },
+  "GET /api/collections/:chain/:address/estimate": {
+    operationId: "estimateCollection",
+    summary: "What indexing a contract would cost, without metadata: blocks, calls, units, seconds",
+    answer: "CollectionEstimate",
+    example: ESTIMATE,
     parameters: COLLECTION_PATH,
     errors: [400, 404],
   },

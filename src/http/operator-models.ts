@@ -189,7 +189,56 @@ const KeyText = Type.Object({
   key: text("The key's text. It is shown once and kept only as a hash"),
 });
 
+const EstimatedRange = Type.Object({
+  low: Type.Number({ format: "double", description: "At least" }),
+  high: Type.Number({ format: "double", description: "At most; equal if the number of blocks decides alone" }),
+});
+const estimatedRange = named("EstimatedRange", EstimatedRange);
+
+const EstimatedBlocks = Type.Object({
+  from: int64("The deployment, as far as a few calls tell"),
+  to: int64("The newest block"),
+  count: int64("Blocks to read"),
+});
+
+const EstimatedCalls = Type.Object({}, { additionalProperties: estimatedRange, description: "Calls by method" });
+
+const EstimatedUnits = Type.Object({
+  low: Type.Number({ format: "double", description: "At least" }),
+  high: Type.Number({ format: "double", description: "At most" }),
+  list: text("Name of the price list"),
+});
+
+const EndpointLimits = Type.Object({
+  maxBlocks: Type.Unsafe<number | null>({
+    ...int64("Blocks per request; null if no limit was met"),
+    nullable: true,
+  }),
+  source: oneOf(["known", "probed"] as const, "Known from earlier work, or found by the estimate's own calls"),
+  batch: Type.Boolean({ description: "Several ranges fit into one request" }),
+  multicall: Type.Boolean({ description: "Many reads of state are one call" }),
+});
+
+const CollectionEstimate = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The contract"),
+  status: nullableText(
+    "Status of the collection; null if it was never requested. Then the costs are those of a reindex",
+  ),
+  name: text("Name of the contract"),
+  blocks: named("EstimatedBlocks", EstimatedBlocks),
+  transfers: estimatedRange,
+  calls: named("EstimatedCalls", EstimatedCalls),
+  total: estimatedRange,
+  units: named("EstimatedUnits", EstimatedUnits),
+  seconds: Type.Number({ format: "double", description: "Until it is ready" }),
+  limits: named("EndpointLimits", EndpointLimits),
+  probes: int64("Calls that this estimate made"),
+  time: text("When it was made; it is kept for ten minutes", { format: "date-time" }),
+});
+
 export const OPERATOR_SCHEMAS = {
+  ...{ CollectionEstimate, EstimatedRange, EstimatedBlocks, EstimatedCalls, EstimatedUnits, EndpointLimits },
   ...{ ServiceStatus, LogState, MemoryState, LeaseState, ChainStatus, EndpointState, CallCounts, MethodCounts },
   ...{ HourAndDay, CollectionCounts, CollectionList, ListedCollection, IndexRequest, RequestedItem },
   ...{ IndexAnswer, IndexAnswerItem, RefreshRequest, KeyList, Key, KeyRequest, RotateRequest, KeyText },

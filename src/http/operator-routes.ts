@@ -38,6 +38,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly isLogAnswering: () => boolean;
   /** Ms that this process is behind the log. */
   readonly behindMs: () => number;
+  /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
+  estimate(chainId: number, address: Address): Promise<{ readonly time: number }> | undefined;
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
   requestIndexing(chainId: number, address: Address): Promise<void>;
@@ -120,6 +122,7 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
     scope: "read",
     answer: async (asked, deps) => countedTraits(await exploredBy(asked, deps), deps, deps.explorer),
   },
+  { method: "GET", path: `${ONE}/estimate`, scope: "operate", answer: estimated },
   {
     method: "GET",
     path: `${ONE}/export`,
@@ -259,16 +262,30 @@ async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<
   return { items: answers };
 }
 
-/** The collection of the path. @throws ApiError 400, 404 if it was never requested */
-async function collectionOf({ params }: Asked, { catalogue, isEnabled }: OperatorDeps) {
+/** The contract of the path. @throws ApiError 400 */
+function contractIn({ params }: Asked, { isEnabled }: OperatorDeps) {
   const chain = parseChain(decoded(params["chain"]));
   if (chain === undefined || !isEnabled(chain.chainId)) {
     throw invalidParameter("chain", "must be the name or the code of an enabled chain");
   }
-  const address = addressOf(params["address"] ?? "");
-  const before = await catalogue.find(chain.chainId, address);
+  return { chain, address: addressOf(params["address"] ?? "") };
+}
+
+/** The collection of the path. @throws ApiError 400, 404 if it was never requested */
+async function collectionOf(asked: Asked, deps: OperatorDeps) {
+  const { chain, address } = contractIn(asked, deps);
+  const before = await deps.catalogue.find(chain.chainId, address);
   if (before !== undefined) return { chain, address, before: before.status };
   throw new ApiError(404, "not_found", `the collection ${address} on ${chain.name} was never requested`);
+}
+
+async function estimated(asked: Asked, deps: OperatorDeps): Promise<object> {
+  const { chain, address } = contractIn(asked, deps);
+  const known = await deps.catalogue.find(chain.chainId, address);
+  const estimate = await deps.estimate(chain.chainId, address);
+  if (estimate === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  const { time, ...costs } = estimate;
+  return { chain: chain.name, address, status: known?.status ?? null, ...costs, time: new Date(time).toISOString() };
 }
 
 async function exploredBy(asked: Asked, deps: OperatorDeps) {

@@ -17,9 +17,9 @@ import { type BackfillTask, compareWithSecond, ReadAhead, readChecked } from "./
  * Ranges read ahead for one collection and kept until they are appended: some megabytes. The pool limits the requests
  * per endpoint.
  */
-const READ_AHEAD = 8;
+export const READ_AHEAD = 8;
 /** Ranges ahead before the first answer: their density is unknown, and eight huge answers are half a gigabyte. */
-const FIRST_AHEAD = 3;
+export const FIRST_AHEAD = 3;
 /** Share of ranges compared with a second endpoint by `VERIFY=sample`. */
 const SAMPLE = 0.01;
 /** Attempts for an answer in doubt, before the job fails and is retried with backoff. */
@@ -27,9 +27,9 @@ const ATTEMPTS = 4;
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 5_000;
 /** Distance below the final block within which a node on an orphaned branch may have other blocks. */
-const NEAR_FINAL = 512;
+export const NEAR_FINAL = 512;
 /** Blocks per range if the range is checked by headers: their headers are read as well. */
-const CHECKED_SPAN = 500;
+export const CHECKED_SPAN = 500;
 
 /** A running backfill. */
 interface RunningBackfill extends BackfillTask {

@@ -41,11 +41,11 @@ const ERC821 = "0x7c0633c6";
  * A contract of any standard may use the events of all of them. Some contracts are two kinds at once, and a proxy may
  * have had a logic that followed a draft.
  */
-const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
+export const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 /** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
 const SAMPLES = 12;
 /** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
-const PARTS = 8;
+export const PARTS = 8;
 /** Blocks after the deployment in which most NFTs have a log; newest blocks that are searched for unusual forms. */
 const FIRST_BLOCKS = 7_000;
 const NEWEST_BLOCKS = 1_000;
@@ -214,7 +214,7 @@ async function firstBlockWithCode(reader: ChainReader, address: Address, head: n
 }
 
 /** Returns the blocks that divide an interval into equal parts. */
-function between(low: number, high: number): number[] {
+export function between(low: number, high: number): number[] {
   const parts = Math.min(PARTS, high - low);
   return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
 }

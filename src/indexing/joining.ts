@@ -69,7 +69,7 @@ interface JoiningOptions {
 }
 
 /** Newest blocks whose logs are checked against headers at a join: more than any chain leaves unfinalised. */
-const MAX_CHECKED = 512;
+export const MAX_CHECKED = 512;
 /** After this many temporary failures in a row, a collection waits alone: each failure delays the chain's next poll. */
 const MAX_MISSES = 3;
 /** Collections that are read at the same time. The logs of each stay in memory until they are written. */

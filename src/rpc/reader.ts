@@ -5,7 +5,7 @@
 import { type Address, parseQuantity, quantity } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
-import type { EndpointPool, EndpointStatus } from "./endpoint/endpoint-pool.ts";
+import type { EndpointPool, EndpointStatus, HistoryLimits } from "./endpoint/endpoint-pool.ts";
 import type { SpanController } from "./endpoint/span.ts";
 import {
   benchLaggards,
@@ -195,6 +195,11 @@ export class RpcChainReader implements ChainReader {
   /** Reads headers from this endpoint in one round trip. @throws RpcError */
   headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     return Promise.all(numbers.map((number) => headerFrom(endpoint, number)));
+  }
+
+  /** What the endpoint that reads history takes, as far as it is known. `span` is a copy, to plan with. */
+  historyLimits(): HistoryLimits {
+    return this.#pool.historyLimits();
   }
 
   nextBulkSpan(): number {

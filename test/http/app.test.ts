@@ -346,6 +346,7 @@ describe("the service in general", () => {
     expect(Object.keys(document.paths).sort()).toEqual([
       "/api/collections",
       "/api/collections/{chain}/{address}",
+      "/api/collections/{chain}/{address}/estimate",
       "/api/collections/{chain}/{address}/export",
       "/api/collections/{chain}/{address}/holders",
       "/api/collections/{chain}/{address}/refresh",

@@ -106,12 +106,6 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "hasBlocks(endpoint, [stretch.head])",
   },
   {
-    name: "continue a walk at a block whose header was left out",
-    file: "src/listings/walk.ts",
-    find: "(above !== undefined && !chain.isCanonical(above))",
-    replace: "false",
-  },
-  {
     name: "keep orphaned transfers",
     file: "src/collections/collection.ts",
     find: "state.ledger.revert(event.ancestor.number);",

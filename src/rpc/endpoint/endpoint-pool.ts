@@ -9,6 +9,7 @@ import type { Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
+import type { SpanController } from "./span.ts";
 import type { Usage } from "./usage.ts";
 
 const RETRY_BASE_MS = 200;
@@ -45,6 +46,17 @@ export interface EndpointStatus {
   /** Ms until other endpoints are no longer preferred; 0 if it does not rest. */
   readonly restsMs: number;
   readonly usage: Usage | undefined;
+}
+
+/** What the endpoint that reads history takes. */
+export interface HistoryLimits {
+  /** A copy of what was learned, to plan with. */
+  readonly span: SpanController;
+  /** Most blocks per request; null if no limit was met. */
+  readonly maxBlocks: number | null;
+  /** True if several ranges fit into one request. */
+  readonly hasBatches: boolean;
+  readonly endpoints: number;
 }
 
 /** Fewer failures in a row are retried without a word. */
@@ -221,6 +233,13 @@ export class EndpointPool {
   nextBulkSpan(): number {
     const endpoint = this.#selection.bestForHistory();
     return this.#selection.healthOf(endpoint).span.next() * this.#partsOf(endpoint);
+  }
+
+  historyLimits(): HistoryLimits {
+    const endpoint = this.#selection.bestForHistory();
+    const { span } = this.#selection.healthOf(endpoint);
+    const hasBatches = endpoint.transfersInParts !== undefined;
+    return { span: span.copy(), maxBlocks: span.maxBlocks, hasBatches, endpoints: this.endpoints.length };
   }
 
   /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */

@@ -52,6 +52,26 @@ export class SpanController {
     return this.#span;
   }
 
+  /** Most blocks that the endpoint takes; null if no limit was met. */
+  get maxBlocks(): number | null {
+    return this.#limit === MAX_SPAN
+      ? null
+      : Math.max(1, this.#candidate() === undefined ? this.#limit : this.#answered);
+  }
+
+  /** Returns another controller that knows the same. */
+  copy(): SpanController {
+    const copy = new SpanController(this.#span);
+    copy.#limit = this.#limit;
+    copy.#answered = this.#answered;
+    copy.#refused = this.#refused;
+    copy.#quiet = this.#quiet;
+    copy.#patience = this.#patience;
+    copy.#density = this.#density;
+    copy.#mostParts = this.#mostParts;
+    return copy;
+  }
+
   /** Blocks for a request that is planned ahead. Offers more than was answered before to one request at a time. */
   next(): number {
     if (this.#trial !== undefined || this.#isOffered) return this.#safe();

@@ -1,0 +1,73 @@
+/** `estimate`: what indexing a contract would cost. */
+import { countText, durationText, wholeText } from "../core/format.ts";
+import type { HttpOperator } from "./access.ts";
+import { contractOf } from "./change-commands.ts";
+import type { Command } from "./command.ts";
+import { serviceOf } from "./own-service.ts";
+import { printable, tableText } from "./text.ts";
+
+interface CountRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The part of the answer that is shown. */
+export interface ShownEstimate {
+  readonly name: string;
+  readonly status: string | null;
+  readonly blocks: { readonly from: number; readonly to: number; readonly count: number };
+  readonly transfers: CountRange;
+  readonly calls: Readonly<Record<string, CountRange>>;
+  readonly total: CountRange;
+  readonly units: CountRange & { readonly list: string };
+  readonly seconds: number;
+  readonly limits: { readonly maxBlocks: number | null; readonly source: string };
+  readonly probes: number;
+}
+
+export const estimateCommand: Command = {
+  name: "estimate",
+  usage: "estimate <address> [--chain eth]",
+  summary: "Says what indexing a contract would cost: blocks, calls, units, time",
+  options: { chain: { type: "string" } },
+  help: { "--chain <name>": "eth by default" },
+  run: async (run) => {
+    const contract = contractOf(run, "estimate");
+    const work = await serviceOf(run);
+    try {
+      const estimate = await estimateOf(work.operator, contract);
+      if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
+      else for (const line of estimateLines(estimate)) run.print(line);
+      return 0;
+    } finally {
+      await work.close();
+    }
+  },
+};
+
+/** Asks a service for an estimate. @throws CommandError */
+export const estimateOf = (
+  operator: HttpOperator,
+  { chain, address }: { readonly chain: string; readonly address: string },
+): Promise<ShownEstimate> =>
+  operator.request("GET", `/api/collections/${encodeURIComponent(chain)}/${address}/estimate`);
+
+function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
+  const cap = limits.maxBlocks === null ? "no limit met" : `at most ${wholeText(limits.maxBlocks)} blocks per request`;
+  const known = rest.status === null ? "" : `, which is ${rest.status} already`;
+  const rows = Object.entries(calls)
+    .filter(([, { high }]) => high > 0)
+    .map(([method, count]) => [method, rangeText(count)]);
+  return [
+    `${printable(name)}${known}: ${wholeText(blocks.count)} blocks from ${wholeText(blocks.from)} on`,
+    `${rangeText(transfers, countText)} transfers · ${cap} (${limits.source}) · about ${durationText(seconds * 1_000)}`,
+    "",
+    tableText(["METHOD", "CALLS"], [...rows, ["all", rangeText(total)]]),
+    "",
+    `${rangeText(units)} ${units.list}, without metadata. The estimate itself made ${rest.probes} calls.`,
+  ];
+}
+
+/** `1,182`, or `1,000 to 2,000`. */
+export const rangeText = ({ low, high }: CountRange, text = wholeText): string =>
+  low === high ? text(low) : `${text(low)} to ${text(high)}`;

@@ -1,0 +1,348 @@
+/**
+ * Says what indexing a contract will cost before it is done: blocks, calls, units, seconds. The history is planned by
+ * the code that reads it, against a model of the endpoint. A few real requests tell the model what nobody knows yet:
+ * where the history begins, how many blocks the endpoint takes, how dense the transfers are.
+ */
+import { Interface } from "ethers";
+import { LRUCache } from "lru-cache";
+import type { Chain } from "../chains/chains.ts";
+import { type PriceList, unitsOf } from "../chains/price-list.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import { Spending } from "../core/spending.ts";
+import type { SpanController } from "../rpc/endpoint/span.ts";
+import type { Verify } from "../rpc/port.ts";
+import type { RpcChainReader, TransfersAnswer } from "../rpc/reader.ts";
+import { isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD } from "./backfill.ts";
+import { ReadAhead } from "./backfill-reads.ts";
+import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
+import { MAX_CHECKED } from "./joining.ts";
+
+/** Most calls that an estimate makes. */
+const MAX_CALLS = 20;
+/** Calls that search for the deployment, and the share of the history that its place may be wrong by. */
+const MAX_SEARCH = 7;
+const NEAR_ENOUGH = 0.04;
+/** Places of the history at which transfers are counted, as shares of it. */
+const PLACES = [0, 0.5, 0.9, 0.25, 0.75] as const;
+const KEPT_MS = 600_000;
+const MAX_KEPT = 1_000;
+/** Logs of an answer from which on their number decides about its size: half of what a span aims at. */
+const DENSE_LOGS = 5_000;
+/** A place may be this much denser than the densest one that was looked at. */
+const DENSER = 3;
+/** And another one this much sparser than the sparsest. */
+const SPARSER = 0.3;
+/** Transfers that are decoded, verified and stored in a second, and the time of work that needs no node. */
+const TRANSFERS_PER_SECOND = 300_000;
+const OVERHEAD_MS = 100;
+/** Round trips of the identification and of the join, beside the search for the deployment. */
+const TRIPS = 5;
+const ABI = new Interface(["function name() view returns (string)"]);
+
+interface Range {
+  readonly low: number;
+  readonly high: number;
+}
+
+export interface Estimate {
+  readonly name: string;
+  readonly blocks: { readonly from: number; readonly to: number; readonly count: number };
+  /** Transfers of the whole history, by the density at a few places. */
+  readonly transfers: Range;
+  /** By method. */
+  readonly calls: Readonly<Record<string, Range>>;
+  readonly total: Range;
+  readonly units: Range & { readonly list: string };
+  readonly seconds: number;
+  readonly limits: {
+    /** Most blocks that the endpoint takes per request; null if none is known. */
+    readonly maxBlocks: number | null;
+    readonly source: "known" | "probed";
+    readonly batch: boolean;
+    readonly multicall: boolean;
+  };
+  /** Calls that this estimate made. */
+  readonly probes: number;
+  /** Ms since the epoch. */
+  readonly time: number;
+}
+
+interface EstimatorOptions {
+  readonly chain: Chain;
+  readonly reader: RpcChainReader;
+  readonly clock: Clock;
+  readonly prices: PriceList;
+  readonly verify: Verify;
+}
+
+/** What the requests of an estimate have told. */
+interface Facts {
+  readonly name: string;
+  readonly head: number;
+  readonly final: number;
+  readonly start: number;
+  readonly isArchive: boolean;
+  readonly hasMulticall: boolean;
+  /** Calls for the newest final block. */
+  readonly finalCalls: number;
+  /** Logs per block at the places that were looked at. */
+  readonly densities: readonly number[];
+  /** The most logs of an answer, if the endpoint refused more. */
+  readonly maxLogs: number | undefined;
+  /** Ms of a request for logs. */
+  readonly rangeMs: number;
+}
+
+/** What an endpoint is asked in a plan: how dense the logs are, and how many it gives at once. */
+interface Model {
+  readonly density: number;
+  readonly maxLogs?: number | undefined;
+}
+
+/** The calls of a plan by method. */
+type Plan = Record<string, number>;
+
+/** The plan of a history, and its requests: several calls can be one. */
+interface HistoryPlan {
+  readonly calls: Plan;
+  readonly requests: number;
+}
+
+class BudgetSpent extends Error {}
+
+export class Estimator {
+  readonly #options: EstimatorOptions;
+  readonly #kept: LRUCache<Address, Estimate>;
+
+  constructor(options: EstimatorOptions) {
+    this.#options = options;
+    const { clock } = options;
+    this.#kept = new LRUCache({
+      max: MAX_KEPT,
+      ttl: KEPT_MS,
+      perf: { now: () => clock.monotonic() },
+      ttlResolution: 0,
+    });
+  }
+
+  /** Returns the estimate for a contract, at most ten minutes old. @throws ApiError 404 if there is no contract */
+  async of(address: Address): Promise<Estimate> {
+    const kept = this.#kept.get(address);
+    if (kept !== undefined) return kept;
+    const spending = new Spending();
+    const known = this.#options.reader.historyLimits();
+    const facts = await spending.run(() => this.#look(address, spending));
+    const estimate = await this.#estimate(facts, spending.total, known.maxBlocks !== null);
+    this.#kept.set(address, estimate);
+    return estimate;
+  }
+
+  async #look(address: Address, spending: Spending): Promise<Facts> {
+    const { reader, chain } = this.#options;
+    const { header, results } = await reader.callsAtHead([{ to: address, data: ABI.encodeFunctionData("name") }]);
+    const hasMulticall = (spending.calls.get("eth_call") ?? 0) < 2;
+    const head = header.number;
+    const before = spending.total;
+    const { number: final } = await reader.finalized(header);
+    const finalCalls = spending.total - before;
+    if ((await reader.code(address, head)) === "0x") {
+      const text = `address: there is no contract at ${address} on ${chain.name}`;
+      throw new ApiError(404, "not_a_contract", text);
+    }
+    const { start, isArchive } = await this.#deployment(address, head, spending);
+    const sample = await this.#sample(address, { from: start, to: final }, spending);
+    return { name: readText(results[0]), head, final, start, isArchive, hasMulticall, finalCalls, ...sample };
+  }
+
+  /** Searches for the deployment, one call at a time, until its place is known well enough. */
+  async #deployment(address: Address, head: number, spending: Spending) {
+    const { reader } = this.#options;
+    const before = spending.total;
+    let [without, having] = [-1, head];
+    try {
+      while (having - without > 1 && spending.total - before < MAX_SEARCH) {
+        if (having - without <= (head - having) * NEAR_ENOUGH) break;
+        const middle = without + Math.ceil((having - without) / 2);
+        if ((await reader.code(address, middle)) === "0x") without = middle;
+        else having = middle;
+      }
+    } catch (error) {
+      if (!isStateUnavailable(error)) throw error;
+      return { start: 0, isArchive: false };
+    }
+    return { start: having - without > 1 ? Math.floor((without + having) / 2) : having, isArchive: true };
+  }
+
+  /** Reads transfers at some places, as the backfill does. So the pool learns what the endpoint takes, too. */
+  async #sample(address: Address, { from, to }: { from: number; to: number }, spending: Spending) {
+    const { reader, clock } = this.#options;
+    const densities: number[] = [];
+    let [ms, requests, calls, mostLogs] = [0, 0, 0, 0];
+    const use = async (answer: TransfersAnswer) => {
+      if (spending.total + (answer.parts ?? 1) > MAX_CALLS) throw new BudgetSpent();
+      const started = clock.monotonic();
+      calls++;
+      const decoded = (await answer.askInParts?.([]))?.decoded ?? (await answer.ask());
+      ms += clock.monotonic() - started;
+      requests++;
+      return { logs: decoded.logs, answer };
+    };
+    for (const place of PLACES) {
+      const fromBlock = from + Math.floor((to - from) * place);
+      if (fromBlock > to) break;
+      try {
+        const filter = { address, forms: STANDARD_FORMS, fromBlock, toBlock: to };
+        const { value, toBlock } = await reader.transfers(filter, use);
+        const blocks = toBlock - fromBlock + 1;
+        reader.recordHistory(value.answer, blocks, value.logs);
+        densities.push(value.logs / blocks);
+        mostLogs = Math.max(mostLogs, value.logs);
+        if (fromBlock === from && toBlock === to) break;
+      } catch (error) {
+        if (error instanceof BudgetSpent) break;
+        throw error;
+      }
+    }
+    const isRefused = calls > requests && reader.historyLimits().maxBlocks === null;
+    return {
+      densities,
+      maxLogs: isRefused ? Math.max(1, mostLogs) : undefined,
+      rangeMs: requests === 0 ? 0 : ms / requests,
+    };
+  }
+
+  async #estimate(facts: Facts, probes: number, wasKnown: boolean): Promise<Estimate> {
+    const { reader, prices, clock } = this.#options;
+    const { head, final, start, densities, maxLogs, name } = facts;
+    const count = Math.max(0, head - start + 1);
+    const { maxBlocks, hasBatches } = reader.historyLimits();
+    const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
+    const [least, most] = [Math.min(mean, ...densities), Math.max(0, ...densities) * DENSER];
+    const history = { from: start, to: final };
+    const ofBlocks = await this.#history(history, { density: mean });
+    // If the endpoint's limit of blocks keeps the answers small, the number of logs decides nothing.
+    const isDense = maxBlocks === null || maxBlocks * most > DENSE_LOGS;
+    const isWhole = densities.length === 1 && maxBlocks === null;
+    const low = isDense && !isWhole ? await this.#history(history, { density: least * SPARSER }) : ofBlocks;
+    const high = isDense && !isWhole ? await this.#history(history, { density: most, maxLogs }) : ofBlocks;
+    const rest = this.#around(facts);
+    const calls: Record<string, Range> = {};
+    for (const method of new Set([low.calls, high.calls, rest].flatMap((plan) => Object.keys(plan)))) {
+      const counts = [low.calls, high.calls].map((plan) => (plan[method] ?? 0) + (rest[method] ?? 0));
+      calls[method] = { low: Math.min(...counts), high: Math.max(...counts) };
+    }
+    const sum = (weigh: (method: string) => number): Range => {
+      const weighed = Object.entries(calls).map(([method, range]) => ({ ...range, weight: weigh(method) }));
+      const low = weighed.reduce((all, one) => all + one.low * one.weight, 0);
+      return { low, high: weighed.reduce((all, one) => all + one.high * one.weight, 0) };
+    };
+    const transfers = { low: Math.round(least * count), high: Math.round(Math.max(mean, most) * count) };
+    return {
+      name,
+      blocks: { from: start, to: head, count },
+      transfers,
+      calls,
+      total: sum(() => 1),
+      units: { ...sum((method) => unitsOf(prices, method)), list: prices.name },
+      seconds: this.#seconds(facts, ofBlocks.requests, mean * count),
+      limits: {
+        maxBlocks,
+        source: wasKnown ? "known" : "probed",
+        batch: hasBatches,
+        multicall: facts.hasMulticall,
+      },
+      probes,
+      time: clock.now(),
+    };
+  }
+
+  /** Plans the backfill with its own classes, against an endpoint that answers as the limits and the density say. */
+  async #history({ from, to }: { from: number; to: number }, { density, maxLogs }: Model): Promise<HistoryPlan> {
+    const { reader, verify } = this.#options;
+    const plan: Plan = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
+    let requests = 0;
+    const add = (method: string, count: number) => {
+      plan[method] = (plan[method] ?? 0) + count;
+    };
+    const { span, maxBlocks, hasBatches, endpoints } = reader.historyLimits();
+    const cap = maxBlocks ?? Number.POSITIVE_INFINITY;
+    if (verify !== "sample") {
+      const ranges = Math.ceil(Math.max(0, to - from + 1) / CHECKED_SPAN);
+      add("eth_getLogs", ranges * Math.max(1, Math.ceil(CHECKED_SPAN / cap)));
+      add("eth_getBlockByNumber", Math.max(0, to - from + 1));
+      return { calls: plan, requests: 2 * ranges };
+    }
+    const partsOf = (blocks: number, size: number) => (hasBatches ? Math.min(span.parts, Math.ceil(blocks / size)) : 1);
+    const read = async (fromBlock: number, end: number) => {
+      const most = Math.min(cap, Math.max(1, Math.floor((maxLogs ?? Number.POSITIVE_INFINITY) / density)));
+      const size = takeAccepted(span, end - fromBlock + 1, most, () => add("eth_getLogs", 1));
+      const parts = partsOf(end - fromBlock + 1, size);
+      const toBlock = Math.min(end, fromBlock + size * parts - 1);
+      const blocks = toBlock - fromBlock + 1;
+      requests++;
+      add("eth_getLogs", Math.ceil(blocks / size) + (endpoints > 1 ? 0.01 : 0));
+      add("eth_getBlockByNumber", toBlock < to && toBlock > to - NEAR_FINAL ? 2 : 1);
+      // Other ranges are under way meanwhile.
+      await Promise.resolve();
+      span.succeeded(blocks, blocks * density, parts);
+      return { toBlock };
+    };
+    const nextSpan = () => span.next() * (hasBatches ? span.parts : 1);
+    const ranges = new ReadAhead({ fromBlock: from, toBlock: to, span: nextSpan, read }, FIRST_AHEAD);
+    while (!ranges.isOver) {
+      await ranges.take();
+      ranges.places = READ_AHEAD;
+    }
+    for (const method of Object.keys(plan)) plan[method] = Math.round(plan[method] ?? 0);
+    return { calls: plan, requests };
+  }
+
+  /** The calls before and after the history: what the contract is, and the blocks that are not final. */
+  #around({ head, final, start, isArchive, hasMulticall, finalCalls }: Facts): Plan {
+    const unfinal = Math.min(head - Math.max(final, start - 1), MAX_CHECKED);
+    return {
+      eth_call: hasMulticall ? 1 : QUESTIONS,
+      eth_getCode: 1 + (isArchive ? searchCalls(start, head) : between(-1, head).length),
+      // The newest block with the answers, the final block twice, the newest block with it, and those above it.
+      eth_getBlockByNumber: 2 + 2 * finalCalls + unfinal,
+      eth_getLogs: 1,
+    };
+  }
+
+  /** Seconds until the collection is ready: round trips one after the other, and ranges side by side. */
+  #seconds({ rangeMs, head, start }: Facts, requests: number, transfers: number): number {
+    const trips = TRIPS + Math.ceil(searchCalls(start, head) / (PARTS - 1)) + requests / READ_AHEAD;
+    const ms = OVERHEAD_MS + trips * rangeMs + (transfers / TRANSFERS_PER_SECOND) * 1_000;
+    return Math.round(ms / 100) / 10;
+  }
+}
+
+/** Questions that the identification asks a contract, each a call without Multicall3. */
+const QUESTIONS = 8;
+
+/** Takes a size that the endpoint accepts. @param onRefused called for each refusal */
+function takeAccepted(span: SpanController, blocks: number, most: number, onRefused: () => void): number {
+  for (;;) {
+    const size = span.take(blocks);
+    if (size <= most) return size;
+    onRefused();
+    span.refused(size, { ofResults: true });
+  }
+}
+
+/** Number of calls with which the identification finds the deployment. */
+function searchCalls(start: number, head: number): number {
+  let calls = 0;
+  let [without, having] = [-1, head];
+  while (having - without > 1) {
+    const blocks = between(without, having);
+    calls += blocks.length;
+    const first = blocks.findIndex((block) => block >= start);
+    without = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? without;
+    having = blocks[first] ?? having;
+  }
+  return calls;
+}

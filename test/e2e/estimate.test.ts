@@ -1,0 +1,235 @@
+/**
+ * Estimates beside what indexing then spends: three shapes of collection, endpoints with three limits of blocks, and
+ * one where the number of results decides. An estimate makes at most twenty calls.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, placeCode, transact } from "../../scripts/local-chain/contracts.ts";
+import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
+import { latentProxy } from "../support/latency.ts";
+import { type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import { schemaFaults } from "../support/schemas.ts";
+import { type Body, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(120_000);
+
+const KEY = "operator-key-of-the-estimate";
+const SHAPES = ["dense", "amounts", "sparse"] as const;
+const CAPS = [100, 500, 2_000] as const;
+
+let anvil: Anvil;
+const contracts = new Map<string, Deployed>();
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  await placeCode(anvil, MAINNET.multicall3, (await contractArtifact("Multicall")).deployedBytecode);
+  const sparse = await deploy(anvil, await contractArtifact("PlainNft"), ["Sparse", "S"]);
+  contracts.set("sparse", sparse);
+  for (let id = 1n; id <= 6n; id++) {
+    await transact(anvil, sparse.contract, "mint", [anvil.accounts[1], id]);
+    await anvil.mine(900);
+  }
+  const amounts = await deploy(anvil, await contractArtifact("MultiToken"), ["Amounts", "A", ""]);
+  contracts.set("amounts", amounts);
+  for (let id = 1n; id <= 8n; id++) {
+    await transact(anvil, amounts.contract, "mint", [anvil.accounts[1], id, 5n]);
+    await anvil.mine(300);
+  }
+  const dense = await deploy(anvil, await contractArtifact("PlainNft"), ["Dense", "D"]);
+  contracts.set("dense", dense);
+  for (let batch = 0n; batch < 4n; batch++) {
+    await transact(anvil, dense.contract, "mintMany", [anvil.accounts[1], 1n + batch * 100n, 100n]);
+  }
+  await anvil.mine(1_500);
+  const crowded = await deploy(anvil, await contractArtifact("Emitter"));
+  contracts.set("crowded", crowded);
+  for (let block = 0; block < 40; block++) {
+    await transact(anvil, crowded.contract, "emitTransfers", [block * 100, 100, anvil.accounts[1], anvil.accounts[0]]);
+    await anvil.mine(10);
+  }
+  await anvil.mine(100);
+});
+afterAll(() => anvil?.stop());
+
+/** Number of blocks of a request for logs. */
+function blocksOf({ params }: RpcCall): number {
+  const [{ fromBlock, toBlock, blockHash }] = params as [{ fromBlock: string; toBlock: string; blockHash?: string }];
+  return blockHash === undefined ? Number(toBlock) - Number(fromBlock) + 1 : 1;
+}
+
+/** Knows the code of each block, as an archive node does. The local node keeps few states. */
+function codeAt({ method, params }: RpcCall): { result: string } | undefined {
+  const [address, tag] = params as [string, string];
+  if (method !== "eth_getCode" || !tag.startsWith("0x")) return undefined;
+  const contract = [...contracts.values()].find((one) => one.address.toLowerCase() === address);
+  if (contract === undefined) return undefined;
+  return { result: Number(tag) >= contract.blockNumber ? "0x6001" : "0x" };
+}
+
+/** An endpoint that takes this many blocks per request, and has the state of each block. */
+const capped = (cap: number): Promise<RpcProxy> =>
+  startRpcProxy(anvil.url, {
+    onRequest: (call) => {
+      if (call.method !== "eth_getLogs" || blocksOf(call) <= cap) return codeAt(call);
+      return { error: { code: -32_602, message: "exceed maximum block range" } };
+    },
+  });
+
+/** An endpoint that gives at most this many logs per answer. */
+const sparing = (most: number): Promise<RpcProxy> =>
+  startRpcProxy(anvil.url, {
+    onRequest: async (call) => {
+      if (call.method !== "eth_getLogs") return codeAt(call);
+      const logs = (await anvil.send("eth_getLogs", call.params)) as unknown[];
+      if (logs.length <= most) return undefined;
+      return { error: { code: -32_005, message: `query returned more than ${most} results` } };
+    },
+  });
+
+interface Running {
+  readonly service: TestService;
+  readonly proxy: RpcProxy;
+}
+
+async function withService(
+  proxy: RpcProxy,
+  work: (running: Running) => Promise<void>,
+  clock = systemClock,
+): Promise<void> {
+  // Metadata and the self-audit cost calls of their own.
+  const env = { OPERATOR_KEYS: KEY };
+  const service = await startTestService({
+    rpcUrl: proxy.url,
+    logUrl: temporaryLogUrl(),
+    env,
+    auditMs: 3_600_000,
+    clock,
+  });
+  try {
+    await work({ service, proxy });
+  } finally {
+    await service.stop();
+    await proxy.stop();
+  }
+}
+
+const headers = { "x-api-key": KEY };
+const estimateOf = async (service: TestService, address: string): Promise<Body> => {
+  const answer = await service.get(`/api/collections/eth/${address}/estimate`, headers);
+  expect(answer.status).toBe(200);
+  return answer.body;
+};
+
+/** Indexes a collection, and returns the calls that it took. */
+async function spentBy(service: TestService, address: string): Promise<number> {
+  const body = JSON.stringify({ items: [{ chain: "eth", address }] });
+  await service.fetch("/api/collections", { method: "POST", headers, body });
+  return eventually(
+    "the collection is indexed",
+    async () => {
+      const { body: list } = await service.get(`/api/collections?text=${address.toLowerCase()}`, headers);
+      const [found] = list.result as { status: string; calls: number | null }[];
+      return found?.status === "following" && found.calls !== null ? found.calls : undefined;
+    },
+    60_000,
+  );
+}
+
+describe("under a limit of blocks, the calls are within 15 % of what indexing spends", () => {
+  for (const cap of CAPS) {
+    for (const shape of SHAPES) {
+      test(`${shape}, ${cap} blocks`, async () => {
+        await withService(await capped(cap), async ({ service, proxy }) => {
+          const { address } = contracts.get(shape) as Deployed;
+          proxy.reset();
+          const estimate = await estimateOf(service, address);
+          expect(estimate.probes).toBeLessThanOrEqual(20);
+          expect(proxy.count() - proxy.count("eth_chainId")).toBeLessThanOrEqual(20);
+          const spent = await spentBy(service, address);
+          const { low, high } = estimate.total;
+          expect(high).toBeLessThanOrEqual(low * 1.15);
+          expect(low).toBeLessThanOrEqual(spent * 1.15);
+          expect(high).toBeGreaterThanOrEqual(spent * 0.85);
+        });
+      });
+    }
+  }
+});
+
+test("the seconds are within a factor of two, behind an endpoint with latency", async () => {
+  const behind = await capped(100);
+  const proxy = await latentProxy(behind.url, 25);
+  try {
+    await withService(proxy, async ({ service }) => {
+      const { address } = contracts.get("sparse") as Deployed;
+      const { seconds } = await estimateOf(service, address);
+      const started = performance.now();
+      await spentBy(service, address);
+      const took = (performance.now() - started) / 1_000;
+      expect([seconds, took, seconds <= took * 2 && seconds >= took / 2]).toEqual([seconds, took, true]);
+    });
+  } finally {
+    await behind.stop();
+  }
+});
+
+describe("where the number of results decides", () => {
+  test("the range holds what indexing spends", async () => {
+    await withService(await sparing(250), async ({ service }) => {
+      const { address } = contracts.get("crowded") as Deployed;
+      const estimate = await estimateOf(service, address);
+      expect(await schemaFaults(service, "CollectionEstimate", estimate)).toEqual([]);
+      const spent = await spentBy(service, address);
+      expect(estimate.total.low).toBeLessThanOrEqual(spent);
+      expect(estimate.total.high).toBeGreaterThanOrEqual(spent);
+      expect(estimate.probes).toBeLessThanOrEqual(20);
+    });
+  });
+});
+
+test("is kept for ten minutes, and costs nothing meanwhile", async () => {
+  let ahead = 0;
+  const clock: Clock = {
+    now: () => systemClock.now() + ahead,
+    monotonic: () => systemClock.monotonic() + ahead,
+    random: () => systemClock.random(),
+    sleep: (ms, signal) => systemClock.sleep(ms, signal),
+    after: (ms, callback) => systemClock.after(ms, callback),
+  };
+  await withService(
+    await capped(500),
+    async ({ service, proxy }) => {
+      const { address } = contracts.get("dense") as Deployed;
+      const first = await estimateOf(service, address);
+      proxy.reset();
+      expect(await estimateOf(service, address)).toEqual(first);
+      expect(proxy.count()).toBe(0);
+      ahead = 601_000;
+      const later = await eventually("the service has caught up with the clock", async () => {
+        const answer = await service.get(`/api/collections/eth/${address}/estimate`, headers);
+        return answer.status === 200 ? answer.body : undefined;
+      });
+      expect(later.time).not.toBe(first.time);
+      expect(proxy.count()).toBeGreaterThan(0);
+    },
+    clock,
+  );
+});
+
+test("has the units of a list, no endpoint and no key, and is refused without a contract", async () => {
+  await withService(await capped(2_000), async ({ service, proxy }) => {
+    const estimate = await estimateOf(service, (contracts.get("sparse") as Deployed).address);
+    expect(estimate.units.list).toBe("compute units");
+    expect(estimate.units.low).toBeGreaterThan(estimate.total.low * 15);
+    expect(JSON.stringify(estimate)).not.toContain(String(proxy.port));
+    const nothing = await service.get(`/api/collections/eth/0x${"12".repeat(20)}/estimate`, headers);
+    expect([nothing.status, nothing.body.code]).toEqual([404, "not_a_contract"]);
+    expect((await service.get(`/api/collections/eth/0x12/estimate`, headers)).status).toBe(400);
+    expect(
+      (await service.get(`/api/collections/eth/${(contracts.get("sparse") as Deployed).address}/estimate`)).status,
+    ).toBe(403);
+  });
+});

@@ -90,6 +90,8 @@ interface Facts {
   readonly finalCalls: number;
   /** Logs per block at the places that were looked at. */
   readonly densities: readonly number[];
+  /** True if one answer had the whole history. */
+  readonly isWhole: boolean;
   /** The most logs of an answer, if the endpoint refused more. */
   readonly maxLogs: number | undefined;
   /** Ms of a request for logs. */
@@ -183,6 +185,7 @@ export class Estimator {
     let [requests, calls, mostLogs] = [0, 0, 0];
     // The quickest one: the first also starts the thread that decodes.
     let rangeMs = Number.POSITIVE_INFINITY;
+    let isWhole = false;
     const use = async (answer: TransfersAnswer) => {
       if (spending.total + (answer.parts ?? 1) > MAX_CALLS) throw new BudgetSpent();
       const started = clock.monotonic();
@@ -202,7 +205,8 @@ export class Estimator {
         reader.recordHistory(value.answer, blocks, value.logs);
         densities.push(value.logs / blocks);
         mostLogs = Math.max(mostLogs, value.logs);
-        if (fromBlock === from && toBlock === to) break;
+        isWhole = fromBlock === from && toBlock === to;
+        if (isWhole) break;
       } catch (error) {
         if (error instanceof BudgetSpent) break;
         throw error;
@@ -210,12 +214,12 @@ export class Estimator {
     }
     const isRefused = calls > requests && reader.historyLimits().maxBlocks === null;
     const maxLogs = isRefused ? Math.max(1, mostLogs) : undefined;
-    return { densities, maxLogs, rangeMs: requests === 0 ? 0 : rangeMs };
+    return { densities, isWhole, maxLogs, rangeMs: requests === 0 ? 0 : rangeMs };
   }
 
   async #estimate(facts: Facts, probes: number, wasKnown: boolean): Promise<Estimate> {
     const { reader, prices, clock } = this.#options;
-    const { head, final, start, densities, maxLogs, name } = facts;
+    const { head, final, start, densities, isWhole, maxLogs, name } = facts;
     const count = Math.max(0, head - start + 1);
     const { maxBlocks, hasBatches } = reader.historyLimits();
     const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
@@ -224,7 +228,6 @@ export class Estimator {
     const ofBlocks = await this.#history(history, { density: mean });
     // If the endpoint's limit of blocks keeps the answers small, the number of logs decides nothing.
     const isDense = maxBlocks === null || maxBlocks * most > DENSE_LOGS;
-    const isWhole = densities.length === 1 && maxBlocks === null;
     const low = isDense && !isWhole ? await this.#history(history, { density: least * SPARSER }) : ofBlocks;
     const high = isDense && !isWhole ? await this.#history(history, { density: most, maxLogs }) : ofBlocks;
     const rest = this.#around(facts);

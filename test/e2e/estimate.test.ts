@@ -18,7 +18,7 @@ setDefaultTimeout(120_000);
 
 const KEY = "operator-key-of-the-estimate";
 const SHAPES = ["dense", "amounts", "sparse"] as const;
-const CAPS = [100, 500, 2_000] as const;
+const CAPS = [50, 200, 1_000] as const;
 
 let anvil: Anvil;
 const contracts = new Map<string, Deployed>();
@@ -30,25 +30,25 @@ beforeAll(async () => {
   contracts.set("sparse", sparse);
   for (let id = 1n; id <= 6n; id++) {
     await transact(anvil, sparse.contract, "mint", [anvil.accounts[1], id]);
-    await anvil.mine(900);
+    await anvil.mine(250);
   }
   const amounts = await deploy(anvil, await contractArtifact("MultiToken"), ["Amounts", "A", ""]);
   contracts.set("amounts", amounts);
   for (let id = 1n; id <= 8n; id++) {
     await transact(anvil, amounts.contract, "mint", [anvil.accounts[1], id, 5n]);
-    await anvil.mine(300);
+    await anvil.mine(80);
   }
   const dense = await deploy(anvil, await contractArtifact("PlainNft"), ["Dense", "D"]);
   contracts.set("dense", dense);
   for (let batch = 0n; batch < 4n; batch++) {
     await transact(anvil, dense.contract, "mintMany", [anvil.accounts[1], 1n + batch * 100n, 100n]);
   }
-  await anvil.mine(1_500);
+  await anvil.mine(400);
   const crowded = await deploy(anvil, await contractArtifact("Emitter"));
   contracts.set("crowded", crowded);
   for (let block = 0; block < 40; block++) {
     await transact(anvil, crowded.contract, "emitTransfers", [block * 100, 100, anvil.accounts[1], anvil.accounts[0]]);
-    await anvil.mine(10);
+    await anvil.mine(5);
   }
   await anvil.mine(100);
 });
@@ -160,7 +160,7 @@ describe("under a limit of blocks, the calls are within 15 % of what indexing sp
 });
 
 test("the seconds are within a factor of two, behind an endpoint with latency", async () => {
-  const behind = await capped(100);
+  const behind = await capped(50);
   const proxy = await latentProxy(behind.url, 25);
   try {
     await withService(proxy, async ({ service }) => {
@@ -220,7 +220,7 @@ test("is kept for ten minutes, and costs nothing meanwhile", async () => {
 });
 
 test("has the units of a list, no endpoint and no key, and is refused without a contract", async () => {
-  await withService(await capped(2_000), async ({ service, proxy }) => {
+  await withService(await capped(1_000), async ({ service, proxy }) => {
     const estimate = await estimateOf(service, (contracts.get("sparse") as Deployed).address);
     expect(estimate.units.list).toBe("compute units");
     expect(estimate.units.low).toBeGreaterThan(estimate.total.low * 15);

@@ -1,5 +1,6 @@
 /** `reindex`, `remove` and `refresh`: changes of one collection. */
 import { parseChain } from "../chains/chains.ts";
+import { countedText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import { CommandError, type Contract, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
@@ -63,7 +64,7 @@ export const refreshCommand: Command = {
     const operator = await run.open();
     try {
       await operator.refresh(contract, ids.length === 0 ? undefined : ids);
-      const what = ids.length === 0 ? "all tokens" : `${ids.length} tokens`;
+      const what = ids.length === 0 ? "all tokens" : countedText(ids.length, "token");
       const text = `${contract.chain} ${contract.address}  metadata of ${what} is fetched again`;
       run.print(run.values["json"] === true ? JSON.stringify({ ...contract, tokenIds: ids }) : text);
       return 0;

@@ -3,7 +3,7 @@ import type { ChainConfig, Config } from "../config.ts";
 import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import { bytesText, wholeText } from "../core/format.ts";
+import { bytesText, countedText, wholeText } from "../core/format.ts";
 import { quantity } from "../core/hex.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
@@ -36,7 +36,9 @@ export const doctorCommand: Command = {
   summary: "Checks the configuration, the log, the clock and every endpoint, and says what to do",
   run: async ({ config: read, print, values }) => {
     const config = read();
-    const findings: Finding[] = [{ what: "configuration", result: "ok", text: `${config.chains.length} chains` }];
+    const findings: Finding[] = [
+      { what: "configuration", result: "ok", text: countedText(config.chains.length, "chain") },
+    ];
     findings.push(...(await logFindings(config)));
     const decoder = new DecodePool(1);
     try {

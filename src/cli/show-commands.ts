@@ -1,7 +1,7 @@
 /** `status`, `collections` and `inspect`: commands that only read. */
 import { parseChain } from "../chains/chains.ts";
 import { systemClock } from "../core/clock.ts";
-import { bytesText, countText, durationText, wholeText } from "../core/format.ts";
+import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry } from "../operators/catalogue.ts";
@@ -177,7 +177,7 @@ function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void 
   last.time = when;
   last.versions = ranges.count === 1 ? `v${version}` : `v${ranges.first}–v${version}`;
   const blocks = `blocks ${wholeText(ranges.fromBlock)} to ${wholeText(event.toBlock)}`;
-  last.text = `${wholeText(ranges.transfers)} transfers of ${blocks}, in ${wholeText(ranges.count)} ranges`;
+  last.text = `${wholeText(ranges.transfers)} transfers of ${blocks}, in ${countedText(ranges.count, "range")}`;
 }
 
 function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {

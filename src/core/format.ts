@@ -5,6 +5,10 @@ const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 /** `980,042`. */
 export const wholeText = (count: number): string => WHOLE.format(count);
 
+/** `1 token`, `2 tokens`. */
+export const countedText = (count: number, what: string): string =>
+  `${wholeText(count)} ${what}${count === 1 ? "" : "s"}`;
+
 /** `942`, `9,420`, `94.2 k`, `3.0 M`. */
 export function countText(count: number): string {
   if (count < 10_000) return wholeText(count);

@@ -10,9 +10,9 @@ export interface CliResult {
 }
 
 /** Runs a command to its end. Its environment is `env` and nothing else. */
-export async function runCli(words: readonly string[], env: Record<string, string>): Promise<CliResult> {
+export async function runCli(words: readonly string[], env: Record<string, string>, cwd = ROOT): Promise<CliResult> {
   const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), ...words], {
-    cwd: ROOT,
+    cwd,
     env: { PATH: process.env["PATH"] ?? "", ...env },
     stdin: "ignore",
     stdout: "pipe",

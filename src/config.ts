@@ -113,6 +113,8 @@ export interface Config {
   readonly warnings: readonly string[];
   /** Logs each request, without values of parameters. */
   readonly logRequests: boolean;
+  /** True if `/` is the console. */
+  readonly hasConsole: boolean;
   readonly metricsKey: string | undefined;
 }
 
@@ -326,6 +328,7 @@ export function readConfig(environment: Environment): Config {
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     warnings: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
+    hasConsole: env.choice("CONSOLE", ["on", "off"], "on") === "on",
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey,
   };

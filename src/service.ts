@@ -291,6 +291,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     maxPageSize: config.maxPageSize,
     wireTypes: config.wireTypes,
     logRequests: config.logRequests,
+    hasConsole: config.hasConsole,
     publicUrl: config.publicUrl,
     prefix: prefixOf(config),
     metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),

@@ -29,7 +29,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   push: ["core", "chains", "events", "log", "ledger", "collections", "listings"],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "operators", "push"],
-    ...["exports", "explore", "config.ts"],
+    // The console as an entry point to bundle, not as code.
+    ...["exports", "explore", "console", "config.ts"],
   ],
   "config.ts": ["core", "chains"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],
@@ -47,6 +48,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli"],
   client: [],
+  console: ["client"],
 };
 
 /** Entry points: started as a process or as a worker. */
@@ -60,8 +62,8 @@ const ENTRIES = [
   "rpc/decode/decode-worker.ts",
 ];
 
-/** True for the server's own sources. The client is a program of its own, which runs elsewhere. */
-const isServers = (file: string): boolean => !relative(SRC, file).startsWith("client/");
+/** True for the server's own sources. The client and the console are programs of their own, which run elsewhere. */
+const isServers = (file: string): boolean => !/^(?:client|console)\//.test(relative(SRC, file));
 
 function filesBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -74,11 +76,11 @@ function importsOf(file: string): string[] {
   const text = readFileSync(file, "utf8");
   const imports = text.matchAll(/^(?:import|export)\s[^;]*?\sfrom\s+"(\.[^"]+)"/gms);
   const lazy = text.matchAll(/await import\("(\.[^"]+)"\)/g);
-  const workers = text.matchAll(/new URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g);
+  const workers = text.matchAll(/new URL\("(\.[^"]+\.tsx?)", import\.meta\.url\)/g);
   return [...imports, ...lazy, ...workers].map((match) => resolve(dirname(file), match[1] as string));
 }
 
-const sources = filesBelow(SRC).filter((file) => file.endsWith(".ts"));
+const sources = filesBelow(SRC).filter((file) => /\.tsx?$/.test(file));
 const partOf = (file: string): string => relative(SRC, file).split("/")[0] as string;
 
 const importers = new Map<string, Set<string>>();
@@ -129,7 +131,8 @@ describe("the sources", () => {
 
   test("are folded into their only importer if they are small", () => {
     const entries = new Set(ENTRIES.map((entry) => join(SRC, entry)));
-    const small = sources.filter((file) => {
+    // A screen of the console is a file, however small.
+    const small = sources.filter(isServers).filter((file) => {
       const [only, ...more] = importers.get(file) ?? [];
       if (only === undefined || more.length > 0 || dirname(only) !== dirname(file) || entries.has(file)) return false;
       return readFileSync(file, "utf8").split("\n").length - 1 <= PRIVATE_LINES;
@@ -208,7 +211,7 @@ describe("the repository", () => {
         .map((file) => relative(join(SRC, room.name), file))
         .filter((file) => !file.startsWith(".."));
       const listed = [...page.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, cell]) =>
-        [...(cell as string).matchAll(/`([^`]+\.ts)`/g)].map((match) => match[1] as string),
+        [...(cell as string).matchAll(/`([^`]+\.tsx?)`/g)].map((match) => match[1] as string),
       );
       const isNamed = (file: string) => page.includes(`\`${file}\``) || page.includes(`\`${dirname(file)}/\``);
       for (const file of files) if (!isNamed(file)) wrong.push(`${room.name} does not name ${file}`);

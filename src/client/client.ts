@@ -15,6 +15,7 @@ import type {
   NftRecord,
   ServiceStatus,
   TokenDetails,
+  TokenList,
   TokenPrice,
   TraitList,
 } from "./types.ts";
@@ -83,6 +84,14 @@ export interface TokenQuery extends PageQuery {
   readonly trait?: readonly string[];
 }
 
+export interface ExportQuery extends Cancelled {
+  readonly format?: "csv" | "jsonl" | "parquet";
+  /** A row per owner in place of a row per token. */
+  readonly holders?: boolean;
+  /** Default: the newest final block. */
+  readonly as_of_block?: number;
+}
+
 /** A contract on a chain. */
 export interface Contract {
   readonly chain?: string;
@@ -109,11 +118,7 @@ export class Client {
    * block left the chain meanwhile
    */
   async *nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<NftPage>> {
-    for (let page = await this.nftPage(address, query); ; ) {
-      yield page;
-      if (page.cursor === null) return;
-      page = await this.nftPage(address, { ...query, cursor: page.cursor });
-    }
+    yield* pages((cursor) => this.nftPage(address, { ...query, ...cursor }), query);
   }
 
   /** Yields all NFTs of a collection as of one block. @throws ServiceError */
@@ -128,18 +133,28 @@ export class Client {
     return { ...body, asOf: asOfHeaders(headers) };
   }
 
+  /** Returns one page of a collection's owners by what they hold. @throws ServiceError */
+  async holderPage(contract: Contract, { signal, ...query }: PageQuery = {}): Promise<Answer<HolderList>> {
+    const { body, headers } = await this.#get<HolderList>(`${pathOf(contract)}/holders`, query, signal);
+    return { ...body, asOf: asOfHeaders(headers) };
+  }
+
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */
   async *holders(contract: Contract, query: PageQuery = {}): AsyncGenerator<Holder> {
-    for await (const { result } of this.#pages<HolderList>(`${pathOf(contract)}/holders`, query)) yield* result;
+    for await (const { result } of pages((cursor) => this.holderPage(contract, { ...query, ...cursor }), query))
+      yield* result;
+  }
+
+  /** Returns one page of the tokens of an owner, or of those with certain traits. @throws ServiceError */
+  async tokenPage(contract: Contract, { signal, ...query }: TokenQuery = {}): Promise<Answer<TokenList>> {
+    const { body, headers } = await this.#get<TokenList>(`${pathOf(contract)}/tokens`, query, signal);
+    return { ...body, asOf: asOfHeaders(headers) };
   }
 
   /** Yields the tokens of an owner, or those with certain traits (`Type:Value`), as of one block. @throws ServiceError */
   async *tokens(contract: Contract, query: TokenQuery = {}): AsyncGenerator<NftRecord> {
-    const pages = this.#pages<{ result: readonly NftRecord[]; cursor: string | null }>(
-      `${pathOf(contract)}/tokens`,
-      query,
-    );
-    for await (const { result } of pages) yield* result;
+    for await (const { result } of pages((cursor) => this.tokenPage(contract, { ...query, ...cursor }), query))
+      yield* result;
   }
 
   /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
@@ -150,6 +165,14 @@ export class Client {
   /** Returns how many tokens have which trait. @throws ServiceError */
   async traits(contract: Contract, { signal }: Cancelled = {}): Promise<TraitList> {
     return (await this.#get<TraitList>(`${pathOf(contract)}/traits`, {}, signal)).body;
+  }
+
+  /**
+   * Returns the file of a collection at one block: all its tokens, or its owners. Its body arrives as it is read.
+   * @throws ServiceError
+   */
+  exported(contract: Contract, { signal, ...query }: ExportQuery): Promise<Response> {
+    return this.#requests.response(`${pathOf(contract)}/export`, { query, signal });
   }
 
   /** Subscribes to the messages of a collection, over one socket for all. An unknown collection gets indexed. */
@@ -167,15 +190,15 @@ export class Client {
     return (await this.#get<ServiceStatus>("/api/status", {}, signal)).body;
   }
 
+  /** Returns one page of the known collections. @throws ServiceError */
+  async collectionPage({ signal, ...query }: CollectionQuery = {}): Promise<CollectionList> {
+    return (await this.#get<CollectionList>("/api/collections", query, signal)).body;
+  }
+
   /** Yields the known collections. @throws ServiceError */
-  async *collections({ signal, ...query }: CollectionQuery = {}): AsyncGenerator<ListedCollection> {
-    for (let cursor = query.cursor; ; ) {
-      const asked = { ...query, cursor };
-      const { body } = await this.#get<CollectionList>("/api/collections", asked, signal);
-      yield* body.result;
-      if (body.cursor === null) return;
-      cursor = body.cursor;
-    }
+  async *collections(query: CollectionQuery = {}): AsyncGenerator<ListedCollection> {
+    for await (const { result } of pages((cursor) => this.collectionPage({ ...query, ...cursor }), query))
+      yield* result;
   }
 
   /** Requests the indexing of at most 500 collections. Returns what each was before. @throws ServiceError */
@@ -206,8 +229,8 @@ export class Client {
   }
 
   /** Returns the API keys, without their texts. @throws ServiceError */
-  async keys(): Promise<readonly Key[]> {
-    return (await this.#get<{ result: readonly Key[] }>("/api/keys", {}, undefined)).body.result;
+  async keys({ signal }: Cancelled = {}): Promise<readonly Key[]> {
+    return (await this.#get<{ result: readonly Key[] }>("/api/keys", {}, signal)).body.result;
   }
 
   /** Adds a key. Its text is in this answer only. @throws ServiceError */
@@ -227,17 +250,23 @@ export class Client {
     await this.#requests.response(`/api/keys/${encodeURIComponent(name)}`, { method: "DELETE" });
   }
 
-  async *#pages<T extends { readonly cursor: string | null }>(path: string, { signal, ...query }: TokenQuery) {
-    for (let asked: TokenQuery = query; ; ) {
-      const { body } = await this.#get<T>(path, asked as Query, signal);
-      yield body;
-      if (body.cursor === null) return;
-      asked = { ...query, cursor: body.cursor };
-    }
-  }
-
   #get<T>(path: string, query: Query, signal: AbortSignal | undefined): Promise<{ body: T; headers: Headers }> {
     return this.#requests.json<T>(path, { query, signal });
+  }
+}
+
+/** Yields a page and all that follow it. */
+async function* pages<T extends { readonly cursor: string | null }>(
+  load: (at: { readonly cursor?: string }) => Promise<T>,
+  { cursor: first }: { readonly cursor?: string },
+): AsyncGenerator<T> {
+  for (
+    let page = await load(first === undefined ? {} : { cursor: first });
+    ;
+    page = await load({ cursor: page.cursor })
+  ) {
+    yield page;
+    if (page.cursor === null) return;
   }
 }
 

@@ -25,6 +25,7 @@ import {
   withoutBody,
   withoutOrigins,
 } from "./answers.ts";
+import { consolePage } from "./console-page.ts";
 import {
   HEADERS,
   healthDetail,
@@ -69,6 +70,7 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly logRequests: boolean;
+  readonly hasConsole: boolean;
   /** The configured public URL, and its path: "" for none. */
   readonly publicUrl: string | undefined;
   readonly prefix: string;
@@ -242,21 +244,13 @@ function createRoutes(deps: AppDeps): Elysia {
   const nft = createNftRoute(deps);
   const price = createPriceRoute(deps);
   const media = createMediaRoute(deps);
-  const hidden = { detail: { hide: true } };
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
       const known = code === "NOT_FOUND" ? noSuchPath() : error;
       return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
     .use(swaggerPage(deps.prefix))
-    .get(
-      "/",
-      () => {
-        const headers = { location: `${deps.prefix}/swagger`, "cache-control": "no-cache" };
-        return new Response(null, { status: 302, headers });
-      },
-      hidden,
-    )
+    .use(deps.hasConsole ? consolePage(deps.prefix) : withoutConsole(deps.prefix))
     .get("/health/live", () => json('{"status":"live"}'), {
       detail: healthDetail("live", "Liveness: the process answers"),
     })
@@ -299,6 +293,14 @@ function createRoutes(deps: AppDeps): Elysia {
     }),
   ) as unknown as Elysia;
 }
+
+/** Without the console, `/` leads to the API's document. */
+const withoutConsole = (prefix: string) =>
+  new Elysia().get(
+    "/",
+    () => new Response(null, { status: 302, headers: { location: `${prefix}/swagger`, "cache-control": "no-cache" } }),
+    { detail: { hide: true } },
+  );
 
 /** @throws ApiError 503 */
 function readiness({ isStale, isStopping }: AppDeps): Response {

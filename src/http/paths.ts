@@ -9,7 +9,8 @@ export const isApiPath = (path: string): boolean => path === API_PREFIX || path.
 export const isOperatorPath = (path: string): boolean => path.startsWith("/api/") && !isApiPath(path);
 
 /** True for the start page, and for paths below the first segments of all routes. */
-export const isOwnPath = (path: string): boolean => /^\/(?:(?:api|health|media|metrics|swagger)(?:\/|$)|$)/.test(path);
+export const isOwnPath = (path: string): boolean =>
+  /^\/(?:(?:api|console|health|media|metrics|swagger)(?:\/|$)|$)/.test(path);
 
 /** The paths of a route, in which `:name` stands for any segment. Allows a slash at the end, as the router does. */
 export function patternOf(path: string): RegExp {
@@ -45,5 +46,6 @@ export function routeLabel(path: string): string {
   if (path.startsWith("/health/")) return "health";
   if (path === "/metrics") return "metrics";
   if (path.startsWith("/media/")) return "media";
+  if (path === "/" || path.startsWith("/console/")) return "console";
   return path.startsWith("/swagger") ? "swagger" : "other";
 }

@@ -10,7 +10,15 @@ const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
 const PRICE = `/api/v2/erc20/0x${"ab".repeat(20)}/price`;
 const API_PATHS = [NFT, `${NFT}/`, `${NFT}?limit=0`, PRICE, "/api/v2/ws"];
 const OTHER_PATHS = [
-  ...["/", "/health/live", "/health/ready", "/metrics", `/media/${"0".repeat(64)}/100`],
+  ...[
+    "/",
+    "/console/app.js",
+    "/console/app.css",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+    `/media/${"0".repeat(64)}/100`,
+  ],
   ...["/swagger", "/swagger/json", "/swagger/swagger-ui.css", "/swagger/swagger-ui-bundle.js", "/swagger/start.js"],
 ];
 const METHODS = ["POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"];

@@ -1,0 +1,46 @@
+/** Numbers, times and addresses as people read them. */
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const PERCENT = new Intl.NumberFormat("en-US", { style: "percent", maximumFractionDigits: 2 });
+const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export const whole = (count: number | bigint): string => WHOLE.format(count);
+export const short = (count: number): string => (count < 10_000 ? whole(count) : SHORT.format(count));
+/** @param share from 0 to 1 */
+export const percent = (share: number): string => PERCENT.format(share);
+
+/** `942 B`, `3.0 MB`. */
+export function bytes(count: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let [value, unit] = [count, 0];
+  while (value >= 1_000 && unit < units.length - 1) [value, unit] = [value / 1_000, unit + 1];
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `18 s`, `3 min`, `2 h 10 min`, `4 days`. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+/** The age of an ISO time: `18 s ago`. */
+export const ago = (time: string): string => `${duration((Date.now() - Date.parse(time)) / 1_000)} ago`;
+
+/** `2026-11-24 04:02:30 UTC`. */
+export const clock = (time: string): string => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
+/** `0xbc4c…f13d`. */
+export const brief = (address: string): string =>
+  address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
+
+/** Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. */
+export function plain(text: string, most = 80): string {
+  const clean = text.replace(/[\p{Cc}\p{Cf}]/gu, "·");
+  return clean.length > most ? `${clean.slice(0, most)}…` : clean;
+}
+
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+export const isAddress = (text: string): boolean => ADDRESS.test(text);

@@ -1,0 +1,243 @@
+/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. */
+import { useState } from "preact/hooks";
+import type { ChainStatus, Client, ListedCollection, ServiceStatus } from "../client/index.ts";
+import { ago, bytes, isAddress, plain, short, whole } from "./format.ts";
+import { useAction, usePolled, useSession } from "./hooks.ts";
+import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
+import { CollectionTable } from "./tables.tsx";
+
+const PAUSE_MS = 1_000;
+/** Rows of each table. The filter finds the rest. */
+const MOST = 200;
+const BUSY = ["requested", "indexing", "joining"] as const;
+
+interface Seen {
+  readonly status: ServiceStatus;
+  readonly busy: readonly ListedCollection[];
+  readonly failing: readonly ListedCollection[];
+  readonly listed: readonly ListedCollection[];
+  readonly hasMore: boolean;
+}
+
+/** Asks for the status, and only for those lists that have entries. */
+async function look(client: Client, text: string, signal: AbortSignal): Promise<Seen> {
+  const status = await client.status({ signal });
+  const listOf = async (one: ListedCollection["status"]) =>
+    status.collections[one] === 0 ? [] : (await client.collectionPage({ status: one, limit: MOST, signal })).result;
+  const [failing, ...busy] = await Promise.all([listOf("failing"), ...BUSY.map(listOf)]);
+  const { result, cursor } = await client.collectionPage({ text, limit: MOST, signal });
+  return { status, busy: busy.flat(), failing, listed: result, hasMore: cursor !== null };
+}
+
+export function OverviewScreen({ offers }: { readonly offers: readonly string[] }) {
+  const { scope } = useSession();
+  return scope === "read" ? <ReadOnly offers={offers} /> : <Everything offers={offers} />;
+}
+
+function Everything({ offers }: { readonly offers: readonly string[] }) {
+  const { client } = useSession();
+  const [text, setText] = useState("");
+  const seen = usePolled((signal) => look(client, text, signal), PAUSE_MS, [text]);
+  const { value, error } = seen;
+  if (value === undefined) return error === undefined ? <p>Loading…</p> : <Failure error={error} />;
+  const { status, busy, failing, listed, hasMore } = value;
+  const isEmpty = Object.values(status.collections).every((count) => count === 0);
+  return (
+    <>
+      <h1>Overview</h1>
+      <Failure error={error} />
+      {isEmpty || offers.length > 0 ? <First offers={offers} onDone={seen.reload} /> : null}
+      <Health status={status} />
+      <Panel title="Chains">
+        <div class="cards">
+          {status.chains.map((chain) => (
+            <Chain key={chain.chainId} chain={chain} leases={status.leases} />
+          ))}
+        </div>
+      </Panel>
+      {busy.length === 0 ? null : (
+        <Panel title="Being indexed">
+          <CollectionTable rows={busy} />
+        </Panel>
+      )}
+      {failing.length === 0 ? null : <FailingPanel rows={failing} onDone={seen.reload} />}
+      {isEmpty ? null : (
+        <Panel title="Collections">
+          <label class="filter">
+            Filter{" "}
+            <input
+              type="search"
+              value={text}
+              placeholder="Address, name or symbol"
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+          </label>
+          {listed.length === 0 ? (
+            <p>No collection has this in its address, name or symbol.</p>
+          ) : (
+            <CollectionTable rows={listed} />
+          )}
+          {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
+        </Panel>
+      )}
+      <Curl
+        requests={[{ path: "/api/status" }, { path: `/api/collections?limit=${MOST}` }]}
+        command="bun run cli status --watch"
+      />
+    </>
+  );
+}
+
+/** A key of scope `read` sees collections and prices, but not the state of the service. */
+function ReadOnly({ offers }: { readonly offers: readonly string[] }) {
+  return (
+    <>
+      <h1>Look something up</h1>
+      <p>
+        This key may read collections and prices. Search for the address of a contract above. The state of the service
+        needs a key of scope operate.
+      </p>
+      <Offers offers={offers} />
+    </>
+  );
+}
+
+/** What to do first. The demo's address offers its contracts as `?try=chain:address`. */
+function First({ offers, onDone }: { readonly offers: readonly string[]; readonly onDone: () => void }) {
+  const { client } = useSession();
+  const [address, setAddress] = useState("");
+  const [state, run, isBusy] = useAction();
+  const submit = (event: Event) => {
+    event.preventDefault();
+    run(async () => {
+      if (!isAddress(address.trim())) return "An address has 0x and 40 hexadecimal digits.";
+      await client.index([{ address: address.trim() }]);
+      onDone();
+      return "Requested.";
+    });
+  };
+  return (
+    <Panel title="Begin here">
+      <p>Enter the address of an NFT contract. The service reads its history from the chain, and shows it below.</p>
+      <form class="row" onSubmit={submit}>
+        <label for="first">Contract on eth</label>
+        <input
+          id="first"
+          value={address}
+          placeholder="0x…"
+          onInput={({ currentTarget }) => setAddress(currentTarget.value)}
+        />
+        <button type="submit" disabled={isBusy}>
+          Index
+        </button>
+        <span role="status">{state}</span>
+      </form>
+      <Offers offers={offers} />
+    </Panel>
+  );
+}
+
+function Offers({ offers }: { readonly offers: readonly string[] }) {
+  const places = offers.map((offer) => offer.split(":")).filter(([, address = ""]) => isAddress(address));
+  if (places.length === 0) return null;
+  return (
+    <>
+      <p>On this chain you can try:</p>
+      <ul class="choices">
+        {places.map(([chain = "eth", address = "", kind]) => (
+          <li key={address}>
+            <a href={kind === "price" ? linkTo.price(chain, address) : linkTo.collection(chain, address)}>
+              {kind === "price" ? "the price of a token" : "an NFT collection"}
+            </a>{" "}
+            <Address value={address} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Health({ status }: { readonly status: ServiceStatus }) {
+  const { log, memory, version, startedAt, queue } = status;
+  return (
+    <dl class="facts">
+      <Fact name="Event log">
+        {log.engine}, {bytes(log.bytes)}
+        {log.writable ? "" : " · NOT WRITABLE"}
+      </Fact>
+      <Fact name="Disk left">{log.freeBytes === null ? "not known" : bytes(log.freeBytes)}</Fact>
+      <Fact name="Behind the log">{log.behindSeconds < 1 ? "no" : `${Math.round(log.behindSeconds)} s`}</Fact>
+      <Fact name="Memory">
+        {bytes(memory.rss)}, of it {bytes(memory.collections + memory.metadata)} of collections
+      </Fact>
+      <Fact name="Queue">{whole(queue)}</Fact>
+      <Fact name="Version">
+        {version}, started {ago(startedAt)}
+      </Fact>
+    </dl>
+  );
+}
+
+function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases: ServiceStatus["leases"] }) {
+  const { name, chainId, head, finalized, state, since, endpoints } = chain;
+  const leader = leases.find(({ what }) => what === `follow/${chainId}`);
+  return (
+    <article class="card">
+      <h3>
+        {name} <span class={`state ${state}`}>{state.replace("_", " ")}</span>
+      </h3>
+      <p>
+        {head === null ? "no block seen yet" : `head ${whole(head.number)}, ${ago(head.time)}`}
+        {finalized === null ? "" : ` · final up to ${whole(finalized)}`}
+        <br />
+        <small>
+          since {ago(since)} · {leader === undefined ? "nothing is followed" : `led by ${leader.holder.slice(0, 8)}`}
+        </small>
+      </p>
+      <ul class="endpoints">
+        {endpoints.map((endpoint) => {
+          const calls = Object.values(endpoint.calls.day).reduce((sum, count) => sum + count, 0);
+          return (
+            <li key={endpoint.label}>
+              <strong>{endpoint.label}</strong> {endpoint.state.replace("_", " ")}
+              {endpoint.reason === null ? "" : `: ${plain(endpoint.reason, 200)}`}
+              {endpoint.latencyMs === null ? "" : ` · ${endpoint.latencyMs.p50} ms`}
+              <br />
+              <small>
+                today {short(calls)} calls, {short(endpoint.units.day)} units, {bytes(endpoint.bytes.day)}
+              </small>
+            </li>
+          );
+        })}
+      </ul>
+    </article>
+  );
+}
+
+function FailingPanel({ rows, onDone }: { readonly rows: readonly ListedCollection[]; readonly onDone: () => void }) {
+  const { client } = useSession();
+  const [state, run, isBusy] = useAction();
+  const again = ({ chain, address }: ListedCollection) =>
+    run(async () => {
+      await client.reindex({ chain, address });
+      onDone();
+      return `${plain(address)} is tried again.`;
+    });
+  return (
+    <Panel title="Failed">
+      <ul class="plain-list">
+        {rows.map((row) => (
+          <li key={`${row.chain}/${row.address}`}>
+            <a href={linkTo.collection(row.chain, row.address)}>{plain(row.name ?? "", 40) || row.address}</a> on{" "}
+            {row.chain}: {plain(row.lastError ?? "no reason is known", 200)} ({row.attempts} attempts
+            {row.nextTry === null ? "" : `, next ${row.nextTry.slice(11, 19)} UTC`}){" "}
+            <button type="button" disabled={isBusy} onClick={() => again(row)}>
+              Try again from the beginning
+            </button>
+          </li>
+        ))}
+      </ul>
+      <p role="status">{state}</p>
+    </Panel>
+  );
+}

@@ -1,0 +1,104 @@
+/** Small parts that several screens show. */
+import type { ComponentChildren } from "preact";
+import { ServiceError } from "../client/index.ts";
+import { brief } from "./format.ts";
+import { BASE } from "./session.ts";
+
+/** A bar that fills up. @param percent from 0 to 100; null while it is unknown */
+export function Bar({ percent, label }: { readonly percent: number | null; readonly label: string }) {
+  const value = percent ?? 0;
+  return (
+    <div
+      class="bar"
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      {...(percent === null ? {} : { "aria-valuenow": Math.floor(value) })}
+    >
+      <div style={{ width: `${value}%` }} />
+      <span>{percent === null ? "…" : `${Math.floor(value)} %`}</span>
+    </div>
+  );
+}
+
+/** An address, cut in the middle. All of it is there for screen readers and the clipboard. */
+export function Address({ value, href }: { readonly value: string; readonly href?: string }) {
+  const text = <code title={value}>{brief(value)}</code>;
+  return href === undefined ? text : <a href={href}>{text}</a>;
+}
+
+export function Failure({ error }: { readonly error: Error | undefined }) {
+  if (error === undefined) return null;
+  const code = error instanceof ServiceError ? ` (${error.code})` : "";
+  return (
+    <p class="failure" role="alert">
+      {error.message}
+      {code}
+    </p>
+  );
+}
+
+export interface Request {
+  readonly method?: string;
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key. */
+export function Curl({ requests, command }: { readonly requests: readonly Request[]; readonly command?: string }) {
+  return (
+    <details class="curl">
+      <summary>The same with curl</summary>
+      <pre>
+        {requests.map(curlLine).join("\n")}
+        {command === undefined ? "" : `\n\n${command}`}
+      </pre>
+    </details>
+  );
+}
+
+function curlLine({ method = "GET", path, body }: Request): string {
+  const verb = method === "GET" ? "" : ` -X ${method}`;
+  const data = body === undefined ? "" : ` -d ${quoted(JSON.stringify(body))}`;
+  return `curl${verb} -H "X-API-Key: $KEY"${data} ${quoted(`${BASE}${path.replace(/^\//, "")}`)}`;
+}
+
+/** A word for the shell. */
+export const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`;
+
+export function Panel({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
+  return (
+    <section class="panel">
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** What may be wider than the screen. It can be scrolled by keyboard, too. */
+export function Scroll({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+  return (
+    <section class="scroll" tabIndex={0} aria-label={label}>
+      {children}
+    </section>
+  );
+}
+
+/** A fact with its name. */
+export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div class="fact">
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Where the screens are, as links. */
+export const linkTo = {
+  collection: (chain: string, address: string) => `#/nft/${encodeURIComponent(chain)}/${address}`,
+  token: (chain: string, address: string, id: string) => `#/nft/${encodeURIComponent(chain)}/${address}/${id}`,
+  price: (chain: string, address: string) => `#/price/${encodeURIComponent(chain)}/${address}`,
+  search: (text: string) => `#/search/${encodeURIComponent(text)}`,
+};

@@ -1,0 +1,235 @@
+/**
+ * The tokens that a gallery shows, loaded as they come into view. The whole listing is split into ranges at one block, so
+ * that any place of a million tokens is two requests away. A filtered one is read from its beginning on, page by page.
+ */
+import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
+
+/** What a gallery needs to know of the tokens it shows. */
+export interface TokenSource {
+  /** Number of tokens, as far as it is known. */
+  readonly total: number;
+  /** The block that all of it is true at; undefined until the first answer. */
+  readonly asOf: AsOf | undefined;
+  /** Returns a token, or undefined until it is loaded. */
+  at(index: number): NftRecord | undefined;
+  /** Loads what these places lack. */
+  show(from: number, to: number): void;
+  /** Stops all requests. */
+  close(): void;
+}
+
+interface SourceEvents {
+  readonly onChange: () => void;
+  readonly onError: (error: Error) => void;
+}
+
+const PAGE = 100;
+/** The most ranges that the service splits a listing into. */
+const MOST_RANGES = 1_000;
+const MOST_PER_PAGE = 500;
+/** Ranges kept, beyond which those shown longest ago are dropped: about 20 MB. */
+const KEPT = 40;
+/** Ranges loaded at a time. */
+const AT_ONCE = 2;
+
+const SHOWN = { normalizeMetadata: true, media_items: true } as const;
+
+/** The whole listing as of one block. */
+export class RangedTokens implements TokenSource {
+  readonly #client: Client;
+  readonly #contract: Required<Contract>;
+  readonly #events: SourceEvents;
+  readonly #stopping = new AbortController();
+  readonly #ranges = new Map<number, readonly NftRecord[]>();
+  readonly #loading = new Set<number>();
+  #wanted: readonly number[] = [];
+  #count = 0;
+  #asOf: AsOf | undefined;
+
+  /** @param asOfBlock the block to show; undefined for the newest */
+  constructor(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, events: SourceEvents) {
+    this.#client = client;
+    this.#contract = contract;
+    this.#events = events;
+    void this.#begin(asOfBlock);
+  }
+
+  get total(): number {
+    return this.#count;
+  }
+
+  get asOf(): AsOf | undefined {
+    return this.#asOf;
+  }
+
+  at(index: number): NftRecord | undefined {
+    const range = this.#rangeOf(index);
+    return this.#ranges.get(range)?.[index - this.#beginOf(range)];
+  }
+
+  show(from: number, to: number): void {
+    if (this.#count === 0) return;
+    const [first, last] = [this.#rangeOf(from), this.#rangeOf(Math.min(to, this.#count - 1))];
+    this.#wanted = Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    for (const range of this.#wanted) this.#keep(range);
+    this.#loadWanted();
+  }
+
+  close(): void {
+    this.#stopping.abort();
+  }
+
+  get #totalRanges(): number {
+    return Math.max(1, Math.min(MOST_RANGES, Math.ceil(this.#count / PAGE)));
+  }
+
+  /** The service divides a listing the same way. */
+  #beginOf(range: number): number {
+    return Math.floor((range * this.#count) / this.#totalRanges);
+  }
+
+  #rangeOf(index: number): number {
+    const near = Math.floor((index * this.#totalRanges) / Math.max(1, this.#count));
+    return index >= this.#beginOf(near + 1) ? near + 1 : near;
+  }
+
+  /** The first answer fixes the block and the number of tokens. */
+  async #begin(asOfBlock: number | undefined): Promise<void> {
+    const { chain, address } = this.#contract;
+    const { signal } = this.#stopping;
+    try {
+      const at = asOfBlock === undefined ? {} : { as_of_block: asOfBlock };
+      const query = { chain, limit: 1, disable_total: false, signal, ...at };
+      const { asOf, total } = await this.#client.nftPage(address, query);
+      this.#asOf = asOf ?? undefined;
+      this.#count = Number(total ?? 0);
+      this.#events.onChange();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Marks a range as used just now. */
+  #keep(range: number): void {
+    const records = this.#ranges.get(range);
+    if (records === undefined) return;
+    this.#ranges.delete(range);
+    this.#ranges.set(range, records);
+  }
+
+  #loadWanted(): void {
+    for (const range of this.#wanted) {
+      if (this.#loading.size >= AT_ONCE) return;
+      if (!this.#ranges.has(range) && !this.#loading.has(range)) void this.#load(range);
+    }
+  }
+
+  async #load(range: number): Promise<void> {
+    this.#loading.add(range);
+    const { chain, address } = this.#contract;
+    const { signal } = this.#stopping;
+    const at = this.#asOf === undefined ? {} : { as_of_block: this.#asOf.block };
+    const part = { totalRanges: this.#totalRanges, range, limit: MOST_PER_PAGE };
+    try {
+      const records: NftRecord[] = [];
+      for await (const record of this.#client.nfts(address, { chain, ...SHOWN, ...part, ...at, signal }))
+        records.push(record);
+      this.#ranges.set(range, records);
+      for (const oldest of this.#ranges.keys()) {
+        if (this.#ranges.size <= KEPT) break;
+        this.#ranges.delete(oldest);
+      }
+      this.#events.onChange();
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#loading.delete(range);
+      if (!signal.aborted) this.#loadWanted();
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#wanted = [];
+    this.#events.onError(error as Error);
+  }
+}
+
+export interface TokenFilter {
+  readonly owner: string | undefined;
+  /** Each `Type:Value`. */
+  readonly traits: readonly string[];
+}
+
+/** The tokens of an owner, or with certain traits, as of one block. */
+export class FilteredTokens implements TokenSource {
+  readonly #pages: AsyncGenerator<readonly NftRecord[]>;
+  readonly #events: SourceEvents;
+  readonly #stopping = new AbortController();
+  readonly #records: NftRecord[] = [];
+  #asOf: AsOf | undefined;
+  #isLoading = false;
+  #isComplete = false;
+
+  constructor(
+    client: Client,
+    contract: Required<Contract>,
+    { asOfBlock, filter }: { readonly asOfBlock: number | undefined; readonly filter: TokenFilter },
+    events: SourceEvents,
+  ) {
+    this.#events = events;
+    this.#pages = this.#read(client, contract, asOfBlock, filter);
+    void this.#next();
+  }
+
+  get total(): number {
+    return this.#records.length + (this.#isComplete ? 0 : 1);
+  }
+
+  get asOf(): AsOf | undefined {
+    return this.#asOf;
+  }
+
+  at(index: number): NftRecord | undefined {
+    return this.#records[index];
+  }
+
+  show(_from: number, to: number): void {
+    if (to >= this.#records.length) void this.#next();
+  }
+
+  close(): void {
+    this.#stopping.abort();
+  }
+
+  async *#read(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, filter: TokenFilter) {
+    const { signal } = this.#stopping;
+    const query = {
+      ...{ limit: PAGE, trait: filter.traits, signal },
+      ...(filter.owner === undefined ? {} : { owner: filter.owner }),
+      ...(asOfBlock === undefined ? {} : { as_of_block: asOfBlock }),
+    };
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page = await client.tokenPage(contract, { ...query, ...(cursor === undefined ? {} : { cursor }) });
+      this.#asOf ??= page.asOf ?? undefined;
+      cursor = page.cursor;
+      yield page.result;
+    }
+  }
+
+  async #next(): Promise<void> {
+    if (this.#isLoading || this.#isComplete) return;
+    this.#isLoading = true;
+    try {
+      const { value, done } = await this.#pages.next();
+      if (done === true) this.#isComplete = true;
+      else this.#records.push(...value);
+      this.#events.onChange();
+    } catch (error) {
+      this.#isComplete = true;
+      if (!this.#stopping.signal.aborted) this.#events.onError(error as Error);
+    } finally {
+      this.#isLoading = false;
+    }
+  }
+}

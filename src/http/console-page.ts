@@ -1,0 +1,99 @@
+/**
+ * The console at `/`: a page, and its script and style, which `Bun.build` makes of `src/console` when a browser first asks
+ * for them. A start does not wait for that, and a service that nobody looks at never does it.
+ */
+import { gzipSync } from "node:zlib";
+import { Elysia } from "elysia";
+import { AppError, messageOf } from "../core/errors.ts";
+
+const ENTRY = new URL("../console/main.tsx", import.meta.url);
+
+/** Everything comes from this service. Styles that the script sets on elements need no exception. */
+const POLICY = [
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+].join("; ");
+
+const PAGE_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": POLICY,
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-cache",
+};
+const TYPES = { "app.js": "text/javascript; charset=utf-8", "app.css": "text/css; charset=utf-8" } as const;
+
+const page = (prefix: string) => `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>EVM data service</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${prefix}/console/app.css">
+<script type="module" src="${prefix}/console/app.js"></script>
+</head>
+<body>
+<div id="console"><noscript>This page needs JavaScript. The API doesn't: see <a href="${prefix}/swagger">/swagger</a>.</noscript></div>
+</body>
+</html>
+`;
+
+interface Asset {
+  readonly packed: Buffer;
+  readonly plain: Buffer;
+  readonly etag: string;
+}
+type Assets = Readonly<Record<keyof typeof TYPES, Asset>>;
+
+/** @throws AppError if the sources can't be bundled */
+async function bundle(): Promise<Assets> {
+  const built = await Bun.build({
+    entrypoints: [Bun.fileURLToPath(ENTRY)],
+    target: "browser",
+    format: "esm",
+    minify: true,
+  }).catch((error: unknown) => {
+    throw new AppError(`the console can't be bundled: ${messageOf(error)}`, { code: "console_broken", cause: error });
+  });
+  const textOf = async (type: string) => built.outputs.find(({ path }) => path.endsWith(type))?.text() ?? "";
+  return { "app.js": assetOf(await textOf(".js")), "app.css": assetOf(await textOf(".css")) };
+}
+
+function assetOf(text: string): Asset {
+  const plain = Buffer.from(text);
+  return {
+    plain,
+    packed: gzipSync(plain, { level: 9 }),
+    etag: `"${Bun.CryptoHasher.hash("sha256", plain, "hex").slice(0, 32)}"`,
+  };
+}
+
+function assetResponse(request: Request, name: keyof typeof TYPES, { packed, plain, etag }: Asset): Response {
+  const headers: Record<string, string> = { etag, "cache-control": "no-cache", vary: "accept-encoding" };
+  if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
+  const isPacked = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
+  if (isPacked) headers["content-encoding"] = "gzip";
+  Object.assign(headers, { "content-type": TYPES[name], "x-content-type-options": "nosniff" });
+  return new Response(isPacked ? packed : plain, { headers });
+}
+
+/** @param prefix path of the public URL */
+export function consolePage(prefix: string) {
+  let assets: Promise<Assets> | undefined;
+  const serve =
+    (name: keyof typeof TYPES) =>
+    async ({ request }: { request: Request }): Promise<Response> => {
+      assets ??= bundle();
+      // A failed attempt is not kept.
+      assets.catch(() => {
+        assets = undefined;
+      });
+      return assetResponse(request, name, (await assets)[name]);
+    };
+  const hidden = { detail: { hide: true } };
+  return new Elysia()
+    .get("/", () => new Response(page(prefix), { headers: PAGE_HEADERS }), hidden)
+    .get("/console/app.js", serve("app.js"), hidden)
+    .get("/console/app.css", serve("app.css"), hidden);
+}

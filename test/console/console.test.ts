@@ -1,0 +1,371 @@
+/**
+ * The console as a visitor uses it: a real browser against the real service on a real chain. No screen may ask another
+ * origin, write an error, or violate its content security policy.
+ */
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { Browser, Page } from "puppeteer-core";
+import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, prepare, read, transact } from "../../scripts/local-chain/contracts.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import { startBrowser, type Visit, visit } from "../support/browser.ts";
+import { latentProxy } from "../support/latency.ts";
+import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(90_000);
+
+const KEY = "operator-key-0123456789";
+const LARGE = 5_000;
+const [ATTACK_NAME, ATTACK_TRAIT] = ['<img src=x onerror="alert(1)">', "</li><script>alert(2)</script>"];
+
+let anvil: Anvil;
+let market: Market;
+let large: Deployed;
+let hostile: Deployed;
+let service: TestService;
+let browser: Browser;
+let root: string;
+/** The visit of the running test. Its faults are asserted after each one. */
+let visited: Visit;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 8 * 3_600 });
+  await placeMainnet(anvil);
+  market = await seedMarket(anvil, { hours: 4 });
+  large = await deploy(anvil, await contractArtifact("PlainNft"), ["Large", "LRG"]);
+  for (let first = 1; first <= LARGE; first += 500)
+    await transact(anvil, large.contract, "mintMany", [anvil.accounts[1], first, 500]);
+  hostile = await deploy(anvil, await contractArtifact("PlainNft"), [ATTACK_NAME, "‮</title>"]);
+  await transact(anvil, hostile.contract, "setBaseURI", hostileMetadata());
+  await transact(anvil, hostile.contract, "mintMany", [anvil.accounts[1], 1, 3]);
+  const env = { OPERATOR_KEYS: KEY, METADATA_ALLOW_PRIVATE: "true" };
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+  root = `http://127.0.0.1:${service.port}`;
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await service?.stop();
+  await anvil?.stop();
+});
+afterEach(async () => {
+  expect(visited.faults).toEqual([]);
+  await visited.page.browserContext().close();
+});
+
+/** Metadata whose texts and drawing attack the page. */
+function hostileMetadata(): [string, string] {
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(3)"><script>alert(4)</script><rect width="9" height="9"/></svg>`;
+  const rest = {
+    description: ATTACK_NAME,
+    image: `data:image/svg+xml;base64,${btoa(svg)}`,
+    attributes: [{ trait_type: ATTACK_TRAIT, value: ATTACK_NAME }],
+  };
+  const start = `{"name":"${ATTACK_NAME.replaceAll('"', '\\"')} `;
+  const end = `",${JSON.stringify(rest).slice(1)}`;
+  return [`data:application/json,${encodeURIComponent(start)}`, encodeURIComponent(end)];
+}
+
+/** Opens a place of the console, signed in unless `isOut`. */
+async function open(place: string, { isOut = false, at = root, key = KEY } = {}): Promise<Page> {
+  visited = await visit(browser, new URL(at).origin);
+  const { page } = visited;
+  await page.goto(`${at}/#${place}`);
+  await page.waitForSelector("#key");
+  if (!isOut) await signIn(page, key);
+  return page;
+}
+
+async function signIn(page: Page, key = KEY): Promise<void> {
+  await page.type("#key", key);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("header");
+}
+
+const textOf = (page: Page, selector = "body"): Promise<string> =>
+  page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`) as Promise<string>;
+const countOf = async (page: Page, selector: string): Promise<number> => (await page.$$(selector)).length;
+const nftPlace = ({ address }: Deployed) => `/nft/eth/${address}`;
+
+/** Waits until the text of a part has the words. */
+async function shows(page: Page, words: string | RegExp, selector = "body"): Promise<string> {
+  return eventually(`the page shows ${words}`, async () => {
+    const text = await textOf(page, selector);
+    return (typeof words === "string" ? text.includes(words) : words.test(text)) ? text : undefined;
+  });
+}
+
+/** Presses the button with this text. */
+async function press(page: Page, text: string): Promise<void> {
+  const isPressed = await page.evaluate(`(() => {
+    const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
+    button?.click();
+    return button !== undefined;
+  })()`);
+  expect([text, isPressed]).toEqual([text, true]);
+}
+
+/** Moves the slider as a finger does. */
+const slideTo = (page: Page, block: number) =>
+  page.evaluate(`(() => {
+    const slider = document.querySelector("input[type=range]");
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(slider, "${block}");
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+  })()`);
+
+test("tells nothing of the data without a key, refuses a wrong one, and keeps the right one in this tab only", async () => {
+  const page = await open("/", { isOut: true });
+  const asked = () => visited.requests.filter((path) => path.startsWith("/api"));
+  expect(asked()).toEqual([]);
+  expect(await textOf(page)).toContain("API key");
+  await signIn(page);
+  await shows(page, "Overview");
+  await page.reload();
+  await shows(page, "Chains");
+  const stored = await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length, location.href]");
+  expect(stored).toEqual(["", 0, 1, `${root}/#/`]);
+  expect(visited.requests.filter((path) => path.includes(KEY))).toEqual([]);
+  await press(page, "Sign out");
+  await page.waitForSelector("#key");
+  expect(await page.evaluate("sessionStorage.length")).toBe(0);
+});
+
+test("refuses a wrong key in words", async () => {
+  const page = await open("/", { isOut: true });
+  await page.type("#key", "wrong-key-0123456789");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("[role=alert]");
+  expect(await textOf(page, "[role=alert]")).toContain("key");
+  // The browser itself writes a refused request to its console.
+  expect(visited.faults.filter((fault) => !fault.includes("status of 401"))).toEqual([]);
+  visited = { ...visited, faults: [] };
+});
+
+test("says what to do first, then moves a bar until the requested contract is done", async () => {
+  await anvil.mine(400);
+  const proxy = await latentProxy(anvil.url, 200, ({ method, params }) => {
+    if (method !== "eth_getLogs") return undefined;
+    const { fromBlock, toBlock } = params[0] as { fromBlock: string; toBlock: string };
+    const isWide = Number(toBlock) - Number(fromBlock) >= 10;
+    return isWide
+      ? { error: { code: -32_000, message: "block range is too large, the limit is 10 blocks" } }
+      : undefined;
+  });
+  const empty = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), env: { OPERATOR_KEYS: KEY } });
+  try {
+    const page = await open("/", { at: `http://127.0.0.1:${empty.port}` });
+    await shows(page, "Begin here");
+    await page.type("#first", large.address);
+    await press(page, "Index");
+    await page.waitForSelector("[role=progressbar]");
+    const seen = new Set<number>();
+    await eventually("the collection is complete", async () => {
+      const now = await page.evaluate(`document.querySelector("[role=progressbar]")?.getAttribute("aria-valuenow")`);
+      if (now !== undefined && now !== null) seen.add(Number(now));
+      return (await textOf(page)).includes("complete") ? true : undefined;
+    });
+    expect(seen.size).toBeGreaterThan(2);
+    await page.goto("about:blank");
+  } finally {
+    await empty.stop();
+    await proxy.stop();
+  }
+});
+
+test("pages a gallery of five thousand tokens, of which only those in view are elements", async () => {
+  await synced(service, large.address);
+  const page = await open(nftPlace(large));
+  await shows(page, "5,000 tokens");
+  await shows(page, "#1\n");
+  const end = await page.evaluate(`(() => {
+    const box = document.querySelector(".gallery");
+    box.scrollTop = box.scrollHeight;
+    return box.scrollHeight;
+  })()`);
+  expect(end).toBeGreaterThan(100_000);
+  await shows(page, `#${LARGE}\n`, ".gallery");
+  expect(await countOf(page, ".gallery li")).toBeLessThan(100);
+  // A token leads to its own page, and back to the same collection.
+  await page.click(".gallery a");
+  await shows(page, "Owners, newest first");
+  expect(await textOf(page, ".line")).toContain(`minted to ${anvil.accounts[1]}`);
+});
+
+test("shows the owners that the contract had at a block of the past", async () => {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Moving", "MOV"]);
+  await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 7n]);
+  const owners: string[] = [];
+  const first = Number(await anvil.send("eth_blockNumber"));
+  for (let step = 0; step < 6; step++) {
+    owners.push((await read<string>(nft.contract, "ownerOf", [7n])).toLowerCase());
+    await transact(anvil, nft.contract, "move", [anvil.accounts[step + 1], anvil.accounts[step + 2], 7n]);
+  }
+  await synced(service, nft.address, first + 6);
+  const page = await open(nftPlace(nft));
+  const brief = (address: string) => `${address.slice(0, 6)}…${address.slice(-4)}`;
+  await shows(page, brief(anvil.accounts[7] as string), ".gallery");
+  for (const [step, owner] of owners.entries()) {
+    await slideTo(page, first + step);
+    await shows(page, brief(owner), ".gallery");
+    const time = Number(
+      ((await anvil.send("eth_getBlockByNumber", [`0x${(first + step).toString(16)}`, false])) as { timestamp: string })
+        .timestamp,
+    );
+    await shows(page, new Date(time * 1_000).toISOString().slice(0, 19).replace("T", " "), ".slider");
+  }
+});
+
+test("shows transfers and a reorganisation as they happen", async () => {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Live", "LIV"]);
+  await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 7n]);
+  await anvil.mine(1);
+  const page = await open(nftPlace(nft));
+  await shows(page, "1 NFTs", "main");
+  await press(page, "Activity");
+  await shows(page, "Nothing yet");
+  const { blockNumber } = await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 8n]);
+  await shows(page, `block ${Number(blockNumber)}: a transfer #8`, ".happenings");
+  await shows(page, "2 NFTs", ".heading");
+
+  const mint = await prepare(nft.contract, "mint", [anvil.accounts[2], 9n]);
+  await reorg(anvil, 1, [{ ...mint, block: 0, from: anvil.accounts[0] as string }]);
+  await anvil.mine(1);
+  await shows(page, "The chain was reorganised", ".happenings");
+  await press(page, "Gallery");
+  const text = await shows(page, "#9\n", ".gallery");
+  expect(text).not.toContain("#8\n");
+});
+
+test("recomputes a price to its last digit, and tells why another token has none", async () => {
+  const page = await open(`/price/eth/${market.demo.address}`);
+  await shows(page, "Demo Token");
+  await press(page, "Recompute here");
+  await page.waitForSelector("[data-check=same]");
+  const { usdPriceFormatted } = (await service.get(`/api/v2/erc20/${market.demo.address}/price`)).body;
+  expect(await textOf(page, "[data-check]")).toContain(`$${usdPriceFormatted} (`);
+  const { address } = await deploy(anvil, await contractArtifact("TestToken"), ["Unsold", "UNS", 18]);
+  await anvil.mine(1);
+  await page.evaluate(`location.hash = "/price/eth/${address}"`);
+  await shows(page, "No pools found with enough liquidity");
+  // The browser itself writes a refused request to its console.
+  expect(visited.faults.filter((fault) => !fault.includes("status of 404"))).toEqual([]);
+  visited = { ...visited, faults: [] };
+});
+
+test("adds and revokes keys, and forgets a key that is revoked", async () => {
+  const page = await open("/operate");
+  await shows(page, "OPERATOR_KEYS#1");
+  await page.type("#name", "visitor");
+  await page.select("#scope", "operate");
+  await press(page, "Add");
+  await page.waitForSelector(".made code");
+  const key = await textOf(page, ".made code");
+  expect(key).toHaveLength(43);
+  await page.browserContext().close();
+  const other = await open("/operate", { key });
+  await shows(other, "visitor");
+  await other.click("[aria-label='Revoke visitor']");
+  await other.waitForSelector("#key");
+  expect(await other.evaluate("sessionStorage.length")).toBe(0);
+  expect(visited.faults.filter((fault) => !fault.includes("status of 401"))).toEqual([]);
+  visited = { ...visited, faults: [] };
+});
+
+test("filters by owner, shows holders with their shares, and saves an export", async () => {
+  const page = await open(nftPlace(large));
+  await shows(page, "5,000 tokens");
+  await page.type("#owner", anvil.accounts[3] as string);
+  await press(page, "Filter");
+  await shows(page, "0 tokens so far");
+  await press(page, "Holders");
+  await shows(page, new RegExp(`1\\s+${anvil.accounts[1]}\\s+5,000\\s+100%`), "table");
+  await press(page, "Export");
+  await press(page, "csv");
+  await shows(page, "Saved eth-");
+});
+
+test("renders hostile names, traits and drawings as text and as a harmless picture", async () => {
+  await synced(service, hostile.address);
+  await eventually("its previews are made", async () => {
+    const { body } = await service.get(`/api/v2/nft/${hostile.address}?media_items=true`);
+    return body.result.every((one: { media: { status: string } }) => one.media.status === "success") ? true : undefined;
+  });
+  const page = await open(nftPlace(hostile));
+  await shows(page, ATTACK_NAME, "h1");
+  await page.waitForSelector(".gallery img");
+  await press(page, "Traits");
+  await shows(page, ATTACK_TRAIT, ".traits");
+  await page.click(".gallery a");
+  await shows(page, "Owners, newest first");
+  await shows(page, ATTACK_TRAIT, ".attributes");
+  expect(await countOf(page, "main script, main img:not(.picture), svg")).toBe(0);
+});
+
+test("can be used with the keyboard alone", async () => {
+  await synced(service, large.address);
+  const page = await open("/", { isOut: true });
+  const focused = () =>
+    page.evaluate(
+      "(document.activeElement?.textContent || document.activeElement?.placeholder || '').trim()",
+    ) as Promise<string>;
+  const tabTo = (text: string) =>
+    eventually(`the focus is on ${text}`, async () => {
+      if ((await focused()) === text) return true;
+      await page.keyboard.press("Tab");
+      return undefined;
+    });
+  await page.keyboard.type(KEY);
+  await page.keyboard.press("Enter");
+  await shows(page, "Large");
+  await tabTo("Skip to the content");
+  await page.keyboard.press("Enter");
+  await tabTo("Large");
+  await page.keyboard.press("Enter");
+  await shows(page, "5,000 tokens");
+  await page.focus("input[type=range]");
+  await page.keyboard.press("Home");
+  await shows(page, "500 tokens after block");
+  await tabTo("Holders");
+  await page.keyboard.press("Enter");
+  await shows(page, "1 owners after block");
+});
+
+test("fits a phone, and is dark where the visitor wants it", async () => {
+  const page = await open("/");
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+  await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });
+  for (const place of ["/", nftPlace(large), `${nftPlace(large)}/1`, `/price/eth/${market.demo.address}`, "/operate"]) {
+    await page.evaluate(`location.hash = ${JSON.stringify(place)}`);
+    await shows(page, /Overview\n[\s\S]*Chains|5,000 tokens|Owners, newest|Recompute here|OPERATOR_KEYS/, "main");
+    const [width, background] = (await page.evaluate(
+      "[document.documentElement.scrollWidth, getComputedStyle(document.documentElement).backgroundColor]",
+    )) as [number, string];
+    expect([place, width]).toEqual([place, 360]);
+    expect(background).toBe("rgb(18, 21, 26)");
+  }
+});
+
+test("passes an accessibility check on every screen, light and dark", async () => {
+  await synced(service, large.address);
+  const page = await open("/");
+  const checker = await Bun.file(Bun.resolveSync("axe-core/axe.min.js", import.meta.dir)).text();
+  await page.evaluate(checker);
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    const places = ["/", nftPlace(large), `${nftPlace(large)}/1`, `/price/eth/${market.demo.address}`, "/operate"];
+    for (const place of [...places, "/search/large"]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(place)}`);
+      await shows(
+        page,
+        /Overview\n[\s\S]*Chains|5,000 tokens|Owners, newest|Recompute here|OPERATOR_KEYS|Known coll/,
+        "main",
+      );
+      const found = (await page.evaluate(`axe.run().then(({ violations }) => violations
+        .filter(({ impact }) => impact === "serious" || impact === "critical")
+        .map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html).slice(0, 3).join(" ")))`)) as string[];
+      expect([scheme, place, found]).toEqual([scheme, place, []]);
+    }
+  }
+});

@@ -5,6 +5,7 @@ import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
 import { capped, cappedSilently } from "./rows/capped.ts";
 import { chainMaximum } from "./rows/chain.ts";
 import { pageWhileCold } from "./rows/cold.ts";
+import { consoleRow } from "./rows/console.ts";
 import { following } from "./rows/following.ts";
 import { freshProcess } from "./rows/fresh.ts";
 import { hydrate } from "./rows/hydrate.ts";
@@ -38,6 +39,7 @@ export const BENCHES: readonly Bench[] = [
   disk,
   start,
   operators,
+  consoleRow,
   following,
   freshProcess,
   sockets,

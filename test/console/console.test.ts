@@ -4,12 +4,13 @@
  */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
-import { startBrowser, type Visit, visit } from "../support/browser.ts";
+import { type Visit, visit } from "../support/browser.ts";
 import { latentProxy } from "../support/latency.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 

@@ -1,6 +1,7 @@
 /** The page of the console and its files: small, made on demand, on any path, and gone if the operator wishes. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { startBrowser, visit } from "../support/browser.ts";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { visit } from "../support/browser.ts";
 import { eventually, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.

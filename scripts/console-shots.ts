@@ -78,7 +78,10 @@ try {
   await press(page, "Recompute here");
   await page.waitForSelector("[data-check=same]");
   await page.waitForNetworkIdle({ idleTime: 1_000 });
+  await page.setViewport({ width: 1_200, height: 1_240 });
+  await page.waitForSelector(".curve canvas");
   await shoot(page, "price");
+  await page.setViewport({ width: 1_200, height: 860 });
   await go(page, "/operate", "document.querySelector('tbody tr')");
   await shoot(page, "operate");
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);

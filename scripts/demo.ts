@@ -209,7 +209,12 @@ async function main(): Promise<void> {
       say("\nDone.");
       return;
     }
-    say(`\nEverything keeps running: try the lines above, or ${service.base}/swagger with the key ${service.key}.`);
+    const offers = [plain, batch, multi].map(({ address }) => `try=eth:${address}`);
+    say("\n── In a browser ──────────────────────────────────────────────────────────────────────");
+    say("Open the console, and sign in with the key. It offers the three collections and the token.");
+    say(`  ${service.base}/#/?${[...offers, `try=eth:${market.demo.address}:price`].join("&")}`);
+    say(`  key: ${service.key}`);
+    say(`\nEverything keeps running: try the lines above, or ${service.base}/swagger with the same key.`);
     say("Ctrl-C ends the demo.");
     await new Promise(() => undefined);
   } finally {

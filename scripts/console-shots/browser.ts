@@ -43,7 +43,7 @@ export async function startBrowser(): Promise<Browser> {
       executablePath: join(folder, "chromium"),
       headless: "shell",
       args: ["--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"],
-      env: { PATH: process.env["PATH"] ?? "", HOME: folder, ...env },
+      env: { PATH: process.env["PATH"] ?? "", HOME: folder, LANG: "en_US.UTF-8", ...env },
     });
   const fonts = existsSync("/etc/fonts/fonts.conf") ? {} : { FONTCONFIG_FILE: join(folder, "fonts.conf") };
   try {

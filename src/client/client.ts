@@ -13,6 +13,7 @@ import type {
   ListedCollection,
   NftPage,
   NftRecord,
+  PriceSeries,
   ServiceStatus,
   TokenDetails,
   TokenList,
@@ -84,6 +85,15 @@ export interface TokenQuery extends PageQuery {
   readonly trait?: readonly string[];
 }
 
+export interface SeriesQuery extends Cancelled {
+  /** A block, or an ISO time. Default: 24 hours before `to`. */
+  readonly from?: number | string;
+  /** A block, or an ISO time. Default: the newest block. */
+  readonly to?: number | string;
+  /** At most 200. Default 50. */
+  readonly points?: number;
+}
+
 export interface ExportQuery extends Cancelled {
   readonly format?: "csv" | "jsonl" | "parquet";
   /** A row per owner in place of a row per token. */
@@ -137,6 +147,13 @@ export class Client {
   async holderPage(contract: Contract, { signal, ...query }: PageQuery = {}): Promise<Answer<HolderList>> {
     const { body, headers } = await this.#get<HolderList>(`${pathOf(contract)}/holders`, query, signal);
     return { ...body, asOf: asOfHeaders(headers) };
+  }
+
+  /** Returns the prices of a token at evenly spaced blocks. @throws ServiceError */
+  async priceSeries({ chain = "eth", address }: Contract, query: SeriesQuery = {}): Promise<PriceSeries> {
+    const { signal, ...asked } = query;
+    const path = `/api/prices/${encodeURIComponent(chain)}/${address}/series`;
+    return (await this.#get<PriceSeries>(path, asked, signal)).body;
   }
 
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */

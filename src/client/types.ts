@@ -682,6 +682,26 @@ export type TraitValue = {
   readonly count: number;
 };
 
+export type PriceSeries = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The token */
+  readonly address: string;
+  /** By block, the oldest first */
+  readonly result: readonly SeriesPoint[];
+};
+
+export type SeriesPoint = {
+  /** Block */
+  readonly block: number;
+  /** Time of the block */
+  readonly time: string;
+  /** US dollars for one whole token, as the price at that block has it; null without one */
+  readonly usdPrice: number | null;
+  /** The first pool of the price's route */
+  readonly pool: string | null;
+};
+
 /**
  * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
  * else as the client wrote it. With several requests in flight, the client can match the error to one of them.

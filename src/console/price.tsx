@@ -1,10 +1,19 @@
 /** A price: what it is, the pools that it comes from, and the same number computed by this browser. */
 import { useState } from "preact/hooks";
-import { type PoolState, ServiceError, type SkippedPool, type TokenPrice } from "../client/index.ts";
+import {
+  type Answer as Answered,
+  type PoolState,
+  ServiceError,
+  type SkippedPool,
+  type TokenPrice,
+} from "../client/index.ts";
+import { CurvePanel } from "./curve.tsx";
 import { brief, isAddress, percent, plain, whole } from "./format.ts";
 import { useAnswer, useSession } from "./hooks.ts";
 import { Address, Curl, Fact, Failure, linkTo, Panel, Scroll } from "./parts.tsx";
-import { digits, nearest, type Step, stepsOf, usdOf } from "./recompute.ts";
+import { digits, nearest, reservesOf, type Step, stepsOf, usdOf } from "./recompute.ts";
+
+type PriceAnswer = Answered<TokenPrice>;
 
 interface PriceOptions {
   readonly chain: string;
@@ -46,7 +55,7 @@ function Answer({ chain, address }: PriceOptions) {
   const { client } = useSession();
   const [text, setText] = useState("");
   const [block, setBlock] = useState<number>();
-  const { value, error, isLoading } = useAnswer<TokenPrice>(
+  const { value, error, isLoading } = useAnswer<PriceAnswer>(
     (signal) =>
       client.price(address, {
         ...{ chain, include: ["provenance", "percent_change"], signal },
@@ -78,6 +87,16 @@ function Answer({ chain, address }: PriceOptions) {
       </p>
       {error === undefined ? null : <Refused error={error} />}
       {error === undefined && value !== undefined ? <Shown price={value} chain={chain} /> : null}
+      {error === undefined && value?.asOf?.time != null ? (
+        <CurvePanel
+          {...{ chain, address }}
+          until={value.asOf.time}
+          onBlock={(chosen) => {
+            setText(String(chosen));
+            setBlock(chosen);
+          }}
+        />
+      ) : null}
       <Curl
         requests={[{ path: `/api/v2/erc20/${address}/price?${query}` }]}
         command={`bun run cli price ${address} --chain ${chain}`}
@@ -194,6 +213,7 @@ function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: 
             <span class="pool">
               <strong>{plain(pool.exchange, 30)}</strong> × {shortened(digits(rate, 12))}
               <small>{at === steps.length - 1 ? "to a dollar" : `to ${brief(to)}`}</small>
+              <small>{heldText(pool)}</small>
             </span>
           </li>
         ))}
@@ -234,6 +254,13 @@ function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: 
       </Scroll>
     </Panel>
   );
+}
+
+/** What a pool holds of its two tokens; with concentrated liquidity, what it would hold at this price over all prices. */
+function heldText(pool: PoolState): string {
+  const [first, second] = reservesOf(pool);
+  if (first === undefined || second === undefined) return "";
+  return `holds ${shortened(digits(first, 6))} and ${shortened(digits(second, 6))}`;
 }
 
 function PoolRow({ pool, chain }: { readonly pool: PoolState; readonly chain: string }) {

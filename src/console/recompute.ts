@@ -66,6 +66,24 @@ function stableRate(reserve0: bigint, reserve1: bigint, unit0: bigint, unit1: bi
   return { over: 3n * x * x * y + y ** 3n, under: x ** 3n + 3n * x * y * y };
 }
 
+/** Whole tokens on both sides of a pool. Of concentrated liquidity the virtual reserves L/√P and L·√P. */
+export function reservesOf(pool: PoolState): [Fraction | undefined, Fraction | undefined] {
+  const { reserve0, reserve1, sqrtPriceX96, liquidity } = pool;
+  const [unit0, unit1] = [10n ** BigInt(pool.decimals0), 10n ** BigInt(pool.decimals1)];
+  if (reserve0 !== undefined && reserve1 !== undefined) {
+    return [
+      { over: BigInt(reserve0), under: unit0 },
+      { over: BigInt(reserve1), under: unit1 },
+    ];
+  }
+  if (sqrtPriceX96 === undefined || liquidity === undefined) return [undefined, undefined];
+  const [root, depth] = [BigInt(sqrtPriceX96), BigInt(liquidity)];
+  return [
+    { over: depth << 96n, under: root * unit0 },
+    { over: depth * root, under: unit1 << 96n },
+  ];
+}
+
 const times = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.over, under: a.under * b.under });
 const inverse = ({ over, under }: Fraction): Fraction => ({ over: under, under: over });
 

@@ -30,6 +30,14 @@ const ID = {
   description: "Decimal token id",
   example: "1234",
 };
+const UNI = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
+const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
+const MOMENT: ParameterSchema = { type: "string", pattern: "^(?:[0-9]{1,15}|[0-9]{4}-.+)$" };
+const SERIES_PARAMETERS = queries({ from: "2026-11-22T00:00:00Z", to: "21000000", points: 50 }, [
+  ["from", MOMENT, "First block, or an ISO time; 24 hours before the end by default"],
+  ["to", MOMENT, "Last block, or an ISO time; the newest block by default"],
+  ["points", { type: "integer", format: "int32", minimum: 1, maximum: 200, default: 50 }, "Number of blocks"],
+]);
 const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER, amount: "1" };
 const HOLDER = { owner: OWNER, tokens: 112, units: "112", share: 0.0112, rank: 1 };
 const OUTCOME = { time: TIME, outcome: "resolved", reason: null, hash: `0x${"5e".repeat(32)}` };
@@ -78,5 +86,13 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
     answerHeaders: AS_OF,
     parameters: COLLECTION_PATH,
     errors: [400, 404, 409],
+  },
+  "GET /api/prices/:chain/:address/series": {
+    operationId: "listPrices",
+    summary: "Prices at evenly spaced blocks, each equal to the price at that block. At most 64 requests for logs",
+    answer: "PriceSeries",
+    example: { chain: "eth", address: UNI, result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }] },
+    parameters: [...COLLECTION_PATH, ...SERIES_PARAMETERS],
+    errors: [400, 404],
   },
 };

@@ -66,6 +66,25 @@ const TraitList = Type.Object({
   result: Type.Array(named("Trait", Trait)),
 });
 
+const SeriesPoint = Type.Object({
+  block: int64("Block"),
+  time: text("Time of the block", { format: "date-time" }),
+  usdPrice: Type.Unsafe<number | null>({
+    type: "number",
+    format: "double",
+    nullable: true,
+    description: "US dollars for one whole token, as the price at that block has it; null without one",
+  }),
+  pool: Type.Unsafe<string | null>({ ...address("The first pool of the price's route"), nullable: true }),
+});
+
+const PriceSeries = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The token"),
+  result: Type.Array(named("SeriesPoint", SeriesPoint), { description: "By block, the oldest first" }),
+});
+
 export const EXPLORE_SCHEMAS = {
   ...{ HolderList, Holder, TokenList, TokenDetails, TokenTransfer, MetadataOutcome, TraitList, Trait, TraitValue },
+  ...{ PriceSeries, SeriesPoint },
 };

@@ -20,14 +20,18 @@ import { type Position, START } from "../ledger/rows.ts";
 import { recordsOf } from "../listings/pages.ts";
 import type { RecordFacts } from "../listings/record.ts";
 import { openCursor, signCursor, type Walk } from "../listings/walk.ts";
-import { asOfBlock, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
+import type { Prices } from "../prices/price-service.ts";
+import type { Moment } from "../prices/series.ts";
+import { asOfBlock, inTime, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
 import { integer, invalidCursor, parseQueryString, single } from "./requests.ts";
 
 export interface ExploreDeps
   extends Pick<
     NftRouteDeps,
     "projections" | "clock" | "isStale" | "cursorSecret" | "namesOf" | "wireTypes" | "nftChain"
-  > {}
+  > {
+  pricesOf(chain: Chain): Prices | undefined;
+}
 
 /** What the requests of a process share. */
 export class Explorer {
@@ -54,6 +58,9 @@ const PAGED = ["as_of_block", "limit", "cursor"];
 export const HOLDER_PARAMETERS: ReadonlySet<string> = new Set(PAGED);
 export const TOKEN_LIST_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "owner", "trait"]);
 export const TOKEN_PARAMETERS: ReadonlySet<string> = new Set(["limit", "cursor"]);
+export const SERIES_PARAMETERS: ReadonlySet<string> = new Set(["from", "to", "points"]);
+const DEFAULT_POINTS = 50;
+const MAX_POINTS = 200;
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 500;
 const MAX_TRAITS = 20;
@@ -232,6 +239,35 @@ export async function tokenDetails(asked: Explored, deps: ExploreDeps): Promise<
     return { time: new Date(time).toISOString(), outcome: reason === null ? "resolved" : "failed", reason, hash };
   });
   return respond({ ...(record === undefined ? {} : { record }), metadata, ...body }, start, reading, deps);
+}
+
+const MAX_BLOCK = 999_999_999_999_999;
+
+/** `GET /api/prices/…/series`: prices at evenly spaced blocks. */
+export async function priceSeries(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
+  const { chain, address } = asked;
+  const query = parseQueryString(asked.search);
+  const [from, to] = [momentIn(query, "from"), momentIn(query, "to")];
+  const points = integer(query, "points", 1, MAX_POINTS) ?? DEFAULT_POINTS;
+  const prices = deps.pricesOf(chain);
+  if (prices === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  const reading = explorer.readings.run(() => prices.series(address, { from, to, points }));
+  const result = await inTime(reading, chain, deps.clock);
+  return Response.json({ chain: chain.name, address, result }, { headers: { "cache-control": "no-store" } });
+}
+
+/** A block or an ISO time. */
+function momentIn(query: Query, name: string): Moment | undefined {
+  const text = single(query, name);
+  if (text === undefined) return undefined;
+  if (/^\d{1,15}$/.test(text)) return { block: Math.min(Number(text), MAX_BLOCK) };
+  const ms = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (!Number.isFinite(ms) || ms < 0) {
+    throw invalidParameter(name, "must be a block, or an ISO time such as 2026-01-31 or 2026-01-31T12:00:00Z");
+  }
+  return { time: Math.floor(ms / 1_000) };
 }
 
 function idIn(text = ""): bigint {

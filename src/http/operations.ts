@@ -196,7 +196,7 @@ export function createPriceRoute(deps: PriceRouteDeps): (search: string, address
  * Waits for an answer until the timeout. The computation continues after it, and a retry shares it.
  * @throws ApiError 503 after the timeout
  */
-async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
+export async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
   const answered = await withTimeout(clock, LIMITS.answerMs, answering);
   if (answered !== undefined) return answered.value;
   const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;

@@ -21,6 +21,8 @@ import {
   foundTokens,
   HOLDER_PARAMETERS,
   listedHolders,
+  priceSeries,
+  SERIES_PARAMETERS,
   TOKEN_LIST_PARAMETERS,
   TOKEN_PARAMETERS,
   tokenDetails,
@@ -121,6 +123,13 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
     path: `${ONE}/traits`,
     scope: "read",
     answer: async (asked, deps) => countedTraits(await exploredBy(asked, deps), deps, deps.explorer),
+  },
+  {
+    method: "GET",
+    path: "/api/prices/:chain/:address/series",
+    scope: "read",
+    parameters: SERIES_PARAMETERS,
+    answer: async (asked, deps) => priceSeries({ ...asked, ...contractIn(asked, deps) }, deps, deps.explorer),
   },
   { method: "GET", path: `${ONE}/estimate`, scope: "operate", answer: estimated },
   {

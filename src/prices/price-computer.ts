@@ -20,7 +20,7 @@ import {
   selectPools,
   unknownExchange,
 } from "./price-record.ts";
-import { isTooManyLogs } from "./search/history.ts";
+import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets, Subject } from "./search/markets.ts";
 import type { PastFigures } from "./search/past-figures.ts";
 
@@ -37,6 +37,8 @@ export interface PriceAnswer {
   readonly finality: "finalized" | "latest";
   /** Number of pools in memory that the price could come from. */
   readonly poolCount: number;
+  /** The first pool of the route; undefined if no pool measures the price. */
+  readonly pool: Address | undefined;
 }
 
 /** Attempts at a request that fails with `chain_moved`. */
@@ -51,6 +53,8 @@ interface PriceComputation {
   readonly turn: RunInSlot;
   /** True after a reorg during the read: the followed head may be orphaned, so it must not be used. */
   readonly hasMoved: boolean;
+  /** Reads past blocks; undefined for the chain's own reader. */
+  readonly past: PastReader | undefined;
 }
 
 interface HeadMarket {
@@ -87,12 +91,13 @@ export class PriceComputer {
 
   /**
    * @param isWanted returns true if a client sent this request lately
+   * @param past shares its reads of past blocks with other questions
    * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
-  async compute(request: PriceRequest, isWanted: () => boolean): Promise<PriceAnswer> {
+  async compute(request: PriceRequest, isWanted: () => boolean, past?: PastReader): Promise<PriceAnswer> {
     const selection = selectPools(this.#options.chain, request.exchange);
     const turn: RunInSlot = (work) => this.#headPastQueue.run(isWanted, work);
-    const question: PriceComputation = { request, selection, isWanted, turn, hasMoved: false };
+    const question: PriceComputation = { request, selection, isWanted, turn, hasMoved: false, past };
     const ask = (): Promise<PriceAnswer> =>
       this.#attempt((hasMoved) => {
         const now = { ...question, hasMoved };
@@ -176,14 +181,14 @@ export class PriceComputer {
     const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
     const [subject, block] = await Promise.all([
       this.#markets.subject(request.address, selection.unlisted),
-      this.#header(toBlock),
+      this.#header(toBlock, question.past),
     ]);
     this.#assertPriceable(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     // Counts the pools now: pools found during the read, perhaps a minute later, are not part of this market.
     const poolCount = this.#markets.poolCount(request.address);
     const market = await this.#markets
-      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then))
+      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), question.past)
       .catch((error: unknown) => {
         throw isTooManyLogs(error) ? refusal("no_price_at_block") : error;
       });
@@ -204,9 +209,9 @@ export class PriceComputer {
   }
 
   /** Returns a block's header. Retries once if the endpoint that lacks it is behind the followed head. */
-  async #header(number: number): Promise<BlockHeader | undefined> {
+  async #header(number: number, past: PastReader | undefined): Promise<BlockHeader | undefined> {
     const { reader, view } = this.#options;
-    const header = await reader.header(number);
+    const header = await (past ?? reader).header(number);
     const head = view.head();
     if (header !== undefined || head === undefined || number > head.number) return header;
     return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
@@ -231,7 +236,8 @@ export class PriceComputer {
     });
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";
-    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount };
+    const pool = priced.route?.legs[0]?.pool.address;
+    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount, pool };
   }
 
   #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {

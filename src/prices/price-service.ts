@@ -6,6 +6,7 @@
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Address } from "../core/hex.ts";
 import { type BlockRef, chainStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
@@ -17,6 +18,7 @@ import { type PriceAnswer, PriceComputer, type PriceRequest } from "./price-comp
 import type { PriceRecord } from "./price-record.ts";
 import { Markets } from "./search/markets.ts";
 import { PastFigures } from "./search/past-figures.ts";
+import { PriceSeries, type SeriesPoint, type SeriesRange } from "./series.ts";
 
 interface PricesDeps {
   readonly chain: Chain;
@@ -49,6 +51,11 @@ export interface Prices {
    */
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
   /**
+   * Returns prices at evenly spaced blocks, each equal to the answer for that block.
+   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   */
+  series(address: Address, range: SeriesRange): Promise<readonly SeriesPoint[]>;
+  /**
    * Restores from the log the tokens that were followed when it was last written. Await it before the chain's follower
    * starts, so that following continues without a gap. Requests wait for it.
    */
@@ -67,6 +74,8 @@ const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000
 const HEAD_WITHIN = 16;
 /** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
+/** A price alone. */
+const WITHOUT_EXTRAS = { percentChange: false, provenance: false } as const;
 /** A client that asked this recently is likely to ask again. */
 const ASKED_MS = 60_000;
 
@@ -82,6 +91,7 @@ class PriceService implements Prices {
   readonly #markets: Markets;
   readonly #computer: PriceComputer;
   readonly #answers: AnswerCache<PriceAnswer>;
+  readonly #series: PriceSeries;
   #restoring: Promise<void> | undefined;
   #isRestored = false;
 
@@ -101,6 +111,16 @@ class PriceService implements Prices {
     this.#computer = new PriceComputer({ chain, reader, view, markets, figures, onTokenKnown });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: limits.answerBytes, bytesOf, clock });
+    this.#series = new PriceSeries({
+      ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
+      // Not shared with a request for the same block: that one has no bound on its requests.
+      priceAt: async (address, toBlock, past) => {
+        const request = { ...WITHOUT_EXTRAS, address, toBlock };
+        const key = keyOf(request);
+        const isWanted = () => true;
+        return this.#kept(request, key) ?? this.#keep(key, await this.#computer.compute(request, isWanted, past));
+      },
+    });
     const prefix = `price/${chain.chainId}/`;
     this.close = log.subscribe((stream, version) => {
       if (stream.startsWith(prefix) && follower.announce(stream, version)) onTokenKnown?.();
@@ -141,22 +161,33 @@ class PriceService implements Prices {
     if (!this.#isRestored) await this.load();
     if (!this.isAsked()) this.#deps.onAsked?.();
     const key = keyOf(request);
+    const kept = this.#kept(request, key);
+    if (kept !== undefined) return kept;
+    return this.#answers.share(key, async (isWanted) =>
+      this.#keep(key, await this.#computer.compute(request, isWanted)),
+    );
+  }
+
+  #kept(request: PriceRequest, key: string): PriceAnswer | undefined {
     const head = this.#deps.view.head();
-    if (head !== undefined) {
-      const at = request.toBlock ?? head.number;
-      const kept = this.#answers.get(key, at === head.number ? head.hash : at);
-      if (kept !== undefined && at <= head.number) {
-        this.#markets.known(request.address);
-        // A pool found since then may have existed at that block, too, and carry the price.
-        if (kept.poolCount === this.#markets.poolCount(request.address)) return kept;
-      }
-    }
-    return this.#answers.share(key, async (isWanted) => {
-      const answer = await this.#computer.compute(request, isWanted);
-      this.#answers.set(key, answer.asOf.hash, answer);
-      if (answer.finality === "finalized") this.#answers.set(key, answer.asOf.number, answer);
-      return answer;
-    });
+    if (head === undefined) return undefined;
+    const at = request.toBlock ?? head.number;
+    const kept = this.#answers.get(key, at === head.number ? head.hash : at);
+    if (kept === undefined || at > head.number) return undefined;
+    this.#markets.known(request.address);
+    // A pool found since then may have existed at that block, too, and carry the price.
+    return kept.poolCount === this.#markets.poolCount(request.address) ? kept : undefined;
+  }
+
+  #keep(key: string, answer: PriceAnswer): PriceAnswer {
+    this.#answers.set(key, answer.asOf.hash, answer);
+    if (answer.finality === "finalized") this.#answers.set(key, answer.asOf.number, answer);
+    return answer;
+  }
+
+  async series(address: Address, range: SeriesRange): Promise<readonly SeriesPoint[]> {
+    if (!this.#isRestored) await this.load();
+    return this.#series.read(address, range);
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {

@@ -232,16 +232,23 @@ export class LogReader {
 
   /** Reads a range in one answer. `count` includes the logs that were filtered out. @throws RpcError `range` */
   #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
-    const { fromBlock, toBlock, requiredBlock, only, stretch } = filter;
+    const { fromBlock, toBlock, requiredBlock, only, stretch, requests } = filter;
     // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
     const ask = async (endpoint: Endpoint) => {
+      if (requests !== undefined && requests.left-- <= 0) {
+        throw new AppError("the range takes more requests than the caller's limit", { code: "too_many_logs" });
+      }
       // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
       if (requiredBlock !== undefined) await assertHasBlock(endpoint, requiredBlock);
       if (stretch !== undefined && endpoint !== stretch.shownBy) await assertHasBlock(endpoint, stretch.head);
       // One batch, so that the node that answers with the logs also answers with the headers.
       const [answer, isWhole] = await Promise.all([
-        endpoint.request("eth_getLogs", [logFilterParams(filter)]),
+        endpoint.request("eth_getLogs", [logFilterParams(filter)]).catch((error: unknown) => {
+          // An endpoint that refuses a request within a batch is asked again without the batch.
+          if (requests !== undefined && isRangeRefusal(error)) requests.left--;
+          throw error;
+        }),
         stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
       ]);
       if (!isWhole) sources.hasMoved = true;

@@ -30,6 +30,8 @@ export interface LogFilter extends BlockRange {
   readonly topics: readonly Hash[];
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
+  /** Requests that this read may still make. It counts them down. Default: no limit. */
+  readonly requests?: { left: number };
 }
 
 export interface Call {

@@ -246,6 +246,15 @@ test("recomputes a price to its last digit, and tells why another token has none
   await page.waitForSelector("[data-check=same]");
   const { usdPriceFormatted } = (await service.get(`/api/v2/erc20/${market.demo.address}/price`)).body;
   expect(await textOf(page, "[data-check]")).toContain(`$${usdPriceFormatted} (`);
+  // The curve of the hours before, and the price at a block of it.
+  await shows(page, /[1-9]\d* of 25 blocks have a price/);
+  await page.waitForSelector(".curve canvas");
+  await page.click("details:has(table) summary");
+  const chosen = await textOf(page, "tr:nth-child(20) button");
+  await page.click("tr:nth-child(20) button");
+  await shows(page, `At block\n${chosen}`);
+  await press(page, "Recompute here");
+  await page.waitForSelector("[data-check=same]");
   const { address } = await deploy(anvil, await contractArtifact("TestToken"), ["Unsold", "UNS", 18]);
   await anvil.mine(1);
   await page.evaluate(`location.hash = "/price/eth/${address}"`);

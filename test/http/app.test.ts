@@ -357,6 +357,7 @@ describe("the service in general", () => {
       "/api/keys",
       "/api/keys/{name}",
       "/api/keys/{name}/rotate",
+      "/api/prices/{chain}/{address}/series",
       "/api/status",
       "/api/v2/erc20/{address}/price",
       "/api/v2/nft/{address}",

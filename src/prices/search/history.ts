@@ -46,9 +46,12 @@ export interface HeadRead {
   readonly reads: readonly PoolRead[];
 }
 
+/** What a read of past blocks asks of a chain. */
+export type PastReader = Pick<ChainReader, "calls" | "head" | "header" | "headers" | "logs">;
+
 /** The source for reads of past blocks, and the known limits of the search. */
 export interface PastSource {
-  readonly reader: ChainReader;
+  readonly reader: PastReader;
   readonly origins: Origins;
   /** The newest final block known; -1 if there is none. */
   readonly finalized: number;
@@ -120,7 +123,7 @@ export async function statesAt(
 }
 
 /** Reads the present settings of the pairs that choose their own curve and fees. */
-async function withSettings(reader: ChainReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
+async function withSettings(reader: PastReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
   const own = pools.filter((pool) => pool.style === "v2-camelot");
   if (own.length === 0) return pools;
   const plan = together(own.map(planState));
@@ -133,7 +136,7 @@ const isUnused = ({ reading }: Observation): boolean =>
   reading.style === "v2" && reading.reserve0 === 0n && reading.reserve1 === 0n;
 
 async function archived(
-  reader: ChainReader,
+  reader: PastReader,
   pools: readonly Pool[],
   block: PricedBlock,
 ): Promise<PastStates | undefined> {
@@ -194,7 +197,7 @@ async function fromLogs(
 
 /** Returns the pools without an event after `block`: they had the head's state at `block`, or no state at all. */
 async function unmovedSince(
-  reader: ChainReader,
+  reader: PastReader,
   addresses: readonly Address[],
   block: PricedBlock,
   readHead: () => Promise<HeadRead>,
@@ -220,7 +223,7 @@ async function unmovedSince(
 
 /** Folds each pool's logs, starting at the last one that set its price. Checks the hash of every block involved. */
 async function verified(
-  reader: ChainReader,
+  reader: PastReader,
   block: PricedBlock,
   found: ReadonlyMap<Address, readonly ChainLog[]>,
   states: Map<Address, Observation>,
@@ -257,7 +260,7 @@ async function verified(
 
 /** Reads the logs that change a pool's state. No request if the range is empty. @throws AppError `too_many_logs` */
 async function stateLogs(
-  reader: ChainReader,
+  reader: PastReader,
   addresses: readonly Address[],
   fromBlock: number,
   toBlock: number,
@@ -312,7 +315,7 @@ export async function seriesBetween(
 }
 
 async function dated(
-  reader: ChainReader,
+  reader: PastReader,
   logs: readonly ChainLog[],
   start: PricedBlock,
   end: PricedBlock,

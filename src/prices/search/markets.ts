@@ -30,7 +30,7 @@ import {
   together,
   unlistedVenues,
 } from "./discovery.ts";
-import { type HeadRead, Origins, observed, type PastSource, statesAt } from "./history.ts";
+import { type HeadRead, Origins, observed, type PastReader, type PastSource, statesAt } from "./history.ts";
 
 /** A token with its facts and every pool that may price it. */
 export interface Subject {
@@ -276,22 +276,33 @@ export class Markets {
   }
 
   /** Returns the market at the end of a past block, with these pools only. */
-  async past(subject: Subject, block: PricedBlock, pools: readonly Pool[]): Promise<Market> {
+  async past(
+    subject: Subject,
+    block: PricedBlock,
+    pools: readonly Pool[],
+    reader: PastReader = this.#options.reader,
+  ): Promise<Market> {
     const honest = await this.#honest(subject, pools);
-    const then = await statesAt(this.pastSource, honest, block, () => this.readHead(subject, honest));
+    const then = await statesAt({ ...this.pastSource, reader }, honest, block, () => this.readHead(subject, honest));
     return this.#market(subject, { block, isPast: true, ...then });
   }
 
   /**
    * Returns the market at the end of a past block. Adds the connectors' pools only if the token has no direct price:
    * without archive state each pool is a search through logs, down to the first block if the pool is younger.
+   * @param reader shares its reads with other questions; by default the chain's
    */
-  async pastFor(subject: Subject, block: PricedBlock, optionsAt: (market: Market) => QuoteOptions): Promise<Market> {
+  async pastFor(
+    subject: Subject,
+    block: PricedBlock,
+    optionsAt: (market: Market) => QuoteOptions,
+    reader?: PastReader,
+  ): Promise<Market> {
     const pools = this.pools(subject);
     const direct = this.#directPools(subject, pools);
-    const market = await this.past(subject, block, direct);
+    const market = await this.past(subject, block, direct, reader);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;
-    return this.past(subject, block, pools);
+    return this.past(subject, block, pools, reader);
   }
 
   /** Drops pools of an unlisted factory that hold other tokens than the factory claims. */

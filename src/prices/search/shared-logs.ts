@@ -1,0 +1,152 @@
+/**
+ * A reader for many questions about one stretch of blocks. The logs of a pool are read once for the whole stretch, and
+ * each question gets its part of them. Bounds the requests for logs of all questions together.
+ */
+import { AppError } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import { inChainOrder } from "../../rpc/decode/answer.ts";
+import type { BlockHeader, BlockRange, Call, CallResult, ChainLog, LogFilter } from "../../rpc/port.ts";
+import { setsPrice } from "./exchange-events.ts";
+import { isTooManyLogs, type PastReader } from "./history.ts";
+
+/** All state logs of a pool in a range of blocks, in chain order. */
+interface Covered {
+  fromBlock: number;
+  toBlock: number;
+  logs: readonly ChainLog[];
+}
+
+interface SharedOptions {
+  readonly reader: PastReader;
+  /** The stretch that the questions are about. */
+  readonly stretch: BlockRange;
+  /** Blocks up to this number are final: their headers are asked for once. */
+  readonly finalized: number;
+  /** Most requests for logs. Beyond it, reads fail with `too_many_logs`. */
+  readonly requests: number;
+}
+
+export class SharedLogs implements PastReader {
+  readonly #options: SharedOptions;
+  readonly #covered = new Map<Address, Covered>();
+  readonly #headers = new Map<number, BlockHeader>();
+  /** Blocks up to this number have no state, as the node said. */
+  #statelessTo = -1;
+  #left: number;
+  /** True if the whole stretch is too much for one read. */
+  #isTooWide = false;
+  /** Reads wait for each other, since one covers what the next one needs. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: SharedOptions) {
+    this.#options = options;
+    this.#left = options.requests;
+  }
+
+  head(): Promise<BlockHeader> {
+    return this.#options.reader.head();
+  }
+
+  async header(number: number): Promise<BlockHeader | undefined> {
+    return (await this.headers([number]))[0];
+  }
+
+  async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
+    const missing = numbers.filter((number) => !this.#headers.has(number));
+    const read = missing.length === 0 ? [] : await this.#options.reader.headers(missing);
+    const found = new Map(missing.map((number, at) => [number, read[at]]));
+    for (const header of read) {
+      if (header !== undefined && header.number <= this.#options.finalized) this.#headers.set(header.number, header);
+    }
+    return numbers.map((number) => this.#headers.get(number) ?? found.get(number));
+  }
+
+  async calls(calls: readonly Call[], block: number | "latest"): Promise<CallResult[]> {
+    const isStateless = block !== "latest" && block <= this.#statelessTo;
+    if (isStateless) throw new AppError("the node has no state of this block", { code: "state_unavailable" });
+    try {
+      return await this.#options.reader.calls(calls, block);
+    } catch (error) {
+      const isMissing = error instanceof AppError && error.code === "state_unavailable";
+      if (isMissing && block !== "latest") this.#statelessTo = Math.max(this.#statelessTo, block);
+      throw error;
+    }
+  }
+
+  logs(filter: LogFilter): Promise<ChainLog[]> {
+    const read = this.#turn.then(() => this.#read(filter));
+    this.#turn = read.catch(() => undefined);
+    return read;
+  }
+
+  async #read(filter: LogFilter): Promise<ChainLog[]> {
+    const { addresses, fromBlock, toBlock } = filter;
+    const gaps = new Map<string, { readonly range: BlockRange; readonly addresses: Address[] }>();
+    for (const address of addresses) {
+      for (const range of this.#gapsOf(address, filter)) {
+        const key = `${range.fromBlock}-${range.toBlock}`;
+        const gap = gaps.get(key) ?? { range, addresses: [] };
+        gap.addresses.push(address);
+        gaps.set(key, gap);
+      }
+    }
+    for (const { range, addresses: lacking } of gaps.values()) await this.#cover(filter, range, lacking);
+    const logs = addresses.flatMap((address) => this.#covered.get(address)?.logs ?? []);
+    const wanted = logs.filter(({ blockNumber }) => blockNumber >= fromBlock && blockNumber <= toBlock);
+    return wanted.sort(inChainOrder);
+  }
+
+  /**
+   * What must be read of a pool. A search back needs nothing below an event that sets the price, so a pool with such an
+   * event in the known part of the range lacks nothing below it.
+   */
+  #gapsOf(address: Address, { fromBlock, toBlock }: BlockRange): BlockRange[] {
+    const covered = this.#covered.get(address);
+    if (covered === undefined) {
+      const { stretch } = this.#options;
+      const [from, to] = [Math.min(fromBlock, stretch.fromBlock), Math.max(toBlock, stretch.toBlock)];
+      return [this.#isTooWide ? { fromBlock, toBlock } : { fromBlock: from, toBlock: to }];
+    }
+    const isFound = covered.logs.some(
+      (log) => log.blockNumber >= fromBlock && log.blockNumber <= toBlock && setsPrice(log),
+    );
+    const below = fromBlock < covered.fromBlock && !isFound;
+    const above = toBlock > covered.toBlock;
+    return [
+      ...(below ? [{ fromBlock, toBlock: covered.fromBlock - 1 }] : []),
+      ...(above ? [{ fromBlock: covered.toBlock + 1, toBlock }] : []),
+    ];
+  }
+
+  /** Reads a range of some pools. If the whole stretch is too much, only what this question needs. */
+  async #cover(filter: LogFilter, range: BlockRange, addresses: readonly Address[]): Promise<void> {
+    const isWhole = range.fromBlock < filter.fromBlock || range.toBlock > filter.toBlock;
+    try {
+      // A whole stretch that the node gives in small pieces must leave requests for single questions.
+      await this.#take(filter, range, addresses, isWhole ? Math.ceil(this.#left / 2) : this.#left);
+    } catch (error) {
+      if (!isWhole || !isTooManyLogs(error)) throw error;
+      this.#isTooWide = true;
+      await this.#take(filter, filter, addresses, this.#left);
+    }
+  }
+
+  async #take(filter: LogFilter, range: BlockRange, addresses: readonly Address[], most: number): Promise<void> {
+    const { fromBlock, toBlock } = range;
+    const requests = { left: most };
+    let logs: ChainLog[];
+    try {
+      logs = await this.#options.reader.logs({ ...filter, addresses, fromBlock, toBlock, requests });
+    } finally {
+      this.#left -= most - Math.max(0, requests.left);
+    }
+    const own = Map.groupBy(logs, ({ address }) => address);
+    for (const address of addresses) {
+      const found = own.get(address) ?? [];
+      const before = this.#covered.get(address);
+      if (before === undefined) this.#covered.set(address, { fromBlock, toBlock, logs: found });
+      else if (toBlock < before.fromBlock) Object.assign(before, { fromBlock, logs: [...found, ...before.logs] });
+      else Object.assign(before, { toBlock, logs: [...before.logs, ...found] });
+    }
+  }
+}

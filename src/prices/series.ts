@@ -1,0 +1,125 @@
+/**
+ * The prices of a token at evenly spaced blocks. Each one is what a request for that block answers. The questions share
+ * their reads of logs, and a point that the bound on requests doesn't reach has no price.
+ */
+
+import type { ChainView } from "../chain/consumer.ts";
+import { Semaphore } from "../core/background.ts";
+import type { Clock } from "../core/clock.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import type { PricedBlock } from "./market/market.ts";
+import type { PriceAnswer } from "./price-computer.ts";
+import type { PastReader } from "./search/history.ts";
+import { BlockTimes } from "./search/past-figures.ts";
+import { SharedLogs } from "./search/shared-logs.ts";
+
+/** A block, or a moment in Unix seconds: then the last block at or before it. */
+export type Moment = { readonly block: number } | { readonly time: number };
+
+export interface SeriesRange {
+  /** Default: 24 hours before the end. */
+  readonly from: Moment | undefined;
+  /** Default: the newest block. */
+  readonly to: Moment | undefined;
+  readonly points: number;
+}
+
+export interface SeriesPoint {
+  readonly block: number;
+  readonly time: string;
+  /** Null without a price at that block, or beyond the bound on requests. */
+  readonly usdPrice: number | null;
+  /** The first pool of the price's route. */
+  readonly pool: Address | null;
+}
+
+/** Requests for logs of one series. */
+const MAX_REQUESTS = 64;
+const AT_ONCE = 8;
+/** Time in which points are begun, in ms. The rest is for those that were begun, before the client gets a timeout. */
+const BEGIN_MS = 15_000;
+const DAY_SECONDS = 86_400;
+/** Refusals of a single block. Others hold for all blocks. */
+const WITHOUT_PRICE = ["no_pool", "low_liquidity", "no_price_at_block"];
+
+interface SeriesOptions {
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  readonly clock: Clock;
+  readonly blockSeconds: number;
+  /** Returns the price at a block. @throws ApiError 404 without one */
+  readonly priceAt: (address: Address, block: number, past: PastReader) => Promise<PriceAnswer>;
+}
+
+export class PriceSeries {
+  readonly #options: SeriesOptions;
+  readonly #times: BlockTimes;
+
+  constructor(options: SeriesOptions) {
+    this.#options = options;
+    this.#times = new BlockTimes(options.reader, options.blockSeconds);
+  }
+
+  /** @throws ApiError 400 for a range that is none or ends above the head, 404 if the address is no token with a price */
+  async read(address: Address, { from, to, points }: SeriesRange): Promise<readonly SeriesPoint[]> {
+    const { reader, view, clock } = this.#options;
+    const head = view.head() ?? (await reader.head());
+    const finalized = view.finalized()?.number ?? -1;
+    const last = to === undefined ? head.number : await this.#blockOf(to, "to", head, finalized);
+    const end = last === head.number ? head : await this.#header(last);
+    const start = from ?? { time: end.timestamp - DAY_SECONDS };
+    const first = await this.#blockOf(start, "from", end, finalized);
+    if (first > last) throw invalidParameter("from", "must not be after to");
+    const blocks = spread(first, last, points);
+    const stretch = { fromBlock: first, toBlock: last };
+    const past = new SharedLogs({ reader, stretch, finalized, requests: MAX_REQUESTS });
+    const headers = await past.headers(blocks);
+    const slots = new Semaphore(AT_ONCE);
+    const begun = clock.monotonic();
+    // The newest first: they need the fewest requests.
+    const read = blocks
+      .toReversed()
+      .map((block) =>
+        slots.run(async () => (clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past))),
+      );
+    const answers = (await Promise.all(read)).toReversed();
+    return blocks.flatMap((block, at) => {
+      const timestamp = headers[at]?.timestamp;
+      if (timestamp === undefined) return [];
+      const { record, pool } = answers[at] ?? {};
+      const time = new Date(timestamp * 1_000).toISOString();
+      return [{ block, time, usdPrice: record?.usdPrice ?? null, pool: pool ?? null }];
+    });
+  }
+
+  async #blockOf(moment: Moment, name: string, newest: PricedBlock, finalized: number): Promise<number> {
+    if ("time" in moment) return (await this.#times.lastAt(moment.time, newest, finalized))?.number ?? 0;
+    if (moment.block <= newest.number) return moment.block;
+    throw invalidParameter(name, `at most ${newest.number}, ${name === "to" ? "the chain's head" : "the block of to"}`);
+  }
+
+  /** @throws ApiError 400 */
+  async #header(block: number): Promise<PricedBlock> {
+    const header = await this.#options.reader.header(block);
+    if (header === undefined) throw invalidParameter("to", "must be a block that the node has");
+    return header;
+  }
+
+  async #priceAt(address: Address, block: number, past: PastReader): Promise<PriceAnswer | undefined> {
+    try {
+      return await this.#options.priceAt(address, block, past);
+    } catch (error) {
+      if (error instanceof ApiError && WITHOUT_PRICE.includes(error.code)) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Block numbers from the first to the last, evenly spaced, each once. */
+function spread(first: number, last: number, points: number): number[] {
+  const count = Math.min(points, last - first + 1);
+  if (count === 1) return [last];
+  return Array.from({ length: count }, (_, at) => first + Math.round((at * (last - first)) / (count - 1)));
+}

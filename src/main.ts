@@ -106,7 +106,9 @@ async function serve(): Promise<void> {
       });
     }
     // Only now: a supervisor may stop the service as soon as it reads this line.
-    terminal.write(`  serving ${service.url}/api/v2, documented at ${service.url}/swagger\n`);
+    terminal.write(
+      `  serving ${service.url}/api/v2, documented at ${service.url}/swagger${config.hasConsole ? `, console at ${service.url}/` : ""}\n`,
+    );
     introduce(service, config, isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line));
   } catch (error) {
     // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.

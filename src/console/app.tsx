@@ -46,6 +46,7 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
   const [error, setError] = useState(reason);
   const [isBusy, setBusy] = useState(false);
   const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.focus(), []);
   const submit = (event: Event) => {
     event.preventDefault();
     const key = input.current?.value.trim() ?? "";
@@ -64,7 +65,7 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
       </p>
       <form onSubmit={submit}>
         <label for="key">API key</label>
-        <input id="key" ref={input} type="password" autocomplete="off" spellcheck={false} autofocus />
+        <input id="key" ref={input} type="password" autocomplete="off" spellcheck={false} />
         <button type="submit" disabled={isBusy}>
           Sign in
         </button>

@@ -32,6 +32,8 @@ const NO_FILTER: FilterState = { owner: undefined, traits: [] };
 const MOST_HAPPENINGS = 200;
 /** Pause between two looks at the newest block, however many messages come. */
 const REFRESH_MS = 1_500;
+/** Metadata comes in for minutes. */
+const PICTURES_MS = 5_000;
 
 export function CollectionScreen({ chain, address }: Where) {
   const { client } = useSession();
@@ -39,7 +41,9 @@ export function CollectionScreen({ chain, address }: Where) {
   const [happenings, setHappenings] = useState<readonly Happening[]>([]);
   const [metadata, setMetadata] = useState<Extract<FeedMessage, { type: "metadata" }>>();
   /** Counts what makes the newest page out of date. */
-  const [turn, refresh] = useThrottled(REFRESH_MS);
+  const [moves, refresh] = useThrottled(REFRESH_MS);
+  const [pictures, refreshPictures] = useThrottled(PICTURES_MS);
+  const turn = moves + pictures;
   const first = useAnswer<NftPage & { readonly asOf: AsOf | null }>(
     (signal) => client.nftPage(address, { chain, limit: 1, disable_total: false, normalizeMetadata: true, signal }),
     [chain, address, turn],
@@ -49,7 +53,8 @@ export function CollectionScreen({ chain, address }: Where) {
     if (message.type === "metadata") setMetadata(message);
     const happening = happeningOf(message);
     if (happening !== undefined) setHappenings((before) => [happening, ...before].slice(0, MOST_HAPPENINGS));
-    if (["indexed", "transfers", "reorged", "metadata"].includes(message.type)) refresh();
+    if (["indexed", "transfers", "reorged"].includes(message.type)) refresh();
+    if (message.type === "metadata") refreshPictures();
   });
   const page = first.value;
   const isReady = progress.isDone || page?.status === "SYNCED";
@@ -165,12 +170,13 @@ function Ready({ chain, address, newest, firstBlock, total, happenings, metadata
   );
 }
 
-/** The tokens in view. A newer block replaces them once its first tokens are loaded, so that nothing flickers. */
+/** The tokens in view. A newer block replaces them once its tokens there are loaded. */
 function useTokens(where: Where, block: number | undefined, filter: FilterState | undefined, turn: number) {
   const { client } = useSession();
   const [, redraw] = useState(0);
   const [error, setError] = useState<Error>();
   const shown = useRef<TokenSource>(undefined);
+  const shownFilter = useRef<FilterState>(undefined);
   const changed = useCallback(() => redraw((before) => before + 1), []);
   // At a block of the past nothing changes, whatever happens at the head.
   const version = block === undefined ? turn : block;
@@ -181,9 +187,18 @@ function useTokens(where: Where, block: number | undefined, filter: FilterState 
     return new FilteredTokens(client, where, { asOfBlock: block, filter }, events);
   }, [client, where.chain, where.address, block, filter, version]);
   useEffect(() => () => wanted.close(), [wanted]);
-  if (wanted.at(0) === undefined && wanted.total > 0) wanted.show(0, 0);
-  const isLoaded = wanted.asOf !== undefined && (wanted.total === 0 || wanted.at(0) !== undefined);
-  if (shown.current === undefined || isLoaded) shown.current = wanted;
+  if (shown.current !== wanted) {
+    // Another filter is read from its beginning on.
+    const { from, to } = shownFilter.current === filter ? (shown.current ?? wanted).view : wanted.view;
+    wanted.show(from, to);
+    const end = wanted.total - 1;
+    const isThere = (place: number) => end < 0 || wanted.at(Math.min(place, end)) !== undefined;
+    // What is in view is loaded, so that nothing flickers.
+    if (shown.current === undefined || (wanted.asOf !== undefined && isThere(from) && isThere(to))) {
+      shown.current = wanted;
+      shownFilter.current = filter;
+    }
+  }
   return { source: shown.current, error };
 }
 

@@ -12,6 +12,8 @@ export interface TokenSource {
   readonly asOf: AsOf | undefined;
   /** Returns a token, or undefined until it is loaded. */
   at(index: number): NftRecord | undefined;
+  /** The places that were shown last. */
+  readonly view: { readonly from: number; readonly to: number };
   /** Loads what these places lack. */
   show(from: number, to: number): void;
   /** Stops all requests. */
@@ -32,6 +34,7 @@ const KEPT = 40;
 /** Ranges loaded at a time. */
 const AT_ONCE = 2;
 
+const NO_VIEW = { from: 0, to: 0 };
 const SHOWN = { normalizeMetadata: true, media_items: true } as const;
 
 /** The whole listing as of one block. */
@@ -43,6 +46,7 @@ export class RangedTokens implements TokenSource {
   readonly #ranges = new Map<number, readonly NftRecord[]>();
   readonly #loading = new Set<number>();
   #wanted: readonly number[] = [];
+  view = NO_VIEW;
   #count = 0;
   #asOf: AsOf | undefined;
 
@@ -68,8 +72,10 @@ export class RangedTokens implements TokenSource {
   }
 
   show(from: number, to: number): void {
+    this.view = { from, to };
     if (this.#count === 0) return;
-    const [first, last] = [this.#rangeOf(from), this.#rangeOf(Math.min(to, this.#count - 1))];
+    const end = this.#count - 1;
+    const [first, last] = [this.#rangeOf(Math.min(from, end)), this.#rangeOf(Math.min(to, end))];
     this.#wanted = Array.from({ length: last - first + 1 }, (_, at) => first + at);
     for (const range of this.#wanted) this.#keep(range);
     this.#loadWanted();
@@ -167,6 +173,7 @@ export class FilteredTokens implements TokenSource {
   readonly #events: SourceEvents;
   readonly #stopping = new AbortController();
   readonly #records: NftRecord[] = [];
+  view = NO_VIEW;
   #asOf: AsOf | undefined;
   #isLoading = false;
   #isComplete = false;
@@ -194,7 +201,8 @@ export class FilteredTokens implements TokenSource {
     return this.#records[index];
   }
 
-  show(_from: number, to: number): void {
+  show(from: number, to: number): void {
+    this.view = { from, to };
     if (to >= this.#records.length) void this.#next();
   }
 

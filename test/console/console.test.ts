@@ -188,7 +188,12 @@ test("pages a gallery of five thousand tokens, of which only those in view are e
   expect(end).toBeGreaterThan(100_000);
   await shows(page, `#${LARGE}\n`, ".gallery");
   expect(await countOf(page, ".gallery li")).toBeLessThan(100);
-  // A token leads to its own page, and back to the same collection.
+  // A transfer replaces what is shown, at the place that is shown.
+  await transact(anvil, large.contract, "move", [anvil.accounts[1], anvil.accounts[2], BigInt(LARGE)]);
+  const receiver = anvil.accounts[2] as string;
+  await shows(page, `#${LARGE}\n${receiver.slice(0, 6)}…${receiver.slice(-4)}`, ".gallery");
+  await transact(anvil, large.contract, "move", [anvil.accounts[2], anvil.accounts[1], BigInt(LARGE)]);
+  // A token leads to its own page.
   await page.click(".gallery a");
   await shows(page, "Owners, newest first");
   expect(await textOf(page, ".line")).toContain(`minted to ${anvil.accounts[1]}`);
@@ -326,6 +331,7 @@ test("can be used with the keyboard alone", async () => {
       await page.keyboard.press("Tab");
       return undefined;
     });
+  await page.waitForFunction("document.activeElement?.id === 'key'");
   await page.keyboard.type(KEY);
   await page.keyboard.press("Enter");
   await shows(page, "Large");

@@ -1,8 +1,8 @@
 /** What happens to a collection while the page is open: transfers, reorganisations, failures, and its metadata. */
-import type { FeedMessage } from "../client/index.ts";
+import type { Client, FeedMessage } from "../client/index.ts";
 import { clock, plain, whole } from "./format.ts";
-import { useAction, useSession } from "./hooks.ts";
-import { linkTo, quoted } from "./parts.tsx";
+import { useAction, useAnswer, useSession } from "./hooks.ts";
+import { Failure, linkTo, quoted } from "./parts.tsx";
 
 export type Happening =
   | { readonly is: "transfers"; readonly time: string; readonly block: number; readonly ids: readonly string[] }
@@ -63,9 +63,34 @@ function Words({ chain, address, one }: { readonly chain: string; readonly addre
   );
 }
 
+/** Tokens looked through for missing metadata, and those of them that are asked for the reason. */
+const [LOOKED_AT, ASKED] = [500, 25];
+
+interface Missing {
+  readonly missing: number;
+  readonly looked: number;
+  /** How many of those asked failed for which reason. */
+  readonly reasons: ReadonlyMap<string, number>;
+}
+
+/** Asks some tokens without metadata why it is missing. */
+async function whyMissing(client: Client, chain: string, address: string): Promise<Missing> {
+  const { result } = await client.nftPage(address, { chain, limit: LOOKED_AT });
+  const without = result.filter(({ metadata }) => metadata === null);
+  const tokens = without.slice(0, ASKED).map(({ token_id: id }) => client.token({ chain, address }, id, { limit: 1 }));
+  const reasons = new Map<string, number>();
+  for (const { metadata } of await Promise.all(tokens)) {
+    const [newest] = metadata;
+    const reason = newest === undefined ? "not tried yet" : (newest.reason ?? "no metadata in the document");
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+  }
+  return { missing: without.length, looked: result.length, reasons };
+}
+
 function MetadataHealth({ chain, address, metadata }: Omit<ActivityOptions, "happenings">) {
   const { client, scope } = useSession();
   const [state, run, isBusy] = useAction();
+  const why = useAnswer(() => whyMissing(client, chain, address), [chain, address, metadata?.left === 0]);
   const again = () =>
     run(async () => {
       await client.refresh({ chain, address });
@@ -74,12 +99,13 @@ function MetadataHealth({ chain, address, metadata }: Omit<ActivityOptions, "hap
   return (
     <section class="panel">
       <h2>Metadata</h2>
-      <p>
-        {metadata === undefined
-          ? "No document was fetched since this page was opened."
-          : `${whole(metadata.resolved)} tokens have metadata, ${whole(metadata.failed)} failed, ${whole(metadata.left)} are left.`}{" "}
-        A token's page has each attempt with its reason.
-      </p>
+      {metadata === undefined ? null : (
+        <p>
+          {`${whole(metadata.resolved)} tokens have metadata, ${whole(metadata.failed)} failed, ${whole(metadata.left)} are left.`}
+        </p>
+      )}
+      <Failure error={why.error} />
+      {why.value === undefined ? null : <Reasons found={why.value} />}
       {scope === "operate" ? (
         <button type="button" disabled={isBusy} onClick={again}>
           Fetch it again
@@ -87,5 +113,24 @@ function MetadataHealth({ chain, address, metadata }: Omit<ActivityOptions, "hap
       ) : null}{" "}
       <span role="status">{state}</span>
     </section>
+  );
+}
+
+function Reasons({ found: { missing, looked, reasons } }: { readonly found: Missing }) {
+  if (missing === 0) return <p>All of the first {whole(looked)} tokens have metadata.</p>;
+  return (
+    <>
+      <p>
+        {whole(missing)} of the first {whole(looked)} tokens have none:
+      </p>
+      <ul>
+        {[...reasons].map(([reason, count]) => (
+          <li key={reason}>
+            {plain(reason.replaceAll("_", " "), 200)} <small>{whole(count)}</small>
+          </li>
+        ))}
+      </ul>
+      {missing > ASKED ? <p class="quiet">These are the reasons of {ASKED} of them.</p> : null}
+    </>
   );
 }

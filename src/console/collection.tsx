@@ -97,8 +97,13 @@ function Heading({ chain, address, record, total, isReady }: HeadingOptions) {
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${whole(total)} NFTs` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
-        {isTrue(record?.possible_spam) ? <span class="flag bad"> possible spam</span> : null} ·{" "}
-        <a href={linkTo.price(chain, address)}>as an ERC-20 token</a>
+        {isTrue(record?.possible_spam) ? (
+          <span class="flag bad" title={`bun run cli inspect ${address} --chain ${chain} names the rule`}>
+            {" "}
+            possible spam
+          </span>
+        ) : null}{" "}
+        · <a href={linkTo.price(chain, address)}>as an ERC-20 token</a>
       </p>
     </div>
   );

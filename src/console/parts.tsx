@@ -85,10 +85,17 @@ export function Scroll({ label, children }: { readonly label: string; readonly c
   );
 }
 
+interface FactOptions {
+  readonly name: string;
+  /** True for a long text. */
+  readonly isWide?: boolean;
+  readonly children: ComponentChildren;
+}
+
 /** A fact with its name. */
-export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+export function Fact({ name, isWide = false, children }: FactOptions) {
   return (
-    <div class="fact">
+    <div class={isWide ? "fact wide" : "fact"}>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>

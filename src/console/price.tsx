@@ -162,7 +162,7 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
           </Fact>
           <Fact name="At block">{whole(Number(toBlock))}</Fact>
           <Fact name="Exchange">{plain(exchangeName, 60) || "none"}</Fact>
-          <Fact name="24 hours before">{change === undefined ? "no price then" : `${signed(change)} %`}</Fact>
+          <Fact name="Change over 24 hours">{change === undefined ? "no price then" : `${signed(change)} %`}</Fact>
           <Fact name="30-minute average">{provenance?.twap30m == null ? "not known" : `$${provenance.twap30m}`}</Fact>
         </dl>
         {provenance === undefined ? null : <Trust provenance={provenance} />}

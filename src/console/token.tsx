@@ -95,7 +95,7 @@ function Details({ record }: { readonly record: NftRecord }) {
           </Fact>
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
-          <Fact name="Token URI">
+          <Fact name="Token URI" isWide>
             <code>{plain(record.token_uri ?? "none", 200)}</code>
           </Fact>
         </dl>

@@ -231,6 +231,7 @@ test("shows transfers and a reorganisation as they happen", async () => {
   await shows(page, "1 NFTs", "main");
   await press(page, "Activity");
   await shows(page, "Nothing yet");
+  await shows(page, /1 of the first 1 tokens have none:\s+(?:not tried yet|no uri) 1/);
   const { blockNumber } = await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 8n]);
   await shows(page, `block ${Number(blockNumber)}: a transfer #8`, ".happenings");
   await shows(page, "2 NFTs", ".heading");

@@ -4,7 +4,7 @@ import type { AsOf, FeedMessage, NftPage, NftRecord } from "../client/index.ts";
 import { ActivityPanel, type Happening } from "./activity.tsx";
 import { ExportPanel } from "./export.tsx";
 import { type FilterState, Filters } from "./filters.tsx";
-import { clock, plain, short, whole } from "./format.ts";
+import { clock, counted, plain, short, whole } from "./format.ts";
 import { Gallery } from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
 import { useAnswer, useMessages, useSession } from "./hooks.ts";
@@ -95,7 +95,7 @@ function Heading({ chain, address, record, total, isReady }: HeadingOptions) {
       <p>
         {chain} · <Address value={address} />
         {record === undefined ? "" : ` · ${record.contract_type}`}
-        {isReady ? ` · ${whole(total)} NFTs` : ""}
+        {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
         {isTrue(record?.possible_spam) ? (
           <span class="flag bad" title={`bun run cli inspect ${address} --chain ${chain} names the rule`}>
@@ -159,7 +159,7 @@ function Ready({ chain, address, newest, firstBlock, total, happenings, metadata
             <Filters {...{ chain, address, filter }} onFilter={setFilter} />
             <Failure error={error} />
             <p role="status" class="quiet">
-              {isFiltered ? `${whole(source.total)} tokens so far` : `${whole(source.total)} tokens`} after block{" "}
+              {isFiltered ? `${counted(source.total, "token")} so far` : counted(source.total, "token")} after block{" "}
               {whole(shownAt.block)}
               {shownAt.time === null ? "" : `, ${clock(shownAt.time)}`}
             </p>

@@ -5,6 +5,8 @@ const PERCENT = new Intl.NumberFormat("en-US", { style: "percent", maximumFracti
 const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 export const whole = (count: number | bigint): string => WHOLE.format(count);
+/** `1 token`, `2 tokens`. */
+export const counted = (count: number, what: string): string => `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
 export const short = (count: number): string => (count < 10_000 ? whole(count) : SHORT.format(count));
 /** @param share from 0 to 1 */
 export const percent = (share: number): string => PERCENT.format(share);

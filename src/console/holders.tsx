@@ -1,7 +1,7 @@
 /** The owners of a collection by what they hold, with their shares, at one block. */
 import { useEffect, useState } from "preact/hooks";
 import type { AsOf, Holder } from "../client/index.ts";
-import { percent, whole } from "./format.ts";
+import { counted, percent, whole } from "./format.ts";
 import { useSession } from "./hooks.ts";
 import { Curl, Failure, Scroll } from "./parts.tsx";
 
@@ -49,7 +49,7 @@ export function HoldersPanel({ chain, address, block }: HoldersOptions) {
     <>
       <Failure error={error} />
       <p role="status" class="quiet">
-        {asOf === null ? "Counting…" : `${whole(total)} owners after block ${whole(asOf.block)}`}
+        {asOf === null ? "Counting…" : `${counted(total, "owner")} after block ${whole(asOf.block)}`}
       </p>
       <Scroll label="Holders">
         <table>

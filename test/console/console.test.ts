@@ -228,7 +228,7 @@ test("shows transfers and a reorganisation as they happen", async () => {
   await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 7n]);
   await anvil.mine(1);
   const page = await open(nftPlace(nft));
-  await shows(page, "1 NFTs", "main");
+  await shows(page, "1 NFT", "main");
   await press(page, "Activity");
   await shows(page, "Nothing yet");
   await shows(page, /1 of the first 1 tokens have none:\s+(?:not tried yet|no uri) 1/);
@@ -346,7 +346,7 @@ test("can be used with the keyboard alone", async () => {
   await shows(page, "500 tokens after block");
   await tabTo("Holders");
   await page.keyboard.press("Enter");
-  await shows(page, "1 owners after block");
+  await shows(page, "1 owner after block");
 });
 
 test("fits a phone, and is dark where the visitor wants it", async () => {

@@ -131,6 +131,25 @@ test("lists collections, requests indexing and manages keys with a key of that s
   expect((await client.status()).chains[0]?.name).toBe("eth");
 });
 
+test("reads pages of holders, tokens and collections, a token, and a file", async () => {
+  const client = clientOf(service.url, OPERATOR);
+  const holders = await client.holderPage(nft, { limit: 1 });
+  expect([holders.total, holders.result[0]?.units, holders.asOf?.block]).toEqual([
+    1,
+    String(COUNT),
+    nft.blockNumber + 7,
+  ]);
+  const owner = holders.result[0]?.owner as string;
+  const first = await client.tokenPage(nft, { owner, limit: 4 });
+  const rest = await client.tokenPage(nft, { owner, limit: 4, cursor: first.cursor as string });
+  expect([first.result.length, rest.result.length, rest.cursor]).toEqual([4, 3, null]);
+  expect((await client.collectionPage({ text: "client" })).result.map(({ name }) => name)).toEqual(["Client"]);
+  expect((await client.token(nft, 3n)).history.map(({ to }) => to)).toEqual([owner]);
+  const file = await client.exported(nft, { format: "csv", as_of_block: nft.blockNumber + 7 });
+  expect((await file.text()).trim().split("\n")).toHaveLength(Number(COUNT) + 1);
+  await expect(client.priceSeries(nft, { points: 2 })).rejects.toMatchObject({ status: 404, code: "not_a_token" });
+});
+
 describe("a subscription", () => {
   test("gets each change once, also across an interruption", async () => {
     const proxy = await startTcpProxy(service.port);

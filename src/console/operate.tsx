@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { type Contract, type IndexAnswer, type Key, ServiceError } from "../client/index.ts";
 import { ago, isAddress, plain, whole } from "./format.ts";
 import { useAction, useAnswer, useSession } from "./hooks.ts";
-import { Failure, linkTo, Panel, quoted, Scroll } from "./parts.tsx";
+import { Curl, Failure, linkTo, Panel, quoted, type Request, Scroll } from "./parts.tsx";
 
 export function OperateScreen() {
   return (
@@ -16,11 +16,15 @@ export function OperateScreen() {
   );
 }
 
-function Twin({ command }: { readonly command: string }) {
+/** An action on the command line, and its requests. */
+function Twin({ command, requests }: { readonly command: string; readonly requests: readonly Request[] }) {
   return (
-    <p class="quiet">
-      On the command line: <code>bun run cli {command}</code>
-    </p>
+    <>
+      <p class="quiet">
+        On the command line: <code>bun run cli {command}</code>
+      </p>
+      <Curl requests={requests} />
+    </>
   );
 }
 
@@ -137,7 +141,13 @@ function Keys() {
           </tbody>
         </table>
       </Scroll>
-      <Twin command={`keys add ${quotedName(name)}${scope === "operate" ? " --scope operate" : ""}`} />
+      <Twin
+        command={`keys add ${quotedName(name)}${scope === "operate" ? " --scope operate" : ""}`}
+        requests={[
+          { path: "/api/keys" },
+          { method: "POST", path: "/api/keys", body: { name: quotedName(name), scope } },
+        ]}
+      />
     </Panel>
   );
 }
@@ -187,7 +197,10 @@ function IndexList() {
           ))}
         </ul>
       )}
-      <Twin command="index --file contracts.txt --wait" />
+      <Twin
+        command="index --file contracts.txt --wait"
+        requests={[{ method: "POST", path: "/api/collections", body: { items: [{ chain: "eth", address: "0x…" }] } }]}
+      />
     </Panel>
   );
 }
@@ -217,6 +230,7 @@ function OneCollection() {
   const [address, setAddress] = useState("");
   const [change, setChange] = useState<keyof typeof CHANGES>("reindex");
   const [state, run, isBusy] = useAction();
+  const shown = isAddress(address.trim()) ? address.trim() : "<address>";
   const submit = (event: Event) => {
     event.preventDefault();
     run(async () => {
@@ -262,8 +276,12 @@ function OneCollection() {
       </form>
       <p>{CHANGES[change]}</p>
       <Twin
-        command={`${change} ${isAddress(address.trim()) ? address.trim() : "<address>"} --chain ${quoted(chain.trim() || "eth")}`}
+        command={`${change} ${shown} --chain ${quoted(chain.trim() || "eth")}`}
+        requests={[requestOf(change, `/api/collections/${encodeURIComponent(chain.trim() || "eth")}/${shown}`)]}
       />
     </Panel>
   );
 }
+
+const requestOf = (change: keyof typeof CHANGES, path: string): Request =>
+  change === "remove" ? { method: "DELETE", path } : { method: "POST", path: `${path}/${change}`, body: {} };

@@ -29,6 +29,7 @@ import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
+import type { TokenLists } from "./prices/token-lists.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
@@ -64,6 +65,7 @@ export interface RuntimeOptions {
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
   readonly lists: FlagLists;
+  readonly tokenLists: Pick<TokenLists, "find">;
   readonly log: EventLog;
   readonly projections: HotCollections;
   readonly metadata: Metadata;
@@ -163,7 +165,11 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
   const onAsked = () => indexing.heard();
-  const prices = createPrices({ chain, reader, log, view, clock, onTokenKnown: () => indexing.follow(), onAsked });
+  const prices = createPrices({
+    ...{ chain, reader, log, view, clock, onAsked },
+    listed: (chainId, address) => shared.tokenLists.find(chainId, address),
+    onTokenKnown: () => indexing.follow(),
+  });
   lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });

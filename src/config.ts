@@ -56,6 +56,10 @@ export const LIMITS = Object.freeze({
   maxProgressRows: 6,
   /** Interval at which the lists' files are checked for changes. */
   listPollMs: 1_000,
+  /** Bytes of a token list. A published one of 1,723 tokens with logos has 0.7 MB. */
+  maxTokenListBytes: 5 * 1024 * 1024,
+  /** Sixteen lists of 10,000 tokens take about 50 MB of memory. */
+  maxTokenLists: 16,
   /** Time that requests in flight get when the service stops. */
   stopGraceMs: 10_000,
 });
@@ -106,6 +110,8 @@ export interface Config {
   readonly priceList: string | undefined;
   /** A file with names for contracts that have none. */
   readonly nameList: string | undefined;
+  /** Paths and URLs of lists with names and logos of tokens, in order of precedence. */
+  readonly tokenLists: readonly string[];
   readonly logLevel: LogLevel;
   /** `auto`: `pretty` in a terminal, else `json`. */
   readonly logFormat: "auto" | LogFormat;
@@ -243,6 +249,23 @@ function readGateways(env: EnvironmentReader, key: string, fallback: readonly st
   return urls;
 }
 
+/** Paths of files, and https URLs. Plain http is for local chains, like private addresses. */
+function readTokenLists(env: EnvironmentReader): readonly string[] {
+  const sources = env.text("TOKEN_LISTS")?.split(",") ?? [];
+  const allowsHttp = env.text("METADATA_ALLOW_PRIVATE")?.toLowerCase() === "true";
+  const usable = (source: string) => {
+    if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(source)) return source !== "";
+    const url = URL.parse(source);
+    const isAllowed = url?.protocol === "https:" || (url?.protocol === "http:" && allowsHttp);
+    return isAllowed && url.username + url.password + url.hash === "";
+  };
+  const trimmed = sources.map((source) => source.trim());
+  if (trimmed.length > LIMITS.maxTokenLists || !trimmed.every(usable)) {
+    env.wrong("TOKEN_LISTS", `must be at most ${LIMITS.maxTokenLists} files or https URLs, separated by commas`);
+  }
+  return trimmed;
+}
+
 function readUrls(env: EnvironmentReader, key: string): string[] | undefined {
   const text = env.text(key);
   if (text === undefined) return undefined;
@@ -325,6 +348,7 @@ export function readConfig(environment: Environment): Config {
     verifiedList: env.text("VERIFIED_LIST"),
     nameList: env.text("NAME_LIST"),
     priceList: env.text("PRICE_LIST"),
+    tokenLists: readTokenLists(env),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     warnings: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),

@@ -4,6 +4,7 @@
  * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
@@ -31,11 +32,13 @@ import { openLog } from "./log/open.ts";
 import { UNFINISHED_COPY } from "./log/raw-log.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { requestRefresh } from "./metadata/refresh.ts";
+import { Fetcher } from "./metadata/resolve/fetcher.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
+import { TokenLists } from "./prices/token-lists.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -177,8 +180,18 @@ async function stopService(
 /** The parts that all chains share. */
 type SharedParts = Pick<
   RuntimeOptions,
-  "clock" | "logger" | "lifecycle" | "metrics" | "lists" | "log" | "projections" | "metadata" | "decoder" | "priceList"
-> & { readonly lists: ListFiles };
+  | "clock"
+  | "logger"
+  | "lifecycle"
+  | "metrics"
+  | "lists"
+  | "tokenLists"
+  | "log"
+  | "projections"
+  | "metadata"
+  | "decoder"
+  | "priceList"
+> & { readonly lists: ListFiles; readonly tokenLists: TokenLists };
 
 /** @param onDoubt called with blocks of a followed collection that lack a transfer */
 async function openParts(
@@ -191,6 +204,7 @@ async function openParts(
   const metrics = new Metrics();
   metrics.logWentBack.inc(losses);
   const lists = await readLists(options, clock);
+  const tokenLists = await readTokenLists(options, clock);
   const priceList = await readPriceList(config);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
@@ -222,7 +236,7 @@ async function openParts(
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
-  return { clock, logger, lifecycle, metrics, lists, log, projections, metadata, decoder, priceList };
+  return { clock, logger, lifecycle, metrics, lists, tokenLists, log, projections, metadata, decoder, priceList };
 }
 
 /** @throws AppError if a copy into the log was begun and has not ended: streams, or their ends, are missing */
@@ -341,7 +355,7 @@ function requestsOf(
 
 /** Starts the work of all chains, and the watch of the operator's lists. */
 async function startChains(
-  { lists, lifecycle }: Pick<SharedParts, "lists" | "lifecycle">,
+  { lists, tokenLists, lifecycle }: Pick<SharedParts, "lists" | "tokenLists" | "lifecycle">,
   runtimes: ReadonlyMap<number, ChainRuntime>,
 ): Promise<void> {
   for (const { indexing, prices, metadata } of runtimes.values()) {
@@ -352,6 +366,7 @@ async function startChains(
     for (const { indexing } of runtimes.values()) indexing.listsChanged();
   };
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
+  lifecycle.run("token lists", (signal) => tokenLists.watch(signal));
 }
 
 /** The parts of a service that are made anew when the log went back. */
@@ -423,6 +438,27 @@ async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: C
     verified: { key: "VERIFIED_LIST", path: config.verifiedList },
     names: { key: "NAME_LIST", path: config.nameList },
     maxBytes: LIMITS.maxListBytes,
+    pollMs: minPollMs ?? LIMITS.listPollMs,
+    clock,
+    logger,
+  });
+  const problems = await lists.load();
+  if (problems.length > 0) throw new ConfigError(problems);
+  return lists;
+}
+
+/** Reads the token lists that are files or were fetched before. @throws ConfigError with the problems of files */
+async function readTokenLists(options: ServiceOptions, clock: Clock): Promise<TokenLists> {
+  const { config, logger, minPollMs } = options;
+  const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
+  const wire = options.metadataWire ?? systemWire;
+  const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
+  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
+  const lists = new TokenLists({
+    sources: config.tokenLists,
+    fetch: async (url, maxBytes, signal) => (await fetcher.fetch(url, { ...times, maxBytes }, signal)).bytes,
+    folder: snapshotDir === undefined ? undefined : join(snapshotDir, "token-lists"),
+    maxBytes: LIMITS.maxTokenListBytes,
     pollMs: minPollMs ?? LIMITS.listPollMs,
     clock,
     logger,

@@ -3,6 +3,7 @@
  * service is a process that knows only its environment, so that any version of the sources can be recorded. What
  * differs from run to run (hashes, cursors, request ids, times of the clock) is replaced by a numbered mask.
  */
+import { join } from "node:path";
 import WebSocket from "ws";
 import { spawnService } from "../../test/support/process.ts";
 import type { World } from "./world.ts";
@@ -31,6 +32,7 @@ const POLL_MS = 50;
 export async function recordWire({ world, logUrl, source }: RecordOptions): Promise<Exchange[]> {
   const recorder = new Recorder();
   const env = {
+    TOKEN_LISTS: join(import.meta.dir, "token-list.json"),
     EVENT_LOG_URL: logUrl,
     RPC_URL_ETH: world.anvil.url,
     RPC_URLS_ONLY: "true",

@@ -1,9 +1,7 @@
 /**
- * Tokens by chain: the connectors through which a token without a direct pool is priced, the tokens that may be the
- * quote side of a pool, and names and logos from `@uniswap/default-token-list`. Pure data; each connector has two
- * publishers.
+ * Tokens by chain: the connectors through which a token without a direct pool is priced, and the tokens that may be the
+ * quote side of a pool. Pure data; each connector has two publishers.
  */
-import tokenList from "@uniswap/default-token-list";
 import { type Address, toAddress } from "../core/hex.ts";
 import type { Chain, ChainName, ChainToken } from "./chains.ts";
 
@@ -211,32 +209,3 @@ export const isReference = (chain: Chain, address: Address): boolean => setsOf(c
 /** True if both are reference tokens and one is the native coin or a stablecoin, so that a pool leads to the dollar. */
 export const isReferencePair = (chain: Chain, a: Address, b: Address): boolean =>
   isReference(chain, a) && isReference(chain, b) && (isMoney(chain, a) || isMoney(chain, b));
-
-export interface ListedToken {
-  readonly name: string;
-  readonly symbol: string;
-  /** A URL (https or ipfs), or "" if the list has none. */
-  readonly logo: string;
-}
-
-interface Entry {
-  readonly chainId: number;
-  readonly address: string;
-  readonly name: string;
-  readonly symbol: string;
-  readonly logoURI?: string;
-}
-
-const key = (chainId: number, address: string): string => `${chainId}/${address.toLowerCase()}`;
-
-const BY_KEY: ReadonlyMap<string, ListedToken> = new Map(
-  (tokenList.tokens as readonly Entry[]).map((entry) => [
-    key(entry.chainId, entry.address),
-    { name: entry.name, symbol: entry.symbol, logo: entry.logoURI ?? "" },
-  ]),
-);
-
-/** The list's entry of a token, if there is one. */
-export function listedToken(chainId: number, address: Address): ListedToken | undefined {
-  return BY_KEY.get(key(chainId, address));
-}

@@ -2,11 +2,10 @@
  * The operator's lists: spam, verified collections, and names for contracts without one. Parses them, reads their
  * files, and reads them again when they change. A file that can't be used stops the start.
  */
-import { readFile, stat } from "node:fs/promises";
 import { CHAINS, parseChain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import { messageOf } from "../core/errors.ts";
 import { type Address, parseAddress, toAddress } from "../core/hex.ts";
+import { ListFile, type ListPlace, type ParsedList } from "../core/list-file.ts";
 import type { Logger } from "../core/logger.ts";
 
 // Shared parser of the operator's lists. In: lines of text, each about a contract on one chain or on all chains. Out:
@@ -59,11 +58,7 @@ class ContractMap<T> {
 // Parses the operator's spam list and verified list: text in, a set out. A line is `address` (on every chain) or
 // `chain,address`; `#` starts a comment. It reads no files.
 
-/** A parsed list. `problems` has a sentence for each bad line; if there are any, the list must not be used. */
-interface Parsed<T> {
-  readonly list: ContractMap<T>;
-  readonly problems: readonly string[];
-}
+type Parsed<T> = ParsedList<ContractMap<T>>;
 
 export function parseFlagList(text: string): Parsed<true> {
   const list = new ContractMap<true>();
@@ -169,12 +164,6 @@ const NAMES = new Map(KNOWN_NAMES.flatMap((known) => known.chains.map((id) => [`
 export const knownName = (chainId: number, address: Address): ContractNames | undefined =>
   NAMES.get(`${chainId}/${address}`);
 
-/** A list's path, undefined for no list, and the setting that names it. */
-interface ListPlace {
-  readonly key: string;
-  readonly path: string | undefined;
-}
-
 interface ListFilesOptions {
   readonly spam: ListPlace;
   readonly verified: ListPlace;
@@ -187,16 +176,16 @@ interface ListFilesOptions {
 
 export class ListFiles implements FlagLists {
   readonly #options: ListFilesOptions;
-  readonly #spam: ListFile<true>;
-  readonly #verified: ListFile<true>;
-  readonly #names: ListFile<ContractNames>;
+  readonly #spam: ListFile<ContractMap<true>>;
+  readonly #verified: ListFile<ContractMap<true>>;
+  readonly #names: ListFile<ContractMap<ContractNames>>;
 
   constructor(options: ListFilesOptions) {
     this.#options = options;
     const { spam, verified, names, maxBytes } = options;
-    this.#spam = new ListFile(spam, parseFlagList, maxBytes);
-    this.#verified = new ListFile(verified, parseFlagList, maxBytes);
-    this.#names = new ListFile(names, parseNameList, maxBytes);
+    this.#spam = new ListFile({ ...spam, parse: parseFlagList, empty: new ContractMap(), maxBytes });
+    this.#verified = new ListFile({ ...verified, parse: parseFlagList, empty: new ContractMap(), maxBytes });
+    this.#names = new ListFile({ ...names, parse: parseNameList, empty: new ContractMap(), maxBytes });
   }
 
   isSpam(chainId: number, address: Address): boolean {
@@ -219,7 +208,7 @@ export class ListFiles implements FlagLists {
     return problems;
   }
 
-  get #files(): readonly ListFile<true | ContractNames>[] {
+  get #files(): readonly ListFile<ContractMap<true> | ContractMap<ContractNames>>[] {
     return [this.#spam, this.#verified, this.#names].filter((file) => file.path !== undefined);
   }
 
@@ -239,52 +228,6 @@ export class ListFiles implements FlagLists {
         }
       }
     }
-  }
-}
-
-/** One file, and the list that it held when it was last usable. */
-class ListFile<T> {
-  readonly key: string;
-  readonly path: string | undefined;
-  list = new ContractMap<T>();
-  readonly #parse: (text: string) => Parsed<T>;
-  readonly #maxBytes: number;
-  /** Fingerprint of the file at the last read, or the reason why it could not be read. */
-  #seen = "";
-
-  constructor({ key, path }: ListPlace, parse: (text: string) => Parsed<T>, maxBytes: number) {
-    this.key = key;
-    this.path = path;
-    this.#parse = parse;
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
-  async refresh(): Promise<{ problems: string[] } | undefined> {
-    if (this.path === undefined) return undefined;
-    let text: string;
-    try {
-      // The fingerprint is taken before the read, so that a write in between counts as a change.
-      const found = await stat(this.path);
-      // Reading a pipe would block the start.
-      if (!found.isFile()) throw new Error("it is not a regular file");
-      const { mtimeMs, ctimeMs, size, ino } = found;
-      const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
-      if (look === this.#seen) return undefined;
-      this.#seen = look;
-      if (size > this.#maxBytes) {
-        return { problems: [`${this.key}: must not have more than ${this.#maxBytes} bytes`] };
-      }
-      text = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(this.path));
-    } catch (error) {
-      const problem = `${this.key}: the file cannot be read: ${messageOf(error)}`;
-      if (this.#seen === problem) return undefined;
-      this.#seen = problem;
-      return { problems: [problem] };
-    }
-    const { list, problems } = this.#parse(text);
-    if (problems.length === 0) this.list = list;
-    return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
   }
 }
 

@@ -4,7 +4,6 @@
  */
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import { listedToken } from "../chains/tokens.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
@@ -23,6 +22,7 @@ import {
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets, Subject } from "./search/markets.ts";
 import type { PastFigures } from "./search/past-figures.ts";
+import type { FindListedToken } from "./token-lists.ts";
 
 export interface PriceRequest extends PriceParameters {
   readonly address: Address;
@@ -64,6 +64,7 @@ interface HeadMarket {
 
 interface ComputerOptions {
   readonly chain: Chain;
+  readonly listed: FindListedToken;
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly markets: Markets;
@@ -229,7 +230,7 @@ export class PriceComputer {
     const record = recordOf({
       quote: priced,
       facts: subject.facts,
-      listed: listedToken(market.chain.chainId, subject.token),
+      listed: this.#options.listed(market.chain.chainId, subject.token),
       exchangeName: selection.exchangeName,
       percentChange,
       provenance: request.provenance ? provenanceOf(priced, twap) : undefined,

@@ -4,7 +4,6 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import { deploymentOf, type ExchangeChoice, exchangesOf, KNOWN_EXCHANGES, parseExchange } from "../chains/exchanges.ts";
-import type { ListedToken } from "../chains/tokens.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
@@ -22,6 +21,7 @@ import {
 } from "./market/pools.ts";
 import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
 import type { TokenFacts } from "./search/discovery.ts";
+import type { ListedToken } from "./token-lists.ts";
 
 /** A parsed query string. A repeated parameter is a list. */
 export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;

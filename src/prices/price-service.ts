@@ -19,6 +19,7 @@ import type { PriceRecord } from "./price-record.ts";
 import { Markets } from "./search/markets.ts";
 import { PastFigures } from "./search/past-figures.ts";
 import { PriceSeries, type SeriesPoint, type SeriesRange } from "./series.ts";
+import type { FindListedToken } from "./token-lists.ts";
 
 interface PricesDeps {
   readonly chain: Chain;
@@ -27,6 +28,8 @@ interface PricesDeps {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly limits?: Partial<PriceLimits>;
+  /** Finds a token in the operator's lists. Finds none by default. */
+  readonly listed?: FindListedToken;
   /** Called when a token's pools become known, so that the chain's follower can be started. */
   readonly onTokenKnown?: () => void;
   /** Called when a price is requested, and none was for a while. */
@@ -97,7 +100,7 @@ class PriceService implements Prices {
 
   constructor(deps: PricesDeps) {
     this.#deps = deps;
-    const { chain, reader, log, view, clock, onTokenKnown } = deps;
+    const { chain, reader, log, view, clock, onTokenKnown, listed = () => undefined } = deps;
     this.chain = chain;
     const limits = { ...DEFAULTS, ...deps.limits };
     this.#limits = limits;
@@ -108,7 +111,7 @@ class PriceService implements Prices {
     this.consumer = follower;
     this.#memory = memory;
     this.#markets = markets;
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, onTokenKnown });
+    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, onTokenKnown, listed });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: limits.answerBytes, bytesOf, clock });
     this.#series = new PriceSeries({

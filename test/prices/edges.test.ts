@@ -4,7 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
-import { listedToken } from "../../src/chains/tokens.ts";
+import type { Address } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { createPrices } from "../../src/prices/price-service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
@@ -39,10 +39,11 @@ describe("a lone stablecoin", () => {
 
 describe("a listed token", () => {
   test("has the name of its contract, or the list's name if the contract returns none", async () => {
-    const world = dollarWorld();
-    expect(listedToken(1, USDC)?.name).toBe("USDCoin");
+    const usdc = { name: "USDCoin", symbol: "USDC", logo: "" };
+    const listed = (_chainId: number, address: Address) => (address === USDC ? usdc : undefined);
+    const world = dollarWorld({}, listed);
     expect(await world.price(USDC)).toMatchObject({ tokenName: "USDC", tokenSymbol: "USDC" });
-    const silent = dollarWorld();
+    const silent = dollarWorld({}, listed);
     silent.chain.token({ address: USDC, name: "", symbol: "", decimals: 6 });
     expect(await silent.price(USDC)).toMatchObject({ tokenName: "USDCoin", tokenSymbol: "USDC", usdPrice: 1 });
   });

@@ -10,7 +10,7 @@ import { contractAt, deploy, read, transact } from "../../scripts/local-chain/co
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf, listedToken } from "../../src/chains/tokens.ts";
+import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
@@ -237,9 +237,9 @@ describe("on Ethereum", () => {
 
   test("gives a listed token its own name and the list's logo, and another token no logo", async () => {
     await createPool(anvil, uni2, { tokenA: wbtc, amountA: 10n ** 9n, tokenB: weth, amountB: 150n * ETHER });
-    const listed = listedToken(1, wbtc)!;
-    expect(listed.logo).toStartWith("http");
-    expect(await ask(pricesOf(anvil.url), wbtc)).toMatchObject({
+    const listed = { name: "Bitcoin", symbol: "BTC", logo: "https://logos.example/wbtc.png" };
+    const found = (_chainId: number, address: Address) => (address === wbtc ? listed : undefined);
+    expect(await ask(pricesOf(anvil.url, unfollowed, eth, found), wbtc)).toMatchObject({
       tokenName: "Wrapped BTC",
       tokenSymbol: "WBTC",
       tokenLogo: listed.logo,

@@ -22,8 +22,16 @@ export class TurnedClock implements Clock {
     return 0.5;
   }
 
-  sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => this.after(ms, resolve));
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.after(ms, resolve);
+      const onAbort = () => {
+        cancel();
+        reject(signal?.reason);
+      };
+      if (signal?.aborted === true) onAbort();
+      else signal?.addEventListener("abort", onAbort, { once: true });
+    });
   }
 
   after(ms: number, callback: () => void): () => void {

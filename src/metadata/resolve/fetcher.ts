@@ -97,6 +97,8 @@ export interface FetchLimits {
   readonly maxBytes: number;
   readonly firstByteMs: number;
   readonly totalMs: number;
+  /** Refuses http, also after a redirect. False by default. */
+  readonly httpsOnly?: boolean;
 }
 
 interface Fetched {
@@ -156,6 +158,9 @@ export class Fetcher {
   async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
     let url = this.#admit(first);
     for (let hops = 0; ; hops++) {
+      if (limits.httpsOnly === true && url.protocol !== "https:") {
+        throw new MetadataFailure("unsupported_scheme", url.protocol);
+      }
       const address = await this.#addressOf(url, signal);
       const { response, destroy } = await this.#request(url, address, limits, signal);
       try {

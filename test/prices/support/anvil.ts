@@ -8,6 +8,7 @@ import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
+import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { DecodePool } from "../../../src/rpc/decode/decode-pool.ts";
 import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "../../../src/rpc/endpoint/provider.ts";
@@ -45,8 +46,14 @@ export const unfollowed: ChainView = {
   isCanonical: () => true,
 };
 
-export function pricesOf(url: string, view: ChainView = unfollowed, chain: Chain = eth): Prices {
-  return createPrices({ chain, reader: readerOf(url, chain), log: new MemoryLog(), view, clock: systemClock });
+export function pricesOf(
+  url: string,
+  view: ChainView = unfollowed,
+  chain: Chain = eth,
+  listed: FindListedToken = () => undefined,
+): Prices {
+  const reader = readerOf(url, chain);
+  return createPrices({ chain, reader, log: new MemoryLog(), view, clock: systemClock, listed });
 }
 
 /** Polls on demand, as the real follower does by the clock. */

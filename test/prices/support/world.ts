@@ -6,6 +6,7 @@ import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { type PriceRecord, parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
+import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
 
@@ -54,11 +55,11 @@ export class World {
   readonly follower: FakeFollower;
   readonly prices: Prices;
 
-  constructor(limits: Partial<PriceLimits> = {}) {
+  constructor(limits: Partial<PriceLimits> = {}, listed: FindListedToken = () => undefined) {
     const { chain, log, clock } = this;
     this.follower = chain.follower(() => this.prices.consumer);
     placeTokens(chain);
-    this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits });
+    this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits, listed });
   }
 
   /** Prices of a new process on the same chain and log, with empty memory. */
@@ -108,8 +109,8 @@ export class World {
 }
 
 /** A world with WETH at $2,000, from a v2 pool with $2m of USDC. */
-export function dollarWorld(limits: Partial<PriceLimits> = {}): World & { dollar: FakePool } {
-  const world = new World(limits);
+export function dollarWorld(limits: Partial<PriceLimits> = {}, listed?: FindListedToken): World & { dollar: FakePool } {
+  const world = new World(limits, listed);
   const dollar = world.pair(WETH, 1_000n, USDC, 2_000_000n);
   return Object.assign(world, { dollar });
 }

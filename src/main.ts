@@ -6,6 +6,7 @@ import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
+import { PREVIEW_COMMAND } from "./core/embedded.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
 import type { Service } from "./service.ts";
@@ -34,7 +35,8 @@ function refuse(error: unknown): never {
 }
 
 const [command, ...rest] = process.argv.slice(2);
-if (command === undefined || (command === "serve" && rest.length === 0)) await serve();
+if (command === PREVIEW_COMMAND) (await import("./metadata/media/preview-process.ts")).servePreviews();
+else if (command === undefined || (command === "serve" && rest.length === 0)) await serve();
 else {
   // Imported on demand: the service starts without it.
   const { runCommand } = await import("./cli/run.ts");

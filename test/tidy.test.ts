@@ -46,7 +46,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "exports", "prices"],
     ...["metadata", "operators", "config.ts", "service.ts"],
   ],
-  "main.ts": ["service.ts", "config.ts", "core", "cli"],
+  "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: [],
   console: ["client"],
 };

@@ -11,6 +11,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
+import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
 import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
 import { StateReader, StateWriter } from "../ledger/tables.ts";
@@ -232,7 +233,8 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
 }
 
 /** Hash of the sources that a snapshot depends on, so that a change of them makes old snapshots invalid. */
-function codeHash(): string {
+export function codeHash(): string {
+  if (IS_COMPILED) return readFileSync(embeddedPath("code-hash.txt"), "utf8");
   // The core folder has the hash function of the indexes.
   const folders = ["", "../ledger", "../events", "../core"].map((folder) => join(import.meta.dir, folder));
   let hash = 0n;

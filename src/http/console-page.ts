@@ -4,6 +4,7 @@
  */
 import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";
+import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 
 const ENTRY = new URL("../console/main.tsx", import.meta.url);
@@ -46,8 +47,20 @@ interface Asset {
 }
 type Assets = Readonly<Record<keyof typeof TYPES, Asset>>;
 
-/** @throws AppError if the sources can't be bundled */
-async function bundle(): Promise<Assets> {
+/** Reads or makes the two files. @throws AppError if the sources can't be bundled */
+async function loadAssets(): Promise<Assets> {
+  const embedded = (name: keyof typeof TYPES) => Bun.file(embeddedPath(name)).text();
+  const texts = IS_COMPILED
+    ? { "app.js": await embedded("app.js"), "app.css": await embedded("app.css") }
+    : await bundleConsole();
+  return { "app.js": assetOf(texts["app.js"]), "app.css": assetOf(texts["app.css"]) };
+}
+
+/**
+ * Bundles the console's sources into its script and its style. `scripts/compile.ts` embeds them.
+ * @throws AppError if the sources can't be bundled
+ */
+export async function bundleConsole(): Promise<Readonly<Record<keyof typeof TYPES, string>>> {
   const built = await Bun.build({
     entrypoints: [Bun.fileURLToPath(ENTRY)],
     target: "browser",
@@ -57,7 +70,7 @@ async function bundle(): Promise<Assets> {
     throw new AppError(`the console can't be bundled: ${messageOf(error)}`, { code: "console_broken", cause: error });
   });
   const textOf = async (type: string) => built.outputs.find(({ path }) => path.endsWith(type))?.text() ?? "";
-  return { "app.js": assetOf(await textOf(".js")), "app.css": assetOf(await textOf(".css")) };
+  return { "app.js": await textOf(".js"), "app.css": await textOf(".css") };
 }
 
 function assetOf(text: string): Asset {
@@ -84,7 +97,7 @@ export function consolePage(prefix: string) {
   const serve =
     (name: keyof typeof TYPES) =>
     async ({ request }: { request: Request }): Promise<Response> => {
-      assets ??= bundle();
+      assets ??= loadAssets();
       // A failed attempt is not kept.
       assets.catch(() => {
         assets = undefined;

@@ -3,6 +3,7 @@
  * the page works without internet access.
  */
 import { Elysia } from "elysia";
+import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
 
 const page = (prefix: string) => `<!DOCTYPE html>
 <html lang="en">
@@ -56,8 +57,14 @@ const ONE_DAY = "public, max-age=86400";
 /** Keeps these routes out of the OpenAPI document. */
 const HIDDEN = { detail: { hide: true } };
 
-function asset(name: string, type: string): () => Response {
-  const file = Bun.file(new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
+/** The path of a file of `swagger-ui-dist`. `scripts/compile.ts` embeds them. */
+export const swaggerAsset = (name: string): string => Bun.fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`));
+
+/** The files of `swagger-ui-dist` that the page loads. */
+export const SWAGGER_ASSETS = ["swagger-ui.css", "swagger-ui-bundle.js"] as const;
+
+function asset(name: (typeof SWAGGER_ASSETS)[number], type: string): () => Response {
+  const file = Bun.file(IS_COMPILED ? embeddedPath(name) : swaggerAsset(name));
   return () => new Response(file, { headers: { "content-type": type, "cache-control": ONE_DAY } });
 }
 

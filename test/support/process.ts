@@ -2,7 +2,7 @@
  * Runs the service in a separate process, as `start` does, configured only by its environment. Used by tests that
  * cannot run it in their own process, for example because they kill it.
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
 import { TEST_KEY } from "./service.ts";
 
@@ -19,14 +19,18 @@ export interface ServiceProcess {
 
 const CHECKOUT = join(import.meta.dir, "../..");
 
-/** Starts the service of a checkout and does not wait until it serves. */
+/**
+ * Starts the service of a checkout and does not wait until it serves.
+ * @param program path of the program in one file, to start it in place of the sources
+ */
 export function spawnService(
   env: Record<string, string>,
   checkout = CHECKOUT,
+  program?: string,
 ): Omit<ServiceProcess, "base" | "get"> & {
   serving: Promise<string>;
 } {
-  const child = Bun.spawn([process.execPath, join(checkout, "src/main.ts")], {
+  const child = Bun.spawn(program === undefined ? [process.execPath, join(checkout, "src/main.ts")] : [program], {
     cwd: checkout,
     env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", ...env },
     stdin: "ignore",
@@ -54,9 +58,10 @@ export function spawnService(
   return { pid: child.pid, stderr: () => text, kill: (signal) => child.kill(signal), exited, serving };
 }
 
-/** Starts the service and resolves when it serves. */
-export async function startServiceProcess(env: Record<string, string>): Promise<ServiceProcess> {
-  const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env });
+/** Starts the service and resolves when it serves. `program` as for `spawnService`, in its own folder. */
+export async function startServiceProcess(env: Record<string, string>, program?: string): Promise<ServiceProcess> {
+  const folder = program === undefined ? CHECKOUT : dirname(program);
+  const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env }, folder, program);
   const base = await serving;
   return { ...process, base, get: (path) => fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } }) };
 }

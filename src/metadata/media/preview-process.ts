@@ -4,9 +4,10 @@
  * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewMessage`.
  */
 import { Parser } from "htmlparser2";
-import sharp, { type SharpOptions } from "sharp";
+import type { SharpOptions } from "sharp";
 import { MetadataFailure } from "../outcome.ts";
 import { decodeText } from "../resolve/parse.ts";
+import { loadImageLibrary } from "./image-library.ts";
 import { decodeBmp, encodePng, isBmp, rasterSize } from "./raster.ts";
 
 export interface PreviewRequest {
@@ -69,6 +70,7 @@ async function open({ bytes, mimetype }: PreviewRequest): Promise<{ input: Uint8
   }
   if (mimetype !== "image/svg+xml") return { input: bytes, options: {} };
   const input = new TextEncoder().encode(sanitizeSvg(decodeText({ bytes, charset: undefined, mimetype })));
+  const sharp = loadImageLibrary();
   const { width = LARGEST, height = LARGEST } = await sharp(input, { limitInputPixels: MAX_PIXELS }).metadata();
   // Render a small drawing large, because enlarging it afterwards would blur it.
   const scale = LARGEST / Math.max(1, width, height);
@@ -76,6 +78,7 @@ async function open({ bytes, mimetype }: PreviewRequest): Promise<{ input: Uint8
 }
 
 async function make(request: PreviewRequest): Promise<Preview[]> {
+  const sharp = loadImageLibrary();
   const { input, options } = await open(request);
   const previews: Preview[] = [];
   for (const size of SIZES) {
@@ -242,8 +245,9 @@ function kindOf(error: unknown): "refused" | "overran" | "interrupted" {
   return MACHINE_FAULT.test(message) ? "interrupted" : "refused";
 }
 
-// A test imports the sanitiser.
-if (import.meta.main) {
+/** Makes previews for the parent process until that disconnects. @throws if there is no image library */
+export function servePreviews(): void {
+  const sharp = loadImageLibrary();
   sharp.cache(false);
   sharp.concurrency(1);
   const send = (message: PreviewMessage) => process.send?.(message);
@@ -258,3 +262,6 @@ if (import.meta.main) {
   });
   send({ kind: "ready" });
 }
+
+// A test imports the sanitiser, and the program in one file calls `servePreviews`.
+if (import.meta.main) servePreviews();

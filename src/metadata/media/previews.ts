@@ -7,8 +7,10 @@ import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import { Semaphore } from "../../core/background.ts";
 import { backoffMs, type Clock } from "../../core/clock.ts";
+import { IS_COMPILED, PREVIEW_COMMAND } from "../../core/embedded.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import { hasImageLibrary } from "./image-library.ts";
 import type { Preview, PreviewMessage, PreviewReply, PreviewRequest } from "./preview-process.ts";
 
 /** What became of one picture. */
@@ -47,7 +49,7 @@ const IDLE_MS = 60_000;
 const START_RETRY_MS = 2_000;
 const MAX_START_RETRY_MS = 60_000;
 
-const ENTRY = fileURLToPath(new URL("./preview-process.ts", import.meta.url));
+const ENTRY = IS_COMPILED ? PREVIEW_COMMAND : fileURLToPath(new URL("./preview-process.ts", import.meta.url));
 
 /** Resident memory of a process in bytes, from /proc; undefined on other systems than Linux, or if it has ended. */
 function residentBytes(pid: number): number | undefined {
@@ -100,6 +102,12 @@ export class Previews {
 
   constructor(options: PreviewsOptions) {
     this.#options = options;
+    if (!hasImageLibrary()) {
+      options.logger.warn(
+        {},
+        "no image library: previews stay `processing` until `sharp` is installed beside the program",
+      );
+    }
   }
 
   /**

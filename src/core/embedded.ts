@@ -1,0 +1,14 @@
+/**
+ * Files inside the program, if `scripts/compile.ts` made it one file. It carries what the sources read from their own
+ * folders: assets of pages, and the hash of the sources. Empty when the service runs from its sources.
+ */
+const PLACE = "/$bunfs/root/";
+
+/** True in the program that `scripts/compile.ts` makes. */
+export const IS_COMPILED = Bun.main.startsWith(PLACE);
+
+/** The argument with which that program starts itself as the preview process: it has no other file to start. */
+export const PREVIEW_COMMAND = "preview-process";
+
+/** The path of a file inside the program. It can be read like any other file. */
+export const embeddedPath = (name: string): string => `${PLACE}${name}`;

@@ -4,7 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { type HDNodeWallet, Wallet } from "ethers";
+import { getBytes, type HDNodeWallet, Wallet } from "ethers";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { airdropLines, proRata } from "../../scripts/examples/airdrop.ts";
 import { type Gallery, startGallery } from "../../scripts/examples/gallery.ts";
 import { priceAlerts } from "../../scripts/examples/price-alert.ts";
@@ -13,10 +14,11 @@ import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/an
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
-import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
-import { swapV2, swapV3 } from "../../scripts/local-chain/pools.ts";
+import { createV2Pair, type Pool, swapV2 } from "../../scripts/local-chain/pools.ts";
 import { Client } from "../../src/client/index.ts";
+import { visit } from "../support/browser.ts";
 import {
   eventually,
   startTestService,
@@ -223,6 +225,13 @@ describe("the airdrop", () => {
     expect([code, err]).toEqual([1, expect.stringContaining("as_of_block")]);
   });
 
+  test("writes no line for a contract that is no NFT, and fails for an address without a contract", async () => {
+    const none = await run("airdrop.ts", [market.demo.address, "--url", service.url]).ended;
+    expect([none.code, none.out]).toEqual([1, ""]);
+    const empty = await run("airdrop.ts", [`0x${"77".repeat(20)}`, "--url", service.url]).ended;
+    expect([empty.code, empty.out, empty.err]).toEqual([1, "", expect.stringContaining("neither code nor an NFT log")]);
+  });
+
   test("gives the odd wei to the largest remainders", () => {
     expect(proRata([1n, 1n, 1n], 4n)).toEqual([2n, 1n, 1n]);
     expect(proRata([5n, 3n, 1n], 10n)).toEqual([6n, 3n, 1n]);
@@ -232,13 +241,19 @@ describe("the airdrop", () => {
 });
 
 describe("the price alert", () => {
-  const priceNow = () => clientOf().price(market.demo.address);
-  /** Sells DEMO into both of its pools, so that its price falls whichever is the deeper one. */
-  async function sell(amount: bigint): Promise<void> {
-    const { v2, v3, demo } = market;
-    await swapV2(anvil, { pool: v2.DEMO.address, tokenIn: demo.address, amountIn: amount * WEI });
-    await swapV3(anvil, { pool: v3.DEMO.address, tokenIn: demo.address, amountIn: amount * WEI });
-  }
+  /** A token with one pool, so that a swap moves its price in a single block. */
+  let token: Deployed;
+  let pool: Pool;
+
+  beforeAll(async () => {
+    token = await deploy(anvil, await contractArtifact("TestToken"), ["Alert", "ALRT", 18]);
+    const sides = { tokenA: token.address, tokenB: MAINNET.weth, amountA: 1_000_000n * WEI, amountB: 500n * WEI };
+    pool = await createV2Pair(anvil, { factory: MAINNET.uniswapV2Factory, ...sides });
+  });
+
+  const priceNow = () => clientOf().price(token.address);
+  const sell = (amount: bigint) =>
+    swapV2(anvil, { pool: pool.address, tokenIn: token.address, amountIn: amount * WEI });
   /** Resolves once the service's price is lower than `usd`. */
   const fallen = (usd: number) =>
     eventually(`the price is below ${usd}`, async () => ((await priceNow()).usdPrice < usd ? true : undefined));
@@ -247,13 +262,13 @@ describe("the price alert", () => {
     const { usdPrice } = await priceNow();
     const bound = usdPrice * 0.99;
     const alert = run("price-alert.ts", [
-      ...[market.demo.address, "--below", String(bound), "--above", "1000"],
+      ...[token.address, "--below", String(bound), "--above", "1000"],
       ...["--every", "0.05", "--url", service.url],
     ]);
-    await alert.saw("err", /watching DEMO: \$\d/);
+    await alert.saw("err", /watching ALRT: \$\d/);
     await sell(1n);
     await fallen(usdPrice);
-    await sell(200_000n);
+    await sell(50_000n);
     await alert.saw("out", /\n/);
     const crossed = (await priceNow()).usdPrice;
     // A price that falls further has crossed the bound already.
@@ -262,7 +277,7 @@ describe("the price alert", () => {
     alert.kill("SIGINT");
     const { code, out, err } = await alert.ended;
     expect([code, out.split("\n").length]).toEqual([0, 2]);
-    expect(out).toMatch(/^\d{4}-\S+Z DEMO is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
+    expect(out).toMatch(/^\d{4}-\S+Z ALRT is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
     expect(err.split("\n").length).toBe(2);
   });
 
@@ -275,7 +290,7 @@ describe("the price alert", () => {
       const firsts: number[] = [];
       const client = new Client({ url: `http://127.0.0.1:${proxy.port}`, key: TEST_KEY, attempts: 1 });
       const alerts = priceAlerts({
-        ...{ client, token: market.demo, below: usdPrice * 0.99, everyMs: 20, signal: stop.signal },
+        ...{ client, token, below: usdPrice * 0.99, everyMs: 20, signal: stop.signal },
         onFirst: (price) => firsts.push(price.usdPrice),
         onOutage: ({ status }) => outages.push(status),
       });
@@ -283,9 +298,9 @@ describe("the price alert", () => {
       await eventually("the first price", async () => firsts[0]);
       proxy.disturb("cut");
       await eventually("an outage", async () => outages[0]);
-      await sell(200_000n);
+      await sell(50_000n);
       proxy.heal();
-      expect((await alert).value).toMatchObject({ side: "below", symbol: "DEMO", bound: usdPrice * 0.99 });
+      expect((await alert).value).toMatchObject({ side: "below", symbol: "ALRT", bound: usdPrice * 0.99 });
       expect(new Set(outages)).toEqual(new Set([0]));
       const end = alerts.next();
       stop.abort();
@@ -299,7 +314,7 @@ describe("the price alert", () => {
   test("tells at the start that the price is beyond the bound, and fails for an address without a price", async () => {
     const { usdPrice } = await priceNow();
     const options = { client: clientOf(), everyMs: 20, above: usdPrice / 2 };
-    const alerts = priceAlerts({ ...options, token: market.demo });
+    const alerts = priceAlerts({ ...options, token });
     expect((await alerts.next()).value).toMatchObject({ side: "above", usdPrice });
     await alerts.return(undefined);
     const none = priceAlerts({ ...options, token: { address: anvil.accounts[5] as string } });
@@ -389,6 +404,25 @@ describe("the token gate", () => {
     expect([opened.status, (await inside(cookieOf(opened))).status]).toEqual([200, 200]);
     await transact(anvil, nft.contract, "move", [stranger.address, owner.address, 2]);
     await synced(service, nft.address, Number(await anvil.send("eth_blockNumber")));
+  });
+
+  test("works in a browser with a wallet, and keeps the session from its scripts", async () => {
+    const browser = await startBrowser();
+    try {
+      const { page: tab, faults } = await visit(browser, new URL(gate.url).origin);
+      await tab.exposeFunction("signWithWallet", (hex: string) => owner.signMessage(getBytes(hex)));
+      await tab.evaluateOnNewDocument(`window.ethereum = {
+        request: async ({ method, params }) =>
+          method === "eth_requestAccounts" ? ["${owner.address}"] : window.signWithWallet(params[0]),
+      }`);
+      await tab.goto(gate.url);
+      await tab.click("button");
+      await tab.waitForFunction(`document.body?.innerText.includes("Welcome")`);
+      expect(await tab.evaluate("document.cookie")).toBe("");
+      expect(faults).toEqual([]);
+    } finally {
+      await browser.close();
+    }
   });
 
   test("ends nonces and sessions after their time", async () => {
@@ -505,6 +539,23 @@ describe("the gallery", () => {
     while (!told.includes("data: transfers\n\n")) told += decoder.decode((await reader.read()).value, { stream: true });
     expect(cards((await page()).text)[1]).toContain(`<code>${anvil.accounts[7]}</code>`);
     await reader.cancel();
+  });
+
+  test("shows pictures in a browser, runs nothing of the metadata, and follows a transfer", async () => {
+    const browser = await startBrowser();
+    try {
+      const { page: tab, faults } = await visit(browser, new URL(gallery.url).origin);
+      await tab.goto(gallery.url);
+      await tab.waitForFunction(`document.querySelector("img")?.naturalWidth > 0`);
+      await transact(anvil, nft.contract, "transferFrom", [anvil.accounts[1], anvil.accounts[8], 5], {
+        from: anvil.accounts[1] as string,
+      });
+      await tab.waitForFunction(`document.body?.innerText.includes("${anvil.accounts[8]}")`);
+      // Pictures are the only thing that is not the gallery's own.
+      expect(faults.filter((fault) => !fault.startsWith(`asked another origin: ${service.url}/media/`))).toEqual([]);
+    } finally {
+      await browser.close();
+    }
   });
 
   test("runs as a process until Ctrl-C", async () => {

@@ -260,25 +260,47 @@ describe("the price alert", () => {
 
   test("prints exactly one line after a swap crosses the bound, and ends with 0 on Ctrl-C", async () => {
     const { usdPrice } = await priceNow();
-    const bound = usdPrice * 0.99;
-    const alert = run("price-alert.ts", [
-      ...[token.address, "--below", String(bound), "--above", "1000"],
-      ...["--every", "0.05", "--url", service.url],
-    ]);
-    await alert.saw("err", /watching ALRT: \$\d/);
-    await sell(1n);
-    await fallen(usdPrice);
-    await sell(50_000n);
-    await alert.saw("out", /\n/);
-    const crossed = (await priceNow()).usdPrice;
-    // A price that falls further has crossed the bound already.
-    await sell(10_000n);
-    await fallen(crossed);
-    alert.kill("SIGINT");
-    const { code, out, err } = await alert.ended;
-    expect([code, out.split("\n").length]).toEqual([0, 2]);
-    expect(out).toMatch(/^\d{4}-\S+Z ALRT is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
-    expect(err.split("\n").length).toBe(2);
+    let asked = 0;
+    // Stands before the service and counts, so that the test knows that the example has seen a price.
+    const counter = Bun.serve({
+      port: 0,
+      fetch: async ({ url, headers }) => {
+        const { pathname, search } = new URL(url);
+        const answer = await service.fetch(`${pathname}${search}`, {
+          headers: { "x-api-key": headers.get("x-api-key")! },
+        });
+        asked++;
+        return Response.json(await answer.json(), { status: answer.status });
+      },
+    });
+    const askedAgain = (times: number) => {
+      const enough = asked + times;
+      return eventually(`${times} more questions`, async () => (asked >= enough ? true : undefined));
+    };
+    try {
+      const alert = run("price-alert.ts", [
+        ...[token.address, "--below", String(usdPrice * 0.99), "--above", "1000"],
+        ...["--every", "0.05", "--url", counter.url.href],
+      ]);
+      await alert.saw("err", /watching ALRT: \$\d/);
+      await sell(1n);
+      await fallen(usdPrice);
+      await askedAgain(2);
+      await sell(50_000n);
+      await alert.saw("out", /\n/);
+      const crossed = (await priceNow()).usdPrice;
+      // A price that falls further has crossed the bound already.
+      await sell(10_000n);
+      await fallen(crossed);
+      await askedAgain(2);
+      alert.kill("SIGINT");
+      const { code, out, err } = await alert.ended;
+      expect([code, out.split("\n").length]).toEqual([0, 2]);
+      expect(out).toMatch(/^\d{4}-\S+Z ALRT is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
+      expect(err.split("\n").length).toBe(2);
+    } finally {
+      await counter.stop(true);
+    }
   });
 
   test("goes on after an outage of the service", async () => {

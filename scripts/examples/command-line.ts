@@ -8,6 +8,7 @@ import { Client, type Contract, ServiceError } from "../../src/client/index.ts";
 /** Exit code of a wrong command line. */
 const USAGE = 64;
 const DEFAULT_URL = "http://127.0.0.1:3000";
+const PORTS = { min: 0, max: 65_535 };
 const SHARED = ["url", "chain"] as const;
 
 /** A parameter is missing or wrong. */
@@ -27,6 +28,8 @@ export interface CommandLine {
   option(name: string): string | undefined;
   /** The number of an option; undefined if it is not given. @throws UsageError */
   number(name: string, bounds: { readonly min: number; readonly max: number }): number | undefined;
+  /** Returns the port of `--port`, or of the variable PORT; 0, which takes a free one, without both. @throws UsageError */
+  port(): number;
   /** Aborts on Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal;
 }
@@ -75,7 +78,9 @@ function readLine(usage: string, names: readonly string[]): CommandLine | undefi
     signal: stop.signal,
     option,
     address: (place, name) => addressFrom(positionals[place], name, usage),
-    number: (name, bounds) => numberFrom(option(name), name, bounds),
+    number: (name, bounds) => numberFrom(option(name), `--${name}`, bounds),
+    port: () =>
+      numberFrom(option("port"), "--port", PORTS) ?? numberFrom(process.env["PORT"] || undefined, "PORT", PORTS) ?? 0,
   };
 }
 
@@ -101,7 +106,7 @@ function numberFrom(
   if (text === undefined) return undefined;
   const number = text.trim() === "" ? Number.NaN : Number(text);
   if (number >= min && number <= max) return number;
-  throw new UsageError(`--${name}: "${text}" must be a number from ${min} to ${max}`);
+  throw new UsageError(`${name}: "${text}" must be a number from ${min} to ${max}`);
 }
 
 /** Says what went wrong, and what to do about it. */

@@ -15,7 +15,7 @@ import {
   type TraitList,
 } from "../../src/client/index.ts";
 import { aborted, runExample } from "./command-line.ts";
-import { fileAnswer, Html, html, pageAnswer, safeUrl, shortened } from "./html.ts";
+import { fileAnswer, type Html, html, pageAnswer, safeUrl, shortened } from "./html.ts";
 
 const USAGE = `usage: SERVICE_KEY=… bun scripts/examples/gallery.ts ADDRESS [--chain eth] [--port 0] [--url URL]
   Serves a gallery of the collection on 127.0.0.1. --port, or the variable PORT: 0 takes a free one.`;
@@ -26,7 +26,6 @@ const MAX_LISTENERS = 1_000;
 /** A select with more would be of no use. */
 const MAX_TRAIT_TYPES = 20;
 const MAX_TRAIT_VALUES = 50;
-const MAX_PORT = 65_535;
 
 export interface GalleryOptions {
   readonly client: Client;
@@ -210,7 +209,7 @@ function traitForm({ result }: TraitList, chosen: string | undefined): Html {
     ({ type, values }) =>
       html`<optgroup label="${shortened(type)}">${values.slice(0, MAX_TRAIT_VALUES).map(({ value, count }) => {
         const trait = `${type}:${value}`;
-        const selected = trait === chosen ? new Html(" selected") : html``;
+        const selected = trait === chosen ? html` selected` : html``;
         return html`<option value="${trait}"${selected}>${shortened(value)} (${count})</option>`;
       })}</optgroup>`,
   );
@@ -241,8 +240,7 @@ new EventSource("/events").onmessage = () => {
 if (import.meta.main) {
   await runExample(USAGE, ["port"], async (line) => {
     const { client, chain, signal } = line;
-    const port = line.number("port", { min: 0, max: MAX_PORT }) ?? Number(process.env["PORT"] ?? 0);
-    const gallery = startGallery({ client, chain, port, address: line.address(0, "ADDRESS") });
+    const gallery = startGallery({ client, chain, port: line.port(), address: line.address(0, "ADDRESS") });
     console.log(`The gallery is at ${gallery.url}`);
     try {
       await Promise.race([gallery.ended, aborted(signal)]);

@@ -22,7 +22,6 @@ const CHECKED_MS = 30_000;
 /** Some 300 bytes each: 3 MB of nonces, which cost a visitor nothing, and as much of sessions. */
 const MAX_ENTRIES = 10_000;
 const MAX_BODY_BYTES = 4_096;
-const MAX_PORT = 65_535;
 const COOKIE = "gate";
 
 export interface GateOptions {
@@ -264,10 +263,15 @@ document.querySelector("button").onclick = async () => {
 if (import.meta.main) {
   await runExample(USAGE, ["port", "origin"], async (line) => {
     const { client, chain, signal } = line;
-    const port = line.number("port", { min: 0, max: MAX_PORT }) ?? Number(process.env["PORT"] ?? 0);
     const origin = line.option("origin");
     const address = line.address(0, "ADDRESS");
-    const gate = await startTokenGate({ client, chain, port, address, ...(origin === undefined ? {} : { origin }) });
+    const gate = await startTokenGate({
+      client,
+      chain,
+      port: line.port(),
+      address,
+      ...(origin === undefined ? {} : { origin }),
+    });
     console.log(`The door is at ${gate.url}`);
     try {
       await Promise.race([gate.ended, aborted(signal)]);

@@ -97,6 +97,8 @@ describe("the command lines", () => {
       ["airdrop.ts", [nft, "--exclude", "0x1"], /^--exclude: "0x1" must be an address or "burn"/],
       ["price-alert.ts", [nft], /^--above or --below is missing/],
       ["price-alert.ts", [nft, "--above", "x"], /^--above: "x" must be a number from 0/],
+      ["gallery.ts", [nft, "--port", "70000"], /^--port: "70000" must be a number from 0 to 65535/],
+      ["token-gate.ts", [nft], /^PORT: "x" must be a number/, { SERVICE_KEY: TEST_KEY, PORT: "x" }],
       ["token-gate.ts", [nft, "--wrong", "1"], /--wrong/],
       ["moralis.ts", [nft], /^TOKEN is missing/],
       ["moralis.ts", [nft, nft], /^SERVICE_KEY is not set: /, {}],

@@ -352,12 +352,14 @@ describe("the token gate", () => {
   let gate: TokenGate;
   let clock = Date.now();
   const [owner, stranger] = [Wallet.createRandom(), Wallet.createRandom()];
+  /** How the gate's client gets its answers. */
+  let answered: (url: string, init: RequestInit) => Promise<Response> = fetch;
 
   beforeAll(async () => {
     nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Members", "M"]);
     await transact(anvil, nft.contract, "mint", [owner.address, 1]);
     await transact(anvil, nft.contract, "mint", [owner.address, 2]);
-    client = clientOf();
+    client = new Client({ url: service.url, key: TEST_KEY, attempts: 1, fetch: (url, init) => answered(url, init) });
     gate = await startTokenGate({ client, address: nft.address, now: () => clock });
   });
   afterAll(async () => {
@@ -428,6 +430,25 @@ describe("the token gate", () => {
     expect([opened.status, (await inside(cookieOf(opened))).status]).toEqual([200, 200]);
     await transact(anvil, nft.contract, "move", [stranger.address, owner.address, 2]);
     await synced(service, nft.address, Number(await anvil.send("eth_blockNumber")));
+  });
+
+  test("stays shut while the service is behind the chain, or away", async () => {
+    const cookie = cookieOf(await signIn(owner));
+    clock += 31_000;
+    try {
+      answered = async (url, init) => {
+        const answer = await fetch(url, init);
+        const headers = new Headers(answer.headers);
+        headers.set("x-finality", "stale");
+        return Response.json(await answer.json(), { status: answer.status, headers });
+      };
+      expect([(await inside(cookie)).status, (await signIn(owner)).status]).toEqual([503, 503]);
+      answered = () => Promise.reject(new Error("away"));
+      expect((await inside(cookie)).status).toBe(503);
+    } finally {
+      answered = fetch;
+    }
+    expect((await inside(cookie)).status).toBe(200);
   });
 
   test("works in a browser with a wallet, and keeps the session from its scripts", async () => {

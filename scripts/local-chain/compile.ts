@@ -1,6 +1,6 @@
 /**
- * Compiles the Solidity of test/contracts with solc and keeps the result under node_modules/.cache, keyed by a hash of
- * every source (imports included), the settings and the compiler's version; a second run only reads the cache.
+ * Compiles the Solidity of test/contracts with solc, each file by itself in one of two workers, and keeps the results
+ * under node_modules/.cache. A result's key is a hash of the file, its imports, the settings and the compiler's version.
  * In: nothing. Out: one artifact per contract, by contract name. Deploying is for contracts.ts.
  */
 import { mkdir, rename } from "node:fs/promises";
@@ -48,72 +48,132 @@ const OLDER_EVM_VERSIONS: Record<string, string> = {
   "Tokens.sol": "shanghai",
 };
 
-let compiled: Promise<Record<string, Artifact>> | undefined;
+/** More workers than cores would only share them. */
+const WORKERS = 2;
 
-/** Compiles all contracts of test/contracts, or reads them from the cache. Once per process. */
+/** Artifacts by file. A file is compiled once per process. */
+const compiled = new Map<string, Promise<Record<string, Artifact>>>();
+let placed: Promise<Map<string, string>> | undefined;
+let artifacts: Promise<Record<string, Artifact>> | undefined;
+
+/**
+ * Compiles all contracts of test/contracts, or reads them from the cache. Once per process.
+ * @throws Error if two contracts share a name
+ */
 export function compileContracts(): Promise<Record<string, Artifact>> {
-  compiled ??= compileAll();
-  return compiled;
+  artifacts ??= (async () => {
+    const files = [...new Set((await filesByContract()).values())];
+    return Object.assign({}, ...(await Promise.all(files.map(artifactsOf))));
+  })();
+  return artifacts;
 }
 
-/** The artifact of one contract by its Solidity name. */
+/** The artifact of one contract by its Solidity name. Compiles only the file that holds it. */
 export async function contractArtifact(name: string): Promise<Artifact> {
-  const artifact = (await compileContracts())[name];
+  const file = (await filesByContract()).get(name);
+  const artifact = file === undefined ? undefined : (await artifactsOf(file))[name];
   if (artifact === undefined) throw new Error(`no contract named ${name} in ${CONTRACTS}`);
   return artifact;
 }
 
-async function compileAll(): Promise<Record<string, Artifact>> {
-  const files = await Array.fromAsync(new Bun.Glob("*.sol").scan({ cwd: join(PROJECT, CONTRACTS) }));
-  const groups = Map.groupBy(files.sort(), (file) => OLDER_EVM_VERSIONS[file] ?? EVM_VERSION);
-  const inputs = [];
-  for (const [evmVersion, members] of groups) {
-    inputs.push({ members, input: await compilerInput(members, evmVersion) });
-  }
+/** The files of test/contracts by the contracts that they declare. */
+function filesByContract(): Promise<Map<string, string>> {
+  placed ??= (async () => {
+    const files = new Map<string, string>();
+    for await (const file of new Bun.Glob("*.sol").scan({ cwd: join(PROJECT, CONTRACTS) })) {
+      const text = await Bun.file(join(PROJECT, CONTRACTS, file)).text();
+      for (const [, name = ""] of text.matchAll(/^(?:abstract )?contract (\w+)/gm)) {
+        if (files.has(name)) throw new Error(`two contracts are named ${name}`);
+        files.set(name, file);
+      }
+    }
+    return files;
+  })();
+  return placed;
+}
 
-  const key = new Bun.CryptoHasher("sha256").update(solcPackage.version).update(JSON.stringify(inputs)).digest("hex");
+function artifactsOf(file: string): Promise<Record<string, Artifact>> {
+  const known = compiled.get(file) ?? compileFile(file);
+  compiled.set(file, known);
+  return known;
+}
+
+async function compileFile(file: string): Promise<Record<string, Artifact>> {
+  const input = JSON.stringify(await compilerInput(file, OLDER_EVM_VERSIONS[file] ?? EVM_VERSION));
+  const key = new Bun.CryptoHasher("sha256").update(solcPackage.version).update(input).digest("hex");
   const cached = Bun.file(join(CACHE, `${key}.json`));
   if (await cached.exists()) return (await cached.json()) as Record<string, Artifact>;
-
-  // The compiler is 9 MB of WebAssembly: it is loaded only when there is something to compile.
-  const { default: solc } = await import("solc");
-  const artifacts: Record<string, Artifact> = {};
-  for (const { members, input } of inputs) {
-    const output = JSON.parse(solc.compile(JSON.stringify(input))) as CompilerOutput;
-    collect(output, members, artifacts);
-  }
+  const found = collect(JSON.parse(await compileAside(input)) as CompilerOutput, file);
   await mkdir(CACHE, { recursive: true });
   const partial = join(CACHE, `${key}.${process.pid}.partial`);
-  await Bun.write(partial, JSON.stringify(artifacts));
+  await Bun.write(partial, JSON.stringify(found));
   await rename(partial, join(CACHE, `${key}.json`));
-  return artifacts;
+  return found;
 }
 
-/** Takes the contracts of some of our files out of the compiler's answer and throws on any error in it. */
-function collect(output: CompilerOutput, members: readonly string[], artifacts: Record<string, Artifact>): void {
+interface Job {
+  readonly input: string;
+  readonly done: (output: string) => void;
+  readonly fail: (error: Error) => void;
+}
+
+const queue: Job[] = [];
+let working = 0;
+
+/** Compiles in a worker. The compiler is 9 MB of WebAssembly and blocks its thread for seconds. */
+function compileAside(input: string): Promise<string> {
+  return new Promise((done, fail) => {
+    queue.push({ input, done, fail });
+    if (working < WORKERS) startWorker();
+  });
+}
+
+/** Starts a worker that ends when the queue is empty. */
+function startWorker(): void {
+  working++;
+  const worker = new Worker(new URL("./compile-worker.ts", import.meta.url).href);
+  let job: Job | undefined;
+  const next = () => {
+    job = queue.shift();
+    if (job !== undefined) worker.postMessage(job.input);
+    else {
+      working--;
+      worker.terminate();
+    }
+  };
+  worker.onmessage = ({ data }: MessageEvent<string>) => {
+    job?.done(data);
+    next();
+  };
+  worker.onerror = ({ message }) => {
+    job?.fail(new Error(`the compiler failed: ${message}`));
+    next();
+  };
+  next();
+}
+
+/** Takes the contracts of one of our files out of the compiler's answer. @throws Error for any error in it */
+function collect(output: CompilerOutput, file: string): Record<string, Artifact> {
   const errors = (output.errors ?? []).filter((error) => error.severity === "error");
   if (errors.length > 0) throw new Error(errors.map((error) => error.formattedMessage).join("\n"));
-  for (const file of members) {
-    for (const [name, { abi, evm }] of Object.entries(output.contracts?.[`${CONTRACTS}/${file}`] ?? {})) {
-      // Interfaces and abstract contracts have no code.
-      if (evm.bytecode.object === "") continue;
-      if (artifacts[name] !== undefined) throw new Error(`two contracts are named ${name}`);
-      artifacts[name] = {
-        abi,
-        bytecode: `0x${evm.bytecode.object}`,
-        deployedBytecode: `0x${evm.deployedBytecode.object}`,
-        immutableReferences: evm.deployedBytecode.immutableReferences ?? {},
-      };
-    }
+  const found: Record<string, Artifact> = {};
+  for (const [name, { abi, evm }] of Object.entries(output.contracts?.[`${CONTRACTS}/${file}`] ?? {})) {
+    // Interfaces and abstract contracts have no code.
+    if (evm.bytecode.object === "") continue;
+    found[name] = {
+      abi,
+      bytecode: `0x${evm.bytecode.object}`,
+      deployedBytecode: `0x${evm.deployedBytecode.object}`,
+      immutableReferences: evm.deployedBytecode.immutableReferences ?? {},
+    };
   }
+  return found;
 }
 
-/**
- * The standard JSON input of some of our files, with everything they import, so that the input alone is the cache key.
- */
-async function compilerInput(files: readonly string[], evmVersion: string) {
+/** The standard JSON input of one of our files, with everything it imports, so that the input alone is the cache key. */
+async function compilerInput(file: string, evmVersion: string) {
   const sources: Record<string, { content: string }> = {};
-  const pending = files.map((file) => `${CONTRACTS}/${file}`);
+  const pending = [`${CONTRACTS}/${file}`];
   for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
     if (sources[name] !== undefined) continue;
     const content = await Bun.file(sourcePath(name)).text();

@@ -114,6 +114,26 @@ export async function placeCode(anvil: Anvil, address: string, code: string): Pr
   await anvil.send("anvil_setCode", [address, code.startsWith("0x") ? code : `0x${code}`]);
 }
 
+/**
+ * Puts a copy of a contract at another address: its code, and its first slots, which hold short strings and numbers. The
+ * original must not have been used.
+ */
+export async function placeCopy(
+  anvil: Anvil,
+  { address, contract, blockNumber }: Deployed,
+  at: string,
+): Promise<Deployed> {
+  await placeCode(anvil, at, (await anvil.send("eth_getCode", [address, "latest"])) as string);
+  for (let slot = 0; slot < COPIED_SLOTS; slot++) {
+    const value = (await anvil.send("eth_getStorageAt", [address, quantity(slot), "latest"])) as string;
+    await placeSlot(anvil, at, slot, value);
+  }
+  return { address: at, contract: contract.attach(at) as Contract, blockNumber };
+}
+
+/** Name and symbol of a contract of OpenZeppelin, and the slots of its own variables. */
+const COPIED_SLOTS = 8;
+
 /** Writes one storage slot. `value` is a number, or 32 bytes in hexadecimal. */
 export async function placeSlot(anvil: Anvil, address: string, slot: number, value: bigint | string): Promise<void> {
   const hex = typeof value === "string" ? value.replace(/^0x/, "") : value.toString(16);

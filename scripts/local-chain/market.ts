@@ -5,7 +5,7 @@
  */
 import { type Anvil, latestTimestamp, setNextTimestamp } from "./anvil.ts";
 import { contractArtifact } from "./compile.ts";
-import { type Deployed, deploy } from "./contracts.ts";
+import { type Deployed, deploy, placeCopy } from "./contracts.ts";
 import { MAINNET } from "./mainnet.ts";
 import { createV2Pair, createV3Pool, type Pool, type SwapOptions, swapV2, swapV3 } from "./pools.ts";
 import { createRandom } from "./random.ts";
@@ -27,6 +27,8 @@ export interface MarketOptions {
   seed?: number;
   /** How long swaps go on, in hours of chain time. Default 27, so that the swaps themselves span 26. */
   hours?: number;
+  /** Address of the demo token. Default: a new one. */
+  demoAt?: string;
 }
 
 const ETHER = 10n ** 18n;
@@ -40,8 +42,9 @@ const DEMO_PER_ETHER = 1_500n; // so DEMO starts at two dollars
  * Makes the pools and swaps every two hours, starting at the chain's latest timestamp and moving it on by `hours`. To
  * end in the present, start the chain with a `genesisTimestamp` that lies as far back. Takes two to three seconds.
  */
-export async function seedMarket(anvil: Anvil, { seed = 1, hours = 27 }: MarketOptions = {}): Promise<Market> {
-  const demo = await deploy(anvil, await contractArtifact("TestToken"), ["Demo Token", "DEMO", 18]);
+export async function seedMarket(anvil: Anvil, { seed = 1, hours = 27, demoAt }: MarketOptions = {}): Promise<Market> {
+  const deployed = await deploy(anvil, await contractArtifact("TestToken"), ["Demo Token", "DEMO", 18]);
+  const demo = demoAt === undefined ? deployed : await placeCopy(anvil, deployed, demoAt);
   const listed = [
     { symbol: "USDC", token: MAINNET.usdc, unit: 10n ** 6n, perEther: USD_PER_ETHER, fee: 500 },
     { symbol: "USDT", token: MAINNET.usdt, unit: 10n ** 6n, perEther: USD_PER_ETHER, fee: 500 },

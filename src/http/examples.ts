@@ -6,7 +6,7 @@ import type { ErrorCode } from "../core/errors.ts";
 import type { ErrorModel, NftPageModel, TokenPriceModel, WireTypes } from "./models.ts";
 
 export const NFT_ADDRESS = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
-const TOKEN_ADDRESS = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
+export const TOKEN_ADDRESS = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
 const PICTURE = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234";
 const PREVIEW = "c0ffee0000000000000000000000000000000000000000000000000000000001";
 

@@ -34,7 +34,7 @@ contract PlainNft is ERC721 {
         suffix = suffix_;
     }
 
-    function tokenURI(uint256 id) public view override returns (string memory) {
+    function tokenURI(uint256 id) public view virtual override returns (string memory) {
         string memory start = super.tokenURI(id);
         return bytes(start).length == 0 ? "" : string.concat(start, suffix);
     }

@@ -2,13 +2,13 @@
  * Files inside the program, if `scripts/compile.ts` made it one file. It carries what the sources read from their own
  * folders: assets of pages, and the hash of the sources. Empty when the service runs from its sources.
  */
-const PLACE = "/$bunfs/root/";
+import { dirname, join } from "node:path";
 
-/** True in the program that `scripts/compile.ts` makes. */
-export const IS_COMPILED = Bun.main.startsWith(PLACE);
+/** True in the program that `scripts/compile.ts` makes. The runtime shows its files in a folder of this name. */
+export const IS_COMPILED = Bun.main.startsWith("/$bunfs/");
 
 /** The argument with which that program starts itself as the preview process: it has no other file to start. */
 export const PREVIEW_COMMAND = "preview-process";
 
 /** The path of a file inside the program. It can be read like any other file. */
-export const embeddedPath = (name: string): string => `${PLACE}${name}`;
+export const embeddedPath = (name: string): string => join(dirname(Bun.main), name);

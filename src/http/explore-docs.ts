@@ -1,6 +1,6 @@
 /** The operations that explore a collection, in the OpenAPI document. */
 import { AS_OF, COLLECTION_PATH, type Documented, type ParameterSchema, queries } from "./docs.ts";
-import { pageExample } from "./examples.ts";
+import { pageExample, TOKEN_ADDRESS } from "./examples.ts";
 import type { WireTypes } from "./models.ts";
 
 const TIME = "2026-11-23T09:00:00.000Z";
@@ -28,9 +28,11 @@ const ID = {
   required: true,
   schema: { type: "string", pattern: "^[0-9]{1,78}$" },
   description: "Decimal token id",
-  example: "1234",
+  example: "1",
 };
-const UNI = "0x1f9840a85d5af5bf1d1762f925bdaddc4201f984";
+const TOKEN_PATH = COLLECTION_PATH.map((parameter) =>
+  parameter.name === "address" ? { ...parameter, description: "Token address", example: TOKEN_ADDRESS } : parameter,
+);
 const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
 const MOMENT: ParameterSchema = { type: "string", pattern: "^(?:[0-9]{1,15}|[0-9]{4}-.+)$" };
 const SERIES_PARAMETERS = queries({ from: "2026-11-22T00:00:00Z", to: "21000000", points: 50 }, [
@@ -91,8 +93,12 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
     operationId: "listPrices",
     summary: "Prices at evenly spaced blocks, each equal to the price at that block. At most 64 requests for logs",
     answer: "PriceSeries",
-    example: { chain: "eth", address: UNI, result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }] },
-    parameters: [...COLLECTION_PATH, ...SERIES_PARAMETERS],
+    example: {
+      chain: "eth",
+      address: TOKEN_ADDRESS,
+      result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }],
+    },
+    parameters: [...TOKEN_PATH, ...SERIES_PARAMETERS],
     errors: [400, 404],
   },
 };
